@@ -1,0 +1,31 @@
+"""Every error the kernel raises on purpose, and the base of all the others.
+
+A `GlyphoxaError` raised while answering a call is an answer: it reaches the
+asker and the actor lives on. Any other exception is a bug: it crashes the
+actor, and its supervisor decides what comes next. Errors that belong to one
+room live in that room and derive from the base here.
+"""
+
+from __future__ import annotations
+
+import trio
+
+
+class GlyphoxaError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+
+class ActorGone(GlyphoxaError):
+    """The actor stopped, or crashed on this very request, before it answered."""
+
+
+class DeadlineExceeded(GlyphoxaError, trio.TooSlowError):
+    """The answer did not arrive within the asker's patience."""
+
+
+class RestartsExhausted(GlyphoxaError):
+    """A supervised child failed too often; ``__cause__`` is its last failure."""
+
+
+class TooManyFlights(GlyphoxaError):
+    """Earlier work under this key ignored its cancellation and still runs."""

@@ -1,0 +1,141 @@
+"""The contract of a language model: one request, one stream of frozen events.
+
+A stream is a context manager, so that leaving the block closes the connection
+at once: that is how a turn is interrupted. Limits on a model's time (D0) are
+the engine's; a provider never waits on its own for a model to come back, and
+never retries after its first event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+import attrs
+
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.outcome import ToolCall
+
+
+@attrs.frozen(kw_only=True)
+class Message:
+    """One message of a conversation, in the common chat roles.
+
+    An ``assistant`` message may carry tool calls; each is answered by one
+    ``tool`` message with its ``call_id``, before anything else is said.
+    """
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    name: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ToolSpec:
+    """A tool as a model sees it. ``name`` is the exposed name."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class LLMRequest:
+    """Everything a model is told for one round.
+
+    ``tools_forbidden`` asks for an answer in words: ``tool_choice: none`` where
+    the wire has it. The tools stay listed then, so that the history's calls
+    keep their meaning and the prompt's prefix stays the same.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    tools_forbidden: bool = False
+
+
+@attrs.frozen
+class TextChunk:
+    """A piece of the answer, as it is written."""
+
+    text: str
+
+
+@attrs.frozen
+class CallReady:
+    """A tool call, complete. Its arguments are as the model wrote them."""
+
+    call: ToolCall
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    FILTERED = "filtered"
+
+
+@attrs.frozen(kw_only=True)
+class Finished:
+    """The model is done; nothing follows."""
+
+    reason: FinishReason = FinishReason.STOP
+    usage: Usage | None = None
+
+
+LLMEvent = TextChunk | CallReady | Finished
+
+
+class ErrorKind(StrEnum):
+    """Who must act on a model's failure."""
+
+    UNREACHABLE = "unreachable"  # nobody answers at that address
+    AUTHENTICATION = "authentication"  # key missing, wrong or not allowed
+    NOT_FOUND = "not_found"  # no such model or path
+    BAD_REQUEST = "bad_request"  # the server does not take what we sent
+    RATE_LIMITED = "rate_limited"  # 429, quota
+    OVERLOADED = "overloaded"  # 5xx
+    INTERRUPTED = "interrupted"  # the stream ended halfway
+    MALFORMED = "malformed"  # what came is not the protocol
+    FIRST_TOKEN = "first_token"  # D0: no first event in time
+    SILENCE = "silence"  # D0: the stream went quiet
+    TURN = "turn"  # D0: the model's time for the turn is used up
+
+
+class LLMError(GlyphoxaError):
+    """The model did not answer. The message is for people and holds no secret."""
+
+    def __init__(
+        self, kind: ErrorKind, detail: str, *, retry_after: float | None = None
+    ) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind = kind
+        self.detail = detail
+        self.retry_after = retry_after
+
+
+class LLM(Protocol):
+    """A model that can be spoken to. ``label`` says which, for people."""
+
+    @property
+    def label(self) -> str: ...
+
+    def stream(
+        self, request: LLMRequest
+    ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
+        """Start one round. Entering connects; leaving the block hangs up.
+
+        Raises:
+          LLMError: on entering or while iterating. A stream that ends without
+            `Finished` raises `ErrorKind.INTERRUPTED`.
+        """
+        ...

@@ -1,0 +1,196 @@
+"""`tool`: a function becomes a `Tool`, its schema read from its signature.
+
+    @tool(estimated_duration_ms=10, max_duration_ms=50, read_only=True)
+    async def get_weather(location: str, season: Season = "summer") -> dict[str, str]:
+        \"\"\"Get the current in-world weather for a location.\"\"\"
+
+A parameter annotated `CallContext` receives it and is not part of the schema.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from typing import Any, Literal, Union, overload
+
+from glyphoxa_trio.units import seconds
+
+from .definition import CallContext, OnInterrupt, Tool, ToolDefinition
+from .outcome import ToolResult
+from .tier import Tier
+
+_SCALARS: Mapping[Any, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+}
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    function: Callable[..., Any] | None = ...,
+    /,
+    *,
+    name: str | None = ...,
+    group: str = ...,
+    description: str | None = ...,
+    parameters: Mapping[str, Any] | None = ...,
+    estimated_duration_ms: float | None = ...,
+    max_duration_ms: float | None = ...,
+    read_only: bool = ...,
+    idempotent: bool = ...,
+    cacheable_seconds: float = ...,
+    per_npc: bool = ...,
+    min_tier: Tier | str = ...,
+    examples: tuple[Mapping[str, Any], ...] = ...,
+    on_interrupt: OnInterrupt | str | None = ...,
+    speech_field: str | None = ...,
+    speech_template: str | None = ...,
+    expose_as: str | None = ...,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    group: str = "custom",
+    description: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    estimated_duration_ms: float | None = None,
+    max_duration_ms: float | None = None,
+    read_only: bool = False,
+    idempotent: bool = False,
+    cacheable_seconds: float = 0,
+    per_npc: bool = False,
+    min_tier: Tier | str = Tier.FAST,
+    examples: tuple[Mapping[str, Any], ...] = (),
+    on_interrupt: OnInterrupt | str | None = None,
+    speech_field: str | None = None,
+    speech_template: str | None = None,
+    expose_as: str | None = None,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of an async function, or of a plain one (run in a thread).
+
+    Name, description and schema come from the function unless given. Durations
+    are the declared median and the hard limit. See `ToolDefinition` for the rest.
+
+    Raises:
+      TypeError: for a parameter whose annotation has no JSON schema; give
+        ``parameters`` then.
+      ValueError: for a definition that contradicts itself.
+    """
+
+    def make(function: Callable[..., Any]) -> Tool:
+        derived, context_at = _signature(function, derive=parameters is None)
+        definition = ToolDefinition(
+            name=name or function.__name__,
+            group=group,
+            description=description
+            if description is not None
+            else inspect.cleandoc(function.__doc__ or ""),
+            parameters=derived if parameters is None else parameters,
+            estimated_duration=_seconds(estimated_duration_ms),
+            max_duration=_seconds(max_duration_ms),
+            read_only=read_only,
+            idempotent=idempotent,
+            cacheable=cacheable_seconds,
+            per_npc=per_npc,
+            min_tier=Tier.parse(min_tier) if isinstance(min_tier, str) else min_tier,
+            examples=examples,
+            on_interrupt=None if on_interrupt is None else OnInterrupt(on_interrupt),
+            speech_field=speech_field,
+            speech_template=speech_template,
+            expose_as=expose_as,
+        )
+        blocking = not inspect.iscoroutinefunction(function)
+        return Tool(
+            definition=definition,
+            handler=_handler(function, context_at, blocking=blocking),
+            blocking=blocking,
+            function=function,
+        )
+
+    return make if function is None else make(function)
+
+
+def _seconds(value: float | None) -> float | None:
+    return None if value is None else seconds(value)
+
+
+def _handler(
+    function: Callable[..., Any], context_at: str | None, *, blocking: bool
+) -> Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]:
+    def bound(arguments: Mapping[str, Any], context: CallContext) -> dict[str, Any]:
+        return {**arguments, context_at: context} if context_at else dict(arguments)
+
+    if blocking:
+        return lambda arguments, context: ToolResult.of(
+            function(**bound(arguments, context))
+        )
+
+    async def handler(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
+        return ToolResult.of(await function(**bound(arguments, context)))
+
+    return handler
+
+
+def _signature(
+    function: Callable[..., Any], *, derive: bool
+) -> tuple[dict[str, Any], str | None]:
+    """The schema of the parameters, and which of them takes the context."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    context_at: str | None = None
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name, Any)
+        if hint is CallContext:
+            context_at = parameter.name
+        elif not derive:
+            continue
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"{function.__name__}: *{parameter.name} has no schema")
+        else:
+            schema = _schema(hint, f"{function.__name__}({parameter.name})")
+            if parameter.default is parameter.empty:
+                required.append(parameter.name)
+            elif parameter.default is not None:
+                schema = {**schema, "default": parameter.default}
+            properties[parameter.name] = schema
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return (schema | {"required": required} if required else schema), context_at
+
+
+def _schema(hint: Any, place: str) -> dict[str, Any]:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        texts = [extra for extra in args[1:] if isinstance(extra, str)]
+        schema = _schema(args[0], place)
+        return schema | {"description": texts[0]} if texts else schema
+    if hint in _SCALARS:
+        return {"type": _SCALARS[hint]}
+    if hint is Any:
+        return {}
+    if origin is Literal:
+        return {"enum": list(args)}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {"enum": [member.value for member in hint]}
+    if origin in (Union, types.UnionType):
+        some = [arg for arg in args if arg is not type(None)]
+        if len(some) == 1:  # an optional parameter is one that may be left out
+            return _schema(some[0], place)
+        return {"anyOf": [_schema(arg, place) for arg in some]}
+    if hint is list or origin is list:
+        return {"type": "array"} | ({"items": _schema(args[0], place)} if args else {})
+    if hint is dict or origin is dict:
+        extra = {"additionalProperties": _schema(args[1], place)} if args else {}
+        return {"type": "object"} | extra
+    raise TypeError(f"{place}: no JSON schema for {hint!r}; give `parameters`")

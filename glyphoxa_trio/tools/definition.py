@@ -1,0 +1,176 @@
+"""A tool: what it promises (`ToolDefinition`) and what it does (its handler).
+
+Most tools are made with `glyphoxa_trio.tool`, which reads both from a
+function. A remote tool is the same thing: its handler asks a connection.
+
+Times are seconds on trio's clock; seeds 000 and 001 name the fields (G20, G29).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from glyphoxa_trio.errors import GlyphoxaError
+
+from .outcome import ToolResult
+from .tier import Tier
+
+NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+class ToolError(GlyphoxaError):
+    """The tool says no: an answer for the model, never a failure of health."""
+
+
+class ToolUnavailable(GlyphoxaError):
+    """The call never reached the tool, so it did nothing (a server is away)."""
+
+
+class ConnectionLost(GlyphoxaError):
+    """The call was sent and its answer is lost: the effect is unknown."""
+
+
+class OnInterrupt(StrEnum):
+    """What becomes of a running call when the NPC is interrupted (D12a)."""
+
+    CANCEL = "cancel"
+    FINISH_SILENTLY = "finish_silently"
+    FINISH_AND_SPEAK = "finish_and_speak"
+
+
+@attrs.frozen(kw_only=True)
+class CallContext:
+    """On whose behalf a handler runs. ``deadline`` is on trio's clock."""
+
+    npc: str = ""
+    session: str = ""
+    call_id: str = ""
+    deadline: float = float("inf")
+
+
+Handler = Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]
+
+
+@attrs.frozen(kw_only=True)
+class ToolDefinition:
+    """What is known of a tool before it ever ran.
+
+    Args:
+      name: the tool's own name, unique within its group.
+      group: a built-in's group or an MCP server's name; ``group.name`` is the
+        canonical key (D13).
+      parameters: JSON schema of the arguments, an object.
+      estimated_duration: declared median, seconds; None is "nothing is known".
+      max_duration: hard limit of one call, seconds.
+      server_timeout: the server's own limit of one call, seconds.
+      read_only: calling it changes nothing anywhere.
+      idempotent: calling it twice does no more than once: it may be probed,
+        retried, called speculatively.
+      cacheable: how long a result stays good, seconds; 0 is never.
+      per_npc: results differ by who asks, so they are cached per NPC.
+      min_tier: never shown below this tier, however fast it measures.
+      examples: arguments that are known to work, best first, for probes (D9).
+      on_interrupt: None follows D12a: `CANCEL` for read-only tools, otherwise
+        `FINISH_SILENTLY`.
+      external: belongs to somebody else's server, so trust applies (D13a).
+      expose_as: the name models see, where the rule of D13 must be overruled.
+
+    Raises:
+      ValueError: naming the tool and what does not fit.
+    """
+
+    name: str
+    group: str = "custom"
+    description: str = ""
+    parameters: Mapping[str, Any] = attrs.field(factory=lambda: dict(NO_PARAMETERS))
+    estimated_duration: float | None = None
+    max_duration: float | None = None
+    server_timeout: float | None = None
+    read_only: bool = False
+    idempotent: bool = False
+    cacheable: float = 0.0
+    per_npc: bool = False
+    min_tier: Tier = Tier.FAST
+    examples: tuple[Mapping[str, Any], ...] = ()
+    on_interrupt: OnInterrupt | None = None
+    speech_field: str | None = None
+    speech_template: str | None = None
+    external: bool = False
+    expose_as: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        for field in ("estimated_duration", "max_duration", "server_timeout"):
+            value = getattr(self, field)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{self.key}: {field} must be positive, got {value!r}")
+        if not self.name or not self.group:
+            raise ValueError(f"{self.key}: a tool needs a name and a group")
+        if not 0 <= self.cacheable < float("inf"):
+            raise ValueError(f"{self.key}: cacheable must not be negative")
+        if self.cacheable and not (self.read_only or self.idempotent):
+            raise ValueError(
+                f"{self.key}: cacheable, but neither read-only nor idempotent"
+            )
+        if self.parameters.get("type") != "object":
+            raise ValueError(f"{self.key}: parameters must be a schema of an object")
+
+    @property
+    def key(self) -> str:
+        """The canonical key, ``group.name``."""
+        return f"{self.group}.{self.name}"
+
+    @property
+    def side_effects(self) -> bool:
+        """True unless the tool says that it only reads."""
+        return not self.read_only
+
+    @property
+    def probeable(self) -> bool:
+        """True if calibration may call it without being asked to (D9)."""
+        return self.read_only or self.idempotent
+
+    @property
+    def interruption(self) -> OnInterrupt:
+        """The policy in force, D12a's default applied."""
+        if self.on_interrupt is not None:
+            return self.on_interrupt
+        return OnInterrupt.CANCEL if self.read_only else OnInterrupt.FINISH_SILENTLY
+
+    @property
+    def own_limit(self) -> float:
+        """The earlier of the tool's and its server's limit, seconds; inf if none."""
+        limits = (self.max_duration, self.server_timeout)
+        return min(
+            (limit for limit in limits if limit is not None), default=float("inf")
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Tool:
+    """A definition and the code behind it.
+
+    Args:
+      handler: takes the arguments and a `CallContext`, returns a `ToolResult`.
+        It must be safe to run many times at once and stop when cancelled.
+      blocking: the handler is a plain function; it runs in a worker thread.
+      function: what the author wrote, for plain calls in tests.
+    """
+
+    definition: ToolDefinition
+    handler: Handler
+    blocking: bool = False
+    function: Callable[..., Any] | None = attrs.field(default=None, eq=False)
+
+    @property
+    def key(self) -> str:
+        return self.definition.key
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call what the author wrote, as written: no gate, no limit, no host."""
+        if self.function is None:
+            raise TypeError(f"{self.key} was not made from a function")
+        return self.function(*args, **kwargs)

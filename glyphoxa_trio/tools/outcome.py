@@ -1,0 +1,106 @@
+"""What a model asks for, what a tool answers, and what became of it (D6, D18).
+
+`ToolCall` is the request as the model wrote it, `ToolResult` what a handler
+returned, `Outcome` the one record that every call ends in, whatever happened.
+Times are seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen
+class ToolCall:
+    """One call of a model response. ``arguments`` is JSON text, as received."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+@attrs.frozen(kw_only=True)
+class ToolResult:
+    """What a tool said: its text blocks, and its structured content if any.
+
+    ``is_error`` means the tool itself said no; it is an answer, not a failure.
+    """
+
+    text: tuple[str, ...] = ()
+    structured: Any = None
+    is_error: bool = False
+
+    @classmethod
+    def of(cls, value: object) -> ToolResult:
+        """A plain Python value as a result: text stays text, the rest is data.
+
+        Raises:
+          TypeError: if the value cannot be written as JSON.
+        """
+        if isinstance(value, ToolResult):
+            return value
+        if value is None:
+            return cls()
+        if isinstance(value, str):
+            return cls(text=(value,))
+        json.dumps(value)  # fails here, in the tool's own call, not later
+        return cls(structured=value)
+
+
+class Status(StrEnum):
+    """How a call ended."""
+
+    OK = "ok"
+    TOOL_ERROR = "tool_error"  # the tool said no
+    INVALID_ARGUMENTS = "invalid_arguments"  # the handler was not run
+    TIMEOUT = "timeout"  # `Outcome.limit` says whose
+    CANCELLED = "cancelled"  # interrupted
+    DENIED = "denied"  # not granted, not trusted, not shown
+    SKIPPED = "skipped"  # would not fit into what is left of the turn
+    UNAVAILABLE = "unavailable"  # server down, breaker open, lost on the way
+    CRASHED = "crashed"  # a bug in the handler
+
+
+class Effect(StrEnum):
+    """What the call did to the world, as far as anybody knows."""
+
+    NONE = "none"
+    DONE = "done"
+    UNKNOWN = "unknown"
+
+
+class Limit(StrEnum):
+    """Whose limit ended a call: the tool's, its server's, or the turn's."""
+
+    TOOL = "tool"
+    SERVER = "server"
+    TURN = "turn"
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """The end of one call: exactly one of these per call, in call order.
+
+    ``message`` is short and may be spoken; ``data`` is everything. ``elapsed``
+    is what the caller waited, in seconds. ``tool`` is the canonical key, None
+    when the name named nothing.
+    """
+
+    call: ToolCall
+    tool: str | None
+    status: Status
+    effect: Effect = Effect.NONE
+    message: str = ""
+    data: Any = None
+    limit: Limit | None = None
+    elapsed: float = 0.0
+    cached: bool = False
+    shared: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Status.OK

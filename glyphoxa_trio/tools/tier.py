@@ -1,0 +1,95 @@
+"""Latency tiers: what a player's patience allows, and where a tool belongs.
+
+Figures of seeds 000 and 001, written here and nowhere else (G16, G23, G39).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import attrs
+
+
+class Tier(IntEnum):
+    """How long the table may wait for tools. Ordered: FAST < STANDARD < DEEP."""
+
+    FAST = 0
+    STANDARD = 1
+    DEEP = 2
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    @classmethod
+    def parse(cls, text: str) -> Tier:
+        """``"fast"``, ``"standard"`` or ``"deep"``, in any case.
+
+        Raises:
+          ValueError: naming the three.
+        """
+        try:
+            return cls[text.strip().upper()]
+        except KeyError:
+            known = ", ".join(str(tier) for tier in cls)
+            raise ValueError(f"tier must be one of {known}, got {text!r}") from None
+
+    def slower(self) -> Tier:
+        """The next slower tier; DEEP stays DEEP."""
+        return Tier(min(self + 1, Tier.DEEP))
+
+
+_positive = attrs.validators.gt(0.0)
+
+
+@attrs.frozen(kw_only=True)
+class TierLimits:
+    """Thresholds that place a tool, and ceilings that end a turn's tool time.
+
+    All in seconds. A tool whose estimate is at most ``fast_threshold`` is FAST,
+    at most ``standard_threshold`` STANDARD, and anything else DEEP.
+    """
+
+    fast_threshold: float = attrs.field(default=0.5, validator=_positive)
+    standard_threshold: float = attrs.field(default=1.5, validator=_positive)
+    fast_ceiling: float = attrs.field(default=0.5, validator=_positive)
+    standard_ceiling: float = attrs.field(default=1.5, validator=_positive)
+    deep_ceiling: float = attrs.field(default=4.0, validator=_positive)
+
+    def __attrs_post_init__(self) -> None:
+        if self.fast_threshold > self.standard_threshold:
+            raise ValueError("the FAST threshold is above the STANDARD threshold")
+        if not self.fast_ceiling <= self.standard_ceiling <= self.deep_ceiling:
+            raise ValueError("tier ceilings must not shrink from FAST to DEEP")
+
+    def tier_of(self, seconds: float) -> Tier:
+        """Where a tool that takes ``seconds`` belongs."""
+        if seconds <= self.fast_threshold:
+            return Tier.FAST
+        if seconds <= self.standard_threshold:
+            return Tier.STANDARD
+        return Tier.DEEP
+
+    def threshold(self, tier: Tier) -> float:
+        """The largest estimate that still belongs to ``tier``; DEEP has no end."""
+        return (self.fast_threshold, self.standard_threshold, float("inf"))[tier]
+
+    def ceiling(self, tier: Tier) -> float:
+        """The tool budget of a turn of ``tier``: fan-outs cost their slowest call."""
+        return (self.fast_ceiling, self.standard_ceiling, self.deep_ceiling)[tier]
+
+
+DEFAULT_LIMITS: Final = TierLimits()
+
+# G39: the badges of the marketplace, by measured p50 below so many seconds.
+_BADGES: Final = ((0.05, "Lightning"), (0.2, "Fast"), (1.0, "Standard"))
+
+
+def badge(p50: float) -> str:
+    """Lightning below 50 ms, Fast below 200, Standard below 1000, else Slow."""
+    return next((name for below, name in _BADGES if p50 < below), "Slow")
+
+
+def compatibility(tier: Tier) -> str:
+    """The tag that says where a tool fits: ``FAST compatible`` … ``DEEP only``."""
+    return "DEEP only" if tier is Tier.DEEP else f"{tier.name} compatible"
