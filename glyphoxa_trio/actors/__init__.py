@@ -1,0 +1,52 @@
+"""L0, the actor kernel: it knows nothing of NPCs, tools or servers.
+
+`mailbox` and `supervision` make an actor; `flight` runs foreign code where it
+cannot hold a caller; `fanout`, `stream` and `topic` are the shapes in which
+results travel.
+"""
+
+from .fanout import LATE, FanOut, Late
+from .flight import Flight, FlightCancelled, Flights, FlightStatistics
+from .mailbox import Call, Inbox, MailboxStatistics, Ref, Request, spawn
+from .stream import Stream, StreamStatistics
+from .supervision import (
+    Backoff,
+    Failed,
+    GaveUp,
+    OnEvent,
+    Restarting,
+    Started,
+    SupervisionEvent,
+    supervise,
+)
+from .topic import Lag, Lagged, Subscription, Topic
+
+__all__ = [
+    "LATE",
+    "Backoff",
+    "Call",
+    "Failed",
+    "FanOut",
+    "Flight",
+    "FlightCancelled",
+    "FlightStatistics",
+    "Flights",
+    "GaveUp",
+    "Inbox",
+    "Lag",
+    "Lagged",
+    "Late",
+    "MailboxStatistics",
+    "OnEvent",
+    "Ref",
+    "Request",
+    "Restarting",
+    "Started",
+    "Stream",
+    "StreamStatistics",
+    "Subscription",
+    "SupervisionEvent",
+    "Topic",
+    "spawn",
+    "supervise",
+]

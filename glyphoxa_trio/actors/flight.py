@@ -1,0 +1,230 @@
+"""Work that runs in its owner's nursery while callers come and go (D3a).
+
+Foreign code may shield itself or sit in a thread that ignores cancellation.
+Run here, it cannot hold a caller: the caller waits for the flight's landing as
+long as it likes and leaves when it likes. A flight is cancelled when its last
+passenger leaves; one that does not stop then is *lingering*, counted under its
+key, and beyond a bound nothing more is launched under that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Generic, TypeVar, cast
+
+import attrs
+import outcome
+
+import trio
+
+from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
+
+R = TypeVar("R")
+
+
+class FlightCancelled(GlyphoxaError):
+    """The flight was cancelled before it had a result; nobody was waiting."""
+
+
+@attrs.define(eq=False)
+class Flight(Generic[R]):
+    """One piece of work in the air, with the passengers who wait for it."""
+
+    key: Hashable
+    started: float
+    _strays: _Strays
+    _passengers: int = attrs.field(default=0, init=False)
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _landed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _result: outcome.Maybe[R] | None = attrs.field(default=None, init=False)
+
+    def board(self) -> None:
+        """Count as a passenger until `leave`."""
+        self._passengers += 1
+
+    def leave(self) -> bool:
+        """Stop being a passenger; the last one out cancels a flight in the air.
+
+        Returns True if this cancelled it.
+        """
+        self._passengers -= 1
+        if self._passengers or self.landed:
+            return False
+        self._scope.cancel("the last passenger left")
+        self._strays.add(self.key, self)
+        return True
+
+    @property
+    def landed(self) -> bool:
+        return self._landed.is_set()
+
+    @property
+    def cancelled(self) -> bool:
+        """True once nobody waits: there is nothing to join any more."""
+        return self._scope.cancel_called
+
+    async def landing(self) -> R:
+        """The result, or the exception, of the work. Board first.
+
+        Cancelling the wait does nothing to the flight: that is `leave`'s.
+        """
+        await self._landed.wait()
+        assert self._result is not None
+        return self._result.unwrap()
+
+
+@attrs.define(eq=False)
+class _Strays:
+    """What was cancelled and has not stopped, with the time of cancelling."""
+
+    by_key: dict[Hashable, dict[int, float]] = attrs.field(factory=dict)
+
+    def add(self, key: Hashable, stray: object) -> None:
+        self.by_key.setdefault(key, {})[id(stray)] = trio.current_time()
+
+    def discard(self, key: Hashable, stray: object) -> None:
+        strays = self.by_key.get(key)
+        if strays is not None:
+            strays.pop(id(stray), None)
+            if not strays:
+                del self.by_key[key]
+
+    def count(self, key: Hashable, grace: float) -> int:
+        strays = self.by_key.get(key)
+        if not strays:
+            return 0
+        now = trio.current_time()
+        return sum(since + grace <= now for since in strays.values())
+
+
+@attrs.frozen(kw_only=True)
+class FlightStatistics:
+    """``flying`` counts what is in the air; ``lingering`` is by key."""
+
+    launched: int
+    flying: int
+    lingering: dict[Hashable, int]
+
+
+@attrs.define(eq=False)
+class Flights:
+    """Everything in the air over one nursery.
+
+    Args:
+      lingering_limit: how many flights of one key may ignore their
+        cancellation before `launch` refuses that key.
+      grace: seconds that a cancelled flight may take to stop before it counts
+        as lingering.
+      threads: how many blocking functions may run at once.
+    """
+
+    _nursery: trio.Nursery
+    lingering_limit: int = 2
+    grace: float = 0.1
+    threads: int = 40
+    _launched: int = attrs.field(default=0, init=False)
+    _flying: int = attrs.field(default=0, init=False)
+    _strays: _Strays = attrs.field(factory=_Strays, init=False)
+    _seats: trio.CapacityLimiter = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._seats = trio.CapacityLimiter(self.threads)
+
+    def launch(
+        self, key: Hashable, work: Callable[..., Awaitable[R]], *args: Any
+    ) -> Flight[R]:
+        """Start ``await work(*args)`` in the owner's nursery.
+
+        An `Exception` raised by it belongs to the passengers.
+
+        Raises:
+          TooManyFlights: if so many under this key already ignore cancellation.
+        """
+        lingering = self.lingering(key)
+        if lingering >= self.lingering_limit:
+            raise TooManyFlights(f"{key}: {lingering} earlier calls do not stop")
+        flight: Flight[R] = Flight(key, trio.current_time(), self._strays)
+        self._launched += 1
+        self._flying += 1
+        self._nursery.start_soon(self._fly, flight, work, args, name=str(key))
+        return flight
+
+    def launch_in_thread(
+        self, key: Hashable, function: Callable[..., R], *args: Any
+    ) -> Flight[R]:
+        """Start ``function(*args)`` in a worker thread.
+
+        A cancelled flight lands at once; its thread lingers until it returns.
+
+        Raises:
+          TooManyFlights: as `launch`.
+        """
+        return self.launch(key, self._in_thread, key, function, args)
+
+    def lingering(self, key: Hashable) -> int:
+        """How many under ``key`` were cancelled and have not stopped."""
+        return self._strays.count(key, self.grace)
+
+    def statistics(self) -> FlightStatistics:
+        counts = {key: self.lingering(key) for key in self._strays.by_key}
+        return FlightStatistics(
+            launched=self._launched,
+            flying=self._flying,
+            lingering={key: count for key, count in counts.items() if count},
+        )
+
+    async def _fly(
+        self, flight: Flight[R], work: Callable[..., Awaitable[R]], args: Any
+    ) -> None:
+        try:
+            with flight._scope:
+                try:
+                    flight._result = outcome.Value(await work(*args))
+                except Exception as error:  # foreign code: its passengers judge it
+                    flight._result = outcome.Error(error)
+        finally:
+            if flight._result is None:
+                flight._result = outcome.Error(FlightCancelled(str(flight.key)))
+            self._flying -= 1
+            self._strays.discard(flight.key, flight)
+            flight._landed.set()
+
+    async def _in_thread(
+        self, key: Hashable, function: Callable[..., R], args: Any
+    ) -> R:
+        seat = _Seat(self._seats, self._strays, key)
+        try:
+            return await trio.to_thread.run_sync(
+                function,
+                *args,
+                abandon_on_cancel=True,
+                # trio documents that anything with these two methods will do.
+                limiter=cast("trio.CapacityLimiter", seat),
+            )
+        except trio.Cancelled:
+            if seat.taken:
+                self._strays.add(key, seat)
+            raise
+
+
+@attrs.define(eq=False)
+class _Seat:
+    """The limiter of one thread: trio gives it back when the thread has ended.
+
+    That is later than the flight's landing when the thread was abandoned, so it
+    is what tells a lingering thread from a finished one.
+    """
+
+    _seats: trio.CapacityLimiter
+    _strays: _Strays
+    _key: Hashable
+    taken: bool = attrs.field(default=False, init=False)
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        await self._seats.acquire_on_behalf_of(borrower)
+        self.taken = True
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        self._seats.release_on_behalf_of(borrower)
+        self.taken = False
+        self._strays.discard(self._key, self)

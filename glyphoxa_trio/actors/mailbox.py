@@ -1,0 +1,301 @@
+"""An actor: one task, one mailbox, one owner of the state.
+
+An actor is an async function that reads an `Inbox`. Its state is its local
+variables, so nothing else can touch it. Messages are frozen `Request` classes
+whose type argument is the type of the answer::
+
+    @attrs.frozen
+    class Roll(Request[list[int]]):
+        count: int
+        sides: int
+
+    async def dice(inbox: Inbox[Roll]) -> None:
+        rng = random.Random()
+        async for call in inbox:
+            with call.answering():
+                roll = call.request
+                call.reply([rng.randint(1, roll.sides) for _ in range(roll.count)])
+
+    async with trio.open_nursery() as nursery:
+        ref = spawn(nursery, dice)
+        rolls = await ref.ask(Roll(2, 6), within=0.5)   # list[int]
+        await ref.stop(within=1)
+
+Only the asker owns a deadline: the actor's work is cancelled because the asker
+left, through any number of hops. No asker waits for ever: crash, stop, full
+mailbox and cancellation all end its wait. Times are seconds on trio's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import closing, contextmanager, suppress
+from typing import Any, Generic, TypeVar
+
+import attrs
+import outcome
+
+import trio
+
+from glyphoxa_trio.errors import ActorGone, DeadlineExceeded, GlyphoxaError
+
+from .supervision import Backoff, OnEvent, supervise
+
+M = TypeVar("M", bound="Request[Any]")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Request(Generic[R_co]):
+    """A message; its type argument is the type of the answer."""
+
+    __slots__ = ()
+
+
+@attrs.define(eq=False)
+class Call(Generic[M]):
+    """One request in flight: the message, and a place for its answer."""
+
+    request: M
+    # Cancelled by the asker when it stops caring, and by nobody else.
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _answer: outcome.Maybe[Any] | None = attrs.field(default=None, init=False)
+    _settled: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    @contextmanager
+    def answering(self) -> Generator[None]:
+        """Work on this call, for as long as its asker cares.
+
+        The body is cancelled when the asker's patience ends or the asker is
+        cancelled. A `GlyphoxaError` raised in it, alone or as the only kind in
+        a group, becomes the answer; any other exception crashes the actor.
+        Either way the asker is not left waiting.
+        """
+        try:
+            with self._scope:
+                yield
+        except GlyphoxaError as error:
+            self.refuse(error)
+        except BaseExceptionGroup as group:
+            on_purpose, bugs = group.split(GlyphoxaError)
+            if bugs is not None or on_purpose is None:
+                raise
+            self.refuse(_first_leaf(on_purpose))
+        finally:
+            if self._answer is None:
+                self.refuse(ActorGone(f"no answer to {type(self.request).__name__}"))
+
+    def reply(self, value: object) -> None:
+        """Answer with ``value``. Reply last: the asker may leave at once."""
+        self._settle(outcome.Value(value))
+
+    def refuse(self, error: Exception) -> None:
+        """Answer by raising ``error`` in the asker."""
+        self._settle(outcome.Error(error))
+
+    @property
+    def abandoned(self) -> bool:
+        """True once nobody waits for the answer any more."""
+        return self._scope.cancel_called
+
+    def _settle(self, answer: outcome.Maybe[Any]) -> None:
+        assert self._answer is None, f"answered twice: {self.request!r}"
+        self._answer = answer
+        self._settled.set()
+
+
+def _first_leaf(group: BaseExceptionGroup[GlyphoxaError]) -> GlyphoxaError:
+    first = group.exceptions[0]
+    return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+@attrs.frozen(kw_only=True)
+class MailboxStatistics:
+    """Counts since the actor was spawned; ``waiting`` is now, ``peak`` the most."""
+
+    name: str
+    capacity: int
+    waiting: int
+    peak: int
+    asked: int
+    told: int
+    dropped: int
+    abandoned: int
+
+
+@attrs.define(eq=False)
+class _Counts:
+    asked: int = 0
+    told: int = 0
+    dropped: int = 0
+    abandoned: int = 0
+
+
+@attrs.define(eq=False)
+class Inbox(Generic[M]):
+    """The reading end of a mailbox: yields the calls that still matter.
+
+    Iteration ends when the actor is stopped and everything sent before that has
+    been read.
+    """
+
+    name: str
+    _channel: trio.MemoryReceiveChannel[Call[M]]
+
+    def __aiter__(self) -> Inbox[M]:
+        return self
+
+    async def __anext__(self) -> Call[M]:
+        try:
+            return await self.receive()
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> Call[M]:
+        """The next call that still matters.
+
+        Raises:
+          trio.EndOfChannel: the actor was stopped and the mailbox is empty.
+        """
+        while (call := await self._channel.receive()).abandoned:
+            pass
+        return call
+
+    def close(self) -> None:
+        """Refuse whatever is still waiting, then accept nothing more."""
+        with suppress(trio.WouldBlock, trio.EndOfChannel):
+            while True:
+                self._channel.receive_nowait().refuse(ActorGone(f"{self.name} stopped"))
+        self._channel.close()
+
+
+@attrs.frozen(eq=False)
+class Ref(Generic[M]):
+    """The writing end of a mailbox: all the world knows of an actor."""
+
+    name: str
+    _channel: trio.MemorySendChannel[Call[Any]]
+    _stopped: trio.Event
+    _counts: _Counts = attrs.field(factory=_Counts)
+
+    async def ask(self, request: Request[R], *, within: float) -> R:
+        """Send ``request`` and wait for its answer.
+
+        Args:
+          request: the message; its type names the type of the reply.
+          within: the asker's patience in seconds. It covers the wait for a
+            place in the mailbox, the wait in it, and the work itself.
+
+        Cancelling the asker cancels the work.
+
+        Raises:
+          DeadlineExceeded: if ``within`` seconds pass first.
+          ActorGone: if the actor stops, or crashes on this very request.
+          GlyphoxaError: whatever else the actor answers with.
+        """
+        call = Call(request)
+        self._counts.asked += 1
+        try:
+            with trio.move_on_after(within):
+                await self._channel.send(call)
+                await call._settled.wait()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise ActorGone(f"{self.name} stopped") from None
+        finally:
+            if call._answer is None:
+                self._counts.abandoned += 1
+                call._scope.cancel("the asker left")
+        if call._answer is None:
+            raise DeadlineExceeded(f"{self.name}: no answer within {within:.3f}s")
+        answer: R = call._answer.unwrap()
+        return answer
+
+    def tell(self, request: Request[Any]) -> bool:
+        """Send ``request`` without waiting, for its effect only.
+
+        Returns False if the mailbox is full or the actor gone: the message is
+        dropped and counted. Never blocks.
+        """
+        try:
+            self._channel.send_nowait(Call(request))
+        except (
+            trio.WouldBlock,
+            trio.BrokenResourceError,
+            trio.ClosedResourceError,
+        ):
+            self._counts.dropped += 1
+            return False
+        self._counts.told += 1
+        return True
+
+    def close(self) -> None:
+        """Accept nothing more; what is in the mailbox is still answered."""
+        self._channel.close()
+
+    async def stop(self, *, within: float) -> bool:
+        """Close, and wait until the actor has answered what it had.
+
+        Returns whether it ended within so many seconds. It is not cancelled if
+        not: its nursery's owner decides that.
+        """
+        self.close()
+        with trio.move_on_after(within):
+            await self._stopped.wait()
+        return self._stopped.is_set()
+
+    def statistics(self) -> MailboxStatistics:
+        channel = self._channel.statistics()
+        return MailboxStatistics(
+            name=self.name,
+            capacity=int(channel.max_buffer_size),
+            waiting=channel.current_buffer_used,
+            peak=channel.peak_buffer_used,
+            **attrs.asdict(self._counts),
+        )
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._stopped.is_set() else "running"
+        waiting = self._channel.statistics().current_buffer_used
+        return f"<Ref {self.name}: {state}, {waiting} waiting>"
+
+
+def spawn(
+    nursery: trio.Nursery,
+    body: Callable[[Inbox[M]], Awaitable[None]],
+    *,
+    name: str | None = None,
+    capacity: int = 16,
+    restart: Backoff | None = None,
+    on_event: OnEvent | None = None,
+) -> Ref[M]:
+    """Start an actor in the caller's ``nursery`` and return its `Ref`.
+
+    The mailbox exists before its reader, so the ref can be used at once, and
+    outlives every restart, so a ref stays good. The actor ends when it is
+    stopped or the nursery is cancelled.
+
+    Args:
+      capacity: how many messages may wait; an asker beyond that waits outside,
+        a teller is dropped.
+      restart: run ``body`` afresh when it crashes; without it a crash cancels
+        the nursery.
+      on_event: told of every life, failure and restart.
+    """
+    label = name if name is not None else str(getattr(body, "__name__", body))
+    send, receive = trio.open_memory_channel[Call[M]](capacity)
+    stopped = trio.Event()
+
+    async def live() -> None:
+        try:
+            with closing(Inbox(label, receive)) as inbox:
+                if restart is None:
+                    await body(inbox)
+                else:
+                    await supervise(
+                        lambda: body(inbox), restart, name=label, on_event=on_event
+                    )
+        finally:
+            stopped.set()
+
+    nursery.start_soon(live, name=label)
+    return Ref(label, send, stopped)

@@ -1,0 +1,112 @@
+"""A bounded stream of events from an actor to one consumer.
+
+A slow consumer slows the producer down: `send` waits while the stream is full.
+`post` never waits, for events that must not hold a clock; whoever posts knows a
+bound of its own (a turn posts at most a few per tool call).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import attrs
+
+import trio
+
+E = TypeVar("E")
+
+
+@attrs.frozen(kw_only=True)
+class StreamStatistics:
+    waiting: int
+    capacity: int
+    peak: int
+    sent: int
+
+
+@attrs.define(eq=False)
+class Stream(Generic[E]):
+    """Events in order, each handed out once.
+
+    Args:
+      capacity: how many events may wait before `send` does.
+      on_consumed: told of an event once its consumer asks for the next one;
+        that is what *delivered* means (D12a).
+    """
+
+    capacity: int = 64
+    on_consumed: Callable[[E], None] | None = None
+    _events: deque[E] = attrs.field(factory=deque, init=False)
+    _handed: list[E] = attrs.field(factory=list, init=False)
+    _readers: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+    _writers: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+    _ended: bool = attrs.field(default=False, init=False)
+    _left: bool = attrs.field(default=False, init=False)
+    _peak: int = attrs.field(default=0, init=False)
+    _sent: int = attrs.field(default=0, init=False)
+
+    async def send(self, event: E) -> None:
+        """Append ``event``, waiting while the stream is full.
+
+        When the consumer has left, the event goes nowhere. Cancelled before it
+        appends, or not at all.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while len(self._events) >= self.capacity and not self._left:
+            await self._writers.park()
+        self.post(event)
+
+    def post(self, event: E) -> None:
+        """Append ``event`` at once, whatever the capacity."""
+        if self._ended:
+            raise ValueError("this stream has ended")
+        if self._left:
+            return
+        self._events.append(event)
+        self._sent += 1
+        self._peak = max(self._peak, len(self._events))
+        self._readers.unpark()
+
+    def end(self) -> None:
+        """Nothing follows; what waits can still be read."""
+        self._ended = True
+        self._readers.unpark_all()
+
+    def leave(self) -> None:
+        """The consumer reads no more: drop what waits, hold up nobody."""
+        self._left = True
+        self._events.clear()
+        self._writers.unpark_all()
+        self._readers.unpark_all()
+
+    def __aiter__(self) -> Stream[E]:
+        return self
+
+    async def __anext__(self) -> E:
+        if self._handed:
+            consumed = self._handed.pop()
+            if self.on_consumed is not None:
+                self.on_consumed(consumed)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while not self._events:
+            if self._ended or self._left:
+                raise StopAsyncIteration
+            await self._readers.park()
+        event = self._events.popleft()
+        self._handed.append(event)
+        self._writers.unpark()
+        return event
+
+    def statistics(self) -> StreamStatistics:
+        return StreamStatistics(
+            waiting=len(self._events),
+            capacity=self.capacity,
+            peak=self._peak,
+            sent=self._sent,
+        )

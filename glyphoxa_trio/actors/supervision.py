@@ -1,0 +1,127 @@
+"""Restart a failing child, ever more patiently, but not for ever.
+
+The supervisor logs nothing: it reports typed events to whoever listens.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.errors import RestartsExhausted
+
+
+@attrs.frozen(kw_only=True)
+class Backoff:
+    """How often and how fast to restart. All times in seconds (D17).
+
+    The delay grows with the number of failures inside ``period``, so uptime
+    forgives and there is nothing to reset. ``jitter`` is the share of a delay
+    that is drawn at random, so that what failed together does not return
+    together; the delay never exceeds the ceiling.
+    """
+
+    first: float = 0.5
+    factor: float = 2.0
+    ceiling: float = 30.0
+    jitter: float = 0.2
+    max_restarts: int = 5
+    period: float = 60.0
+
+    def delay(self, failures: int, rng: random.Random | None = None) -> float:
+        """Seconds to wait after the ``failures``-th recent failure (from 1)."""
+        # The exponent is capped: 2.0 ** 1100 would overflow, not wait.
+        full = min(self.ceiling, self.first * self.factor ** min(failures - 1, 64))
+        return full * (1 - self.jitter * (rng or random).random())
+
+
+@attrs.frozen(kw_only=True)
+class Started:
+    """A life began; ``life`` counts from 1."""
+
+    name: str
+    life: int
+
+
+@attrs.frozen(kw_only=True)
+class Failed:
+    """A life ended with ``error`` after ``uptime`` seconds."""
+
+    name: str
+    life: int
+    error: BaseException
+    uptime: float
+
+
+@attrs.frozen(kw_only=True)
+class Restarting:
+    """The next life begins in ``delay`` seconds; ``failures`` within the period."""
+
+    name: str
+    delay: float
+    failures: int
+
+
+@attrs.frozen(kw_only=True)
+class GaveUp:
+    """Too many failures within the period: nothing more is tried."""
+
+    name: str
+    failures: int
+
+
+SupervisionEvent = Started | Failed | Restarting | GaveUp
+OnEvent = Callable[[SupervisionEvent], None]
+
+
+def _ignore(_: SupervisionEvent) -> None:
+    pass
+
+
+async def supervise(
+    child: Callable[[], Awaitable[None]],
+    backoff: Backoff,
+    *,
+    name: str = "child",
+    idle: Callable[[float], Awaitable[None]] = trio.sleep,
+    on_event: OnEvent | None = None,
+    rng: random.Random | None = None,
+) -> None:
+    """Run ``child`` until it returns, restarting it when it raises.
+
+    Args:
+      child: runs one life; called afresh for every restart.
+      idle: what to do for the seconds between two lives.
+      on_event: told of every life, failure and restart; must not block.
+
+    Raises:
+      RestartsExhausted: after more than ``max_restarts`` failures in ``period``.
+    """
+    report = on_event or _ignore
+    failures: deque[float] = deque()
+    life = 0
+    while True:
+        life += 1
+        born = trio.current_time()
+        report(Started(name=name, life=life))
+        try:
+            return await child()
+        except Exception as error:  # whatever a child died of is a failure
+            now = trio.current_time()
+            report(Failed(name=name, life=life, error=error, uptime=now - born))
+            failures.append(now)
+            while failures[0] < now - backoff.period:
+                failures.popleft()
+            if len(failures) > backoff.max_restarts:
+                report(GaveUp(name=name, failures=len(failures)))
+                raise RestartsExhausted(
+                    f"{name}: {len(failures)} failures in {backoff.period:g}s"
+                ) from error
+        delay = backoff.delay(len(failures), rng)
+        report(Restarting(name=name, delay=delay, failures=len(failures)))
+        await idle(delay)

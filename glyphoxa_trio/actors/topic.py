@@ -1,0 +1,117 @@
+"""Publish and subscribe, with a policy for those who cannot keep up.
+
+Publishing never waits: observers must not slow down what they observe.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.errors import GlyphoxaError
+
+E = TypeVar("E")
+
+
+class Lagged(GlyphoxaError):
+    """This subscriber fell too far behind and was cut off."""
+
+
+class Lag(StrEnum):
+    """What a full subscription does with one more event."""
+
+    DROP_OLDEST = "drop_oldest"
+    DROP_NEWEST = "drop_newest"
+    CUT_OFF = "cut_off"  # iteration raises Lagged after what still waits
+
+
+@attrs.define(eq=False)
+class Subscription(Generic[E]):
+    """One subscriber's events, in order; ``missed`` counts what it lost."""
+
+    capacity: int
+    lag: Lag
+    missed: int = 0
+    _events: deque[E] = attrs.field(factory=deque, init=False)
+    _arrived: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+    _closed: bool = attrs.field(default=False, init=False)
+    _cut_off: bool = attrs.field(default=False, init=False)
+
+    def __aiter__(self) -> Subscription[E]:
+        return self
+
+    async def __anext__(self) -> E:
+        """The next event.
+
+        Raises:
+          Lagged: after the last event before the cut, under `Lag.CUT_OFF`.
+        """
+        await trio.lowlevel.checkpoint()
+        while not self._events:
+            if self._cut_off:
+                raise Lagged(f"{self.missed} events missed")
+            if self._closed:
+                raise StopAsyncIteration
+            await self._arrived.park()
+        return self._events.popleft()
+
+    def _offer(self, event: E) -> None:
+        if self._cut_off:
+            self.missed += 1
+            return
+        if len(self._events) >= self.capacity:
+            self.missed += 1
+            if self.lag is Lag.CUT_OFF:
+                self._cut_off = True
+            if self.lag is not Lag.DROP_OLDEST:
+                return
+            self._events.popleft()
+        self._events.append(event)
+        self._arrived.unpark()
+
+    def _close(self) -> None:
+        self._closed = True
+        self._arrived.unpark_all()
+
+
+@attrs.define(eq=False)
+class Topic(Generic[E]):
+    """Events for whoever listens; without listeners publishing costs nothing."""
+
+    _subscriptions: list[Subscription[E]] = attrs.field(factory=list, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+
+    def publish(self, event: E) -> None:
+        """Hand ``event`` to every subscriber, at once, without waiting."""
+        for subscription in self._subscriptions:
+            subscription._offer(event)
+
+    @contextmanager
+    def subscribe(
+        self, *, capacity: int = 256, lag: Lag = Lag.DROP_OLDEST
+    ) -> Generator[Subscription[E]]:
+        """Receive what is published inside the block, at most ``capacity`` behind."""
+        subscription: Subscription[E] = Subscription(capacity, lag)
+        if self._closed:
+            subscription._close()
+        self._subscriptions.append(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.remove(subscription)
+            subscription._close()
+
+    def close(self) -> None:
+        """Nothing follows: subscribers read what waits and end."""
+        self._closed = True
+        for subscription in self._subscriptions:
+            subscription._close()
