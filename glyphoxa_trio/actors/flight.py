@@ -20,6 +20,7 @@ import trio
 from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
 
 R = TypeVar("R")
+OnLanded = Callable[[outcome.Maybe[R]], None]
 
 
 class FlightCancelled(GlyphoxaError):
@@ -64,13 +65,23 @@ class Flight(Generic[R]):
         return self._scope.cancel_called
 
     async def landing(self) -> R:
-        """The result, or the exception, of the work. Board first.
+        """The result of the work, or its exception. Board first.
 
         Cancelling the wait does nothing to the flight: that is `leave`'s.
         """
+        # Not `unwrap`, which may be done once only: there may be more passengers.
+        match await self.settled():
+            case outcome.Error(error):
+                raise error
+            case outcome.Value(value):
+                result: R = value
+                return result
+
+    async def settled(self) -> outcome.Maybe[R]:
+        """As `landing`, the result or exception as a value. Do not unwrap it."""
         await self._landed.wait()
         assert self._result is not None
-        return self._result.unwrap()
+        return self._result
 
 
 @attrs.define(eq=False)
@@ -131,11 +142,16 @@ class Flights:
         self._seats = trio.CapacityLimiter(self.threads)
 
     def launch(
-        self, key: Hashable, work: Callable[..., Awaitable[R]], *args: Any
+        self,
+        key: Hashable,
+        work: Callable[..., Awaitable[R]],
+        *args: Any,
+        on_landed: OnLanded[R] | None = None,
     ) -> Flight[R]:
         """Start ``await work(*args)`` in the owner's nursery.
 
-        An `Exception` raised by it belongs to the passengers.
+        An `Exception` raised by it belongs to the passengers. ``on_landed`` is
+        told of the result before they are, and not of a cancelled flight's end.
 
         Raises:
           TooManyFlights: if so many under this key already ignore cancellation.
@@ -146,11 +162,17 @@ class Flights:
         flight: Flight[R] = Flight(key, trio.current_time(), self._strays)
         self._launched += 1
         self._flying += 1
-        self._nursery.start_soon(self._fly, flight, work, args, name=str(key))
+        self._nursery.start_soon(
+            self._fly, flight, work, args, on_landed, name=str(key)
+        )
         return flight
 
     def launch_in_thread(
-        self, key: Hashable, function: Callable[..., R], *args: Any
+        self,
+        key: Hashable,
+        function: Callable[..., R],
+        *args: Any,
+        on_landed: OnLanded[R] | None = None,
     ) -> Flight[R]:
         """Start ``function(*args)`` in a worker thread.
 
@@ -159,7 +181,9 @@ class Flights:
         Raises:
           TooManyFlights: as `launch`.
         """
-        return self.launch(key, self._in_thread, key, function, args)
+        return self.launch(
+            key, self._in_thread, key, function, args, on_landed=on_landed
+        )
 
     def lingering(self, key: Hashable) -> int:
         """How many under ``key`` were cancelled and have not stopped."""
@@ -174,7 +198,11 @@ class Flights:
         )
 
     async def _fly(
-        self, flight: Flight[R], work: Callable[..., Awaitable[R]], args: Any
+        self,
+        flight: Flight[R],
+        work: Callable[..., Awaitable[R]],
+        args: Any,
+        on_landed: OnLanded[R] | None,
     ) -> None:
         try:
             with flight._scope:
@@ -182,6 +210,8 @@ class Flights:
                     flight._result = outcome.Value(await work(*args))
                 except Exception as error:  # foreign code: its passengers judge it
                     flight._result = outcome.Error(error)
+                if on_landed is not None and not flight.cancelled:
+                    on_landed(flight._result)
         finally:
             if flight._result is None:
                 flight._result = outcome.Error(FlightCancelled(str(flight.key)))

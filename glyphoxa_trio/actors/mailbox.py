@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 import attrs
 import outcome
@@ -61,6 +62,7 @@ class Call(Generic[M]):
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _answer: outcome.Maybe[Any] | None = attrs.field(default=None, init=False)
     _settled: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _in_work: bool = attrs.field(default=False, init=False)
 
     @contextmanager
     def answering(self) -> Generator[None]:
@@ -71,16 +73,20 @@ class Call(Generic[M]):
         a group, becomes the answer; any other exception crashes the actor.
         Either way the asker is not left waiting.
         """
+        self._in_work = True
         try:
             with self._scope:
                 yield
         except GlyphoxaError as error:
             self.refuse(error)
         except BaseExceptionGroup as group:
-            on_purpose, bugs = group.split(GlyphoxaError)
+            on_purpose, others = group.split(GlyphoxaError)
+            bugs = others and others.split(trio.Cancelled)[1]
             if bugs is not None or on_purpose is None:
                 raise
             self.refuse(_first_leaf(on_purpose))
+            if others is not None:  # the actor is cancelled, beside the answer
+                raise others from None
         finally:
             if self._answer is None:
                 self.refuse(ActorGone(f"no answer to {type(self.request).__name__}"))
@@ -141,6 +147,8 @@ class Inbox(Generic[M]):
 
     name: str
     _channel: trio.MemoryReceiveChannel[Call[M]]
+    # What the body took; weak, so that a tell that is done is forgotten.
+    _taken: WeakSet[Call[M]] = attrs.field(factory=WeakSet, init=False)
 
     def __aiter__(self) -> Inbox[M]:
         return self
@@ -159,11 +167,19 @@ class Inbox(Generic[M]):
         """
         while (call := await self._channel.receive()).abandoned:
             pass
+        self._taken.add(call)
         return call
+
+    def drop_taken(self) -> None:
+        """A life ended: refuse what it took, did not answer and does not work on."""
+        for call in list(self._taken):
+            if call._answer is None and not call._in_work:
+                call.refuse(ActorGone(f"{self.name} ended before it answered"))
+        self._taken.clear()
 
     def close(self) -> None:
         """Refuse whatever is still waiting, then accept nothing more."""
-        with suppress(trio.WouldBlock, trio.EndOfChannel):
+        with suppress(trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
             while True:
                 self._channel.receive_nowait().refuse(ActorGone(f"{self.name} stopped"))
         self._channel.close()
@@ -196,11 +212,11 @@ class Ref(Generic[M]):
         call = Call(request)
         self._counts.asked += 1
         try:
-            with trio.move_on_after(within):
+            with trio.move_on_after(max(within, 0.0)):
                 await self._channel.send(call)
                 await call._settled.wait()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise ActorGone(f"{self.name} stopped") from None
+            call.refuse(ActorGone(f"{self.name} stopped"))
         finally:
             if call._answer is None:
                 self._counts.abandoned += 1
@@ -288,12 +304,17 @@ def spawn(
     async def live() -> None:
         try:
             with closing(Inbox(label, receive)) as inbox:
+
+                async def one_life() -> None:
+                    try:
+                        await body(inbox)
+                    finally:
+                        inbox.drop_taken()
+
                 if restart is None:
-                    await body(inbox)
+                    await one_life()
                 else:
-                    await supervise(
-                        lambda: body(inbox), restart, name=label, on_event=on_event
-                    )
+                    await supervise(one_life, restart, name=label, on_event=on_event)
         finally:
             stopped.set()
 

@@ -1,0 +1,9 @@
+"""The tools that run in process: each module exports ``tools(...) -> list[Tool]``.
+
+`dice`   ``roll`` and ``roll_table``: expressions, and tables to roll on.
+`rules`  ``search_rules`` and ``get_rule``: the 5e SRD, or data sets of your own.
+`files`  ``write_file`` and ``read_file``: text in one directory, and nowhere else.
+
+Nothing is imported here, and importing a module reads no file: the constructors
+do, once. What they ship with lies in ``data/``.
+"""

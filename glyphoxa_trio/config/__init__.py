@@ -1,0 +1,31 @@
+"""What a runtime is built from, and the way from a file to it.
+
+    config = load_config("config/tavern.yaml")
+
+Importing this is cheap: the YAML reader and cattrs are imported on use.
+"""
+
+from .load import load_config as load_config
+from .load import load_text as load_text
+from .load import parse as parse
+from .load import read_text as read_text
+from .model import BuiltinConfig as BuiltinConfig
+from .model import CalibrationConfig as CalibrationConfig
+from .model import Config as Config
+from .model import DiceConfig as DiceConfig
+from .model import FilesConfig as FilesConfig
+from .model import LlmConfig as LlmConfig
+from .model import NpcConfig as NpcConfig
+from .model import Provider as Provider
+from .model import RulesConfig as RulesConfig
+from .model import SelectorConfig as SelectorConfig
+from .model import TrustConfig as TrustConfig
+from .model import TrustMode as TrustMode
+from .model import TurnConfig as TurnConfig
+from .overrides import ToolOverride as ToolOverride
+from .problems import ConfigError as ConfigError
+from .servers import McpConfig as McpConfig
+from .servers import McpDefaults as McpDefaults
+from .servers import RestartConfig as RestartConfig
+from .servers import ServerSpec as ServerSpec
+from .servers import Transport as Transport

@@ -1,0 +1,33 @@
+"""Other people's servers: connect, list, call, and begin again when they are lost.
+
+Knows nothing of the host that serves the tools: `open_fleet` hands each server's
+tools to a callable. Importing this does not import the MCP SDK (D27).
+"""
+
+from .connection import (
+    CallTool,
+    Publish,
+    ServerState,
+    ServerStatus,
+    ServerWarning,
+    spawn_connection,
+)
+from .fleet import Fleet, FleetError, open_fleet
+from .transport import ConnectionFailed, Loss, OpenSession, Session, open_session
+
+__all__ = [
+    "CallTool",
+    "ConnectionFailed",
+    "Fleet",
+    "FleetError",
+    "Loss",
+    "OpenSession",
+    "Publish",
+    "ServerState",
+    "ServerStatus",
+    "ServerWarning",
+    "Session",
+    "open_fleet",
+    "open_session",
+    "spawn_connection",
+]

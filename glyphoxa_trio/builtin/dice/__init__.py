@@ -1,0 +1,10 @@
+"""Dice and random tables (G3, G4, D20).
+
+`expression` reads and throws dice and says what a result means; `handlers` makes
+the two tools of it.
+"""
+
+from .expression import Dice, Expression, Roll, parse, roll
+from .handlers import tools
+
+__all__ = ["Dice", "Expression", "Roll", "parse", "roll", "tools"]

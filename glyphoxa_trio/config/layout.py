@@ -1,0 +1,144 @@
+"""Which keys each class of the model has in the file, and where the two differ.
+
+One truth for the reader, for its hints and for the test that holds
+``config/reference.yaml`` complete.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+
+import attrs
+
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.naming import nearest
+from glyphoxa_trio.tools.tier import TierLimits
+
+from .fields import InMs, Unit, above_zero, if_given
+from .model import Config, TrustConfig
+from .problems import shown
+from .servers import ServerSpec
+
+
+class CommandLine:
+    """A string, split like a shell does, or a list (D14)."""
+
+
+@attrs.frozen(kw_only=True)
+class Auth:
+    """``auth`` of a server: `ServerSpec.token`."""
+
+    token: Secret | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ServerDefaults:
+    """``defaults`` of one server, as seed 003 writes its limits (A27)."""
+
+    timeout: InMs | None = attrs.field(default=None, validator=if_given(above_zero))
+    start_timeout: InMs | None = attrs.field(
+        default=None, validator=if_given(above_zero)
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Agent:
+    """``agent.trust``, as seed 004 writes ``trust`` (N32)."""
+
+    trust: TrustConfig | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Band:
+    """One tier: `TierLimits` names them ``fast_threshold`` and so on."""
+
+    threshold: InMs | None = attrs.field(default=None, validator=if_given(above_zero))
+    ceiling: InMs | None = attrs.field(default=None, validator=if_given(above_zero))
+
+
+@attrs.frozen(kw_only=True)
+class LastBand:
+    """DEEP takes every tool, so it has no threshold."""
+
+    ceiling: InMs | None = attrs.field(default=None, validator=if_given(above_zero))
+
+
+_Command = Annotated[tuple[str, ...], CommandLine()]
+
+
+# Fields that are no keys, and keys that are no fields.
+_DIFFERENCES: Final[Mapping[type, tuple[frozenset[str], Mapping[str, Any]]]] = {
+    Config: (frozenset(), {"agent": Agent}),
+    ServerSpec: (
+        frozenset({"command", "token"}),
+        {
+            "command": _Command,
+            "args": tuple[str, ...],
+            "auth": Auth,
+            "defaults": ServerDefaults,
+        },
+    ),
+    TierLimits: (
+        frozenset(field.name for field in attrs.fields(TierLimits)),
+        {"fast": Band, "standard": Band, "deep": LastBand},
+    ),
+}
+
+_NOT_YET: Final[Mapping[tuple[type, str], str]] = {
+    (Auth, "oauth"): "oauth is not available yet in this version; use auth.token",
+    **{
+        (ServerDefaults, key): f"{key} is not available yet in this version"
+        for key in ("slow_response_threshold_ms", "slow_response_message")
+    },
+}
+
+
+@attrs.frozen
+class Key:
+    """One key of the file: the type behind it and the field it fills, if any."""
+
+    kind: Any
+    field: attrs.Attribute[Any] | None = None
+
+
+@functools.cache
+def layout(model: type) -> Mapping[str, Key]:
+    """The keys that a class of the model has in the file, in the model's order."""
+    hidden, added = _DIFFERENCES.get(model, (frozenset(), {}))
+    hints = get_type_hints(model, include_extras=True)
+    keys = {
+        f"{field.name}{_suffix(hints[field.name])}": Key(hints[field.name], field)
+        for field in attrs.fields(model)
+        if field.name not in hidden
+    }
+    return keys | {key: Key(kind) for key, kind in added.items()}
+
+
+def _suffix(kind: Any) -> str:
+    marks = getattr(_given(kind), "__metadata__", ())
+    return next((mark.suffix for mark in marks if isinstance(mark, Unit)), "")
+
+
+def _given(kind: Any) -> Any:
+    """``X`` of ``X | None``; anything else as it is."""
+    if get_origin(kind) in (Union, UnionType):
+        return next(part for part in get_args(kind) if part is not NoneType)
+    return kind
+
+
+def may_be_bare(kind: Any) -> bool:
+    """True for what may be a key without anything below it: all commented out."""
+    kind = _given(kind)
+    return attrs.has(kind) or get_origin(kind) in (tuple, Mapping)
+
+
+def unknown(key: Any, kind: type) -> str:
+    """Why a key cannot stand in a class, and what may have been meant."""
+    if (kind, key) in _NOT_YET:
+        return _NOT_YET[kind, key]
+    near = nearest(key, layout(kind), n=1) if isinstance(key, str) else ()
+    hint = f", did you mean {near[0]!r}?" if near else ""
+    return f"unknown key {shown(key)}{hint}"

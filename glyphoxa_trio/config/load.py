@@ -1,0 +1,167 @@
+"""From a file to a `Config`, or to every problem in it at once (D14).
+
+A problem of one value does not hide another's. Only an object's contradictions
+(a stdio server without a command) wait until its own values are sound: after a
+misspelt key they would be noise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from .model import Config
+from .problems import ConfigError, Misfit
+from .reader import Reader
+from .scalars import Scalars
+
+
+def load_config(
+    path: str | os.PathLike[str], *, env: Mapping[str, str] | None = None
+) -> Config:
+    """The configuration in a file; its suffix says the format. Blocks on reading.
+
+    Raises:
+      ConfigError: with every problem, each with its place.
+    """
+    source = Path(path).absolute()
+    try:
+        text = source.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise ConfigError(f"cannot be read: {why} @ {source.name}") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"is not UTF-8 text @ {source.name}") from None
+    return load_text(text, source=source, env=env)
+
+
+def load_text(
+    text: str, *, source: PurePath, env: Mapping[str, str] | None = None
+) -> Config:
+    """The configuration in a text, as if it stood in the file ``source``.
+
+    Raises:
+      ConfigError: see `load_config`.
+    """
+    data, repeated = read_text(text, source=source)
+    if data is None:
+        raise ConfigError(*repeated, f"the file is empty @ {source.name}")
+    try:
+        config = parse(data, source=source, env=env)
+    except ConfigError as error:
+        raise ConfigError(*repeated, *error.problems) from None
+    if repeated:
+        raise ConfigError(*repeated)
+    return config
+
+
+def read_text(text: str, *, source: PurePath) -> tuple[Any, tuple[str, ...]]:
+    """Plain data of YAML, TOML or JSON by suffix, and a problem per repeated key.
+
+    Raises:
+      ConfigError: if the text is not that format, with line and column.
+    """
+    repeated: list[str] = []
+    try:
+        match source.suffix.lower():
+            case ".yaml" | ".yml":
+                data = _read_yaml(text, repeated)
+            case ".toml":
+                data = tomllib.loads(text) or None
+            case ".json":
+                data = _read_json(text, repeated)
+            case suffix:
+                raise ValueError(
+                    f"{suffix or 'no suffix'}: a configuration is a .yaml, .yml,"
+                    " .toml or .json file"
+                )
+    except ValueError as error:
+        raise ConfigError(f"{error} @ {source.name}") from None
+    except RecursionError:
+        raise ConfigError(f"is nested too deeply @ {source.name}") from None
+    return data, tuple(f"{problem} @ {source.name}" for problem in repeated)
+
+
+def _read_yaml(text: str, repeated: list[str]) -> Any:
+    from ruamel.yaml import YAML, MappingNode, ScalarNode
+    from ruamel.yaml.constructor import SafeConstructor
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    checked: dict[int, object] = {}
+
+    class Constructor(SafeConstructor):
+        def flatten_mapping(self, node: Any) -> Any:
+            # Looked at before ``<<`` is merged in, because a merged key may be
+            # overridden; and at all, because ruamel checks no mapping with one.
+            if isinstance(node, MappingNode) and id(node) not in checked:
+                checked[id(node)] = node
+                seen = set()
+                for key, _ in node.value:
+                    if isinstance(key, ScalarNode):
+                        if key.value in seen:
+                            repeated.append(
+                                f"key {key.value!r} is there twice,"
+                                f" {_line_and_column(key.start_mark)}"
+                            )
+                        seen.add(key.value)
+            return super().flatten_mapping(node)
+
+    yaml = YAML(typ="safe", pure=True)  # pure: YAML 1.2, where `on` is no boolean
+    yaml.Constructor = Constructor
+    yaml.allow_duplicate_keys = True
+    try:
+        return yaml.load(text)
+    except MarkedYAMLError as error:
+        # Its own text quotes the file, and with it a secret.
+        where = _line_and_column(error.problem_mark or error.context_mark)
+        problem = re.sub(r"(['\"])(?!<).{5,}\1", "…", str(error.problem))
+        raise ValueError(f"is not YAML: {problem}, {where}") from None
+    except YAMLError as error:
+        raise ValueError(f"is not YAML: {error}") from None
+
+
+def _line_and_column(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _read_json(text: str, repeated: list[str]) -> Any:
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        seen: dict[str, Any] = {}
+        for key, value in found:
+            if key in seen:
+                repeated.append(f"key {key!r} is there twice")
+            seen[key] = value
+        return seen
+
+    if not text.strip():
+        return None
+    try:
+        return json.loads(text, object_pairs_hook=pairs)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"is not JSON: {error.msg}, {where}") from None
+
+
+def parse(
+    data: Any, *, source: PurePath, env: Mapping[str, str] | None = None
+) -> Config:
+    """Plain data as a `Config`. Paths are relative to the folder of ``source``.
+
+    Raises:
+      ConfigError: with every problem, each with its place.
+    """
+    scalars = Scalars(os.environ if env is None else env, Path(source).parent)
+    try:
+        return Reader(scalars).read(data)
+    except Misfit as misfit:
+        places = misfit.found
+    except ConfigError as error:
+        places = [("", what) for what in error.problems]
+    except ValueError as error:
+        places = [("", str(error))]
+    raise ConfigError(*(f"{what} @ {source.name}{where}" for where, what in places))

@@ -1,0 +1,219 @@
+"""The shape of a configuration: frozen data, seconds inside, no I/O (D14).
+
+A field is a key of the file. A duration is a float of seconds here and has its
+unit in its key there: `InMs` on a field ``timeout`` makes the key
+``timeout_ms``. Where the file may look different (``auth``, ``tiers``, servers
+as a map), `layout` says so. ``config/reference.yaml`` explains every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.estimate import TierBy
+from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
+
+from .fields import (
+    InHours,
+    InMs,
+    Text,
+    above_zero,
+    if_given,
+    not_empty,
+    not_negative,
+    of_hours,
+)
+from .overrides import ToolOverride
+from .problems import ConfigError
+from .servers import McpConfig, web_address
+
+
+def _sides(_: Any, __: attrs.Attribute[Any], tables: Mapping[str, Any]) -> None:
+    if empty := [repr(name) for name, lines in tables.items() if not lines]:
+        raise ValueError(f"a table without a line cannot be rolled: {', '.join(empty)}")
+
+
+@attrs.frozen(kw_only=True)
+class DiceConfig:
+    """The group ``dice``. ``tables`` are random tables by name, a line a side."""
+
+    enabled: bool = True
+    tables: Mapping[str, tuple[Text, ...]] = attrs.field(factory=dict, validator=_sides)
+
+
+@attrs.frozen(kw_only=True)
+class RulesConfig:
+    """The group ``rules``. ``datasets`` are files of rules beside our own (D21)."""
+
+    enabled: bool = True
+    datasets: tuple[Path, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class FilesConfig:
+    """The group ``files``: there only when ``base``, its sandbox, is given (D23)."""
+
+    enabled: bool = True
+    base: Path | None = None
+
+    @property
+    def served(self) -> bool:
+        return self.enabled and self.base is not None
+
+
+@attrs.frozen(kw_only=True)
+class BuiltinConfig:
+    """The groups of tools that come with the package."""
+
+    dice: DiceConfig = DiceConfig()
+    rules: RulesConfig = RulesConfig()
+    files: FilesConfig = FilesConfig()
+
+
+class TrustMode(StrEnum):
+    """What approves a tool of somebody else's server (D13a)."""
+
+    LIMITED = "limited"  # `allow_tools`, or a full name in an NPC's `tools`
+    FULL = "full"  # everything
+
+
+@attrs.frozen(kw_only=True)
+class TrustConfig:
+    mode: TrustMode = TrustMode.LIMITED
+    allow_tools: tuple[Text, ...] = ()
+
+
+class Provider(StrEnum):
+    OFFLINE = "offline"
+    CHAT_COMPLETIONS = "chat_completions"
+
+
+@attrs.frozen(kw_only=True)
+class LlmConfig:
+    """The model that speaks. ``extra`` is put into each request as it stands.
+
+    Raises:
+      ConfigError: if the provider needs what is not given.
+    """
+
+    provider: Provider = Provider.OFFLINE
+    model: str | None = None
+    base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
+    api_key: Secret | None = None
+    temperature: float | None = attrs.field(
+        default=None, validator=if_given(not_negative)
+    )
+    max_tokens: int | None = attrs.field(default=None, validator=if_given(above_zero))
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        if self.provider is Provider.CHAT_COMPLETIONS:
+            missing = [key for key in ("model", "base_url") if not getattr(self, key)]
+            if missing:
+                raise ConfigError(*(f"{self.provider} needs {key}" for key in missing))
+
+
+_ENGINES_TO_COME: Final = ("s2s", "sentence_cascade")
+
+
+def _engine(_: Any, __: attrs.Attribute[str], value: str) -> None:
+    if value in _ENGINES_TO_COME:
+        raise ValueError(
+            f"engine {value!r} is not available yet in this version; use 'cascaded'"
+        )
+    if value != "cascaded":
+        raise ValueError("engine must be 'cascaded'")
+
+
+@attrs.frozen(kw_only=True)
+class NpcConfig:
+    """One NPC (G30). ``tools`` grants by name, key or glob (D13).
+
+    ``fallback`` holds what it says when there is nothing to say (D12b), ``voice``
+    is kept for whoever speaks, ``model`` replaces the model of `LlmConfig`.
+    """
+
+    name: str = attrs.field(validator=not_empty)
+    personality: str = ""
+    identity: tuple[Text, ...] = ()
+    knowledge_scope: tuple[Text, ...] = ()
+    secret_knowledge: tuple[Text, ...] = ()
+    behaviour_rules: tuple[Text, ...] = ()
+    greeting: str = ""
+    engine: str = attrs.field(default="cascaded", validator=_engine)
+    budget_tier: Tier = Tier.FAST
+    tools: tuple[Text, ...] = ()
+    fallback: tuple[Text, ...] = ()
+    model: str | None = None
+    voice: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class SelectorConfig:
+    """What the tier selector listens for (G19); None is its built-in list."""
+
+    deep_keywords: tuple[Text, ...] | None = None
+    standard_keywords: tuple[Text, ...] | None = None
+    min_deep_interval: InMs = attrs.field(default=30.0, validator=not_negative)
+    queue_depth: int = attrs.field(default=3, validator=above_zero)
+
+
+@attrs.frozen(kw_only=True)
+class CalibrationConfig:
+    """How tools are measured. ``environment`` None is derived (D8, D9, D10)."""
+
+    at_start: bool = True
+    environment: str | None = None
+    tier_by: TierBy = TierBy.P50
+    expiry: InHours = attrs.field(default=of_hours(24), validator=above_zero)
+    probe_concurrency: int = attrs.field(default=4, validator=above_zero)
+
+
+@attrs.frozen(kw_only=True)
+class TurnConfig:
+    """The limits of one turn beside its tool budget (D0, D4, D12a, D12b).
+
+    ``history`` is how many turns a model is shown, ``queue`` how many utterances
+    of other speakers may wait, ``fallback`` what an NPC without lines of its own
+    says when there is nothing to say.
+    """
+
+    max_rounds: int = attrs.field(default=4, validator=above_zero)
+    max_calls: int = attrs.field(default=16, validator=above_zero)
+    first_token: InMs = attrs.field(default=5.0, validator=above_zero)
+    silence: InMs = attrs.field(default=5.0, validator=above_zero)
+    model_total: InMs = attrs.field(default=30.0, validator=above_zero)
+    history: int = attrs.field(default=40, validator=not_negative)
+    queue: int = attrs.field(default=8, validator=above_zero)
+    fallback: tuple[Text, ...] = attrs.field(
+        default=(
+            "Hm. My thoughts wandered off just now. Say that again?",
+            "Forgive me, it has slipped my mind.",
+            "Ask me again in a moment, would you?",
+        ),
+        validator=not_empty,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Config:
+    """Everything a runtime is built from. ``tools`` overrides built-in tools, by
+    canonical key or exposed name.
+    """
+
+    npcs: tuple[NpcConfig, ...] = ()
+    llm: LlmConfig = LlmConfig()
+    mcp: McpConfig = attrs.field(factory=McpConfig)
+    trust: TrustConfig = TrustConfig()
+    builtin: BuiltinConfig = BuiltinConfig()
+    tools: Mapping[str, ToolOverride] = attrs.field(factory=dict)
+    tiers: TierLimits = DEFAULT_LIMITS
+    selector: SelectorConfig = SelectorConfig()
+    calibration: CalibrationConfig = CalibrationConfig()
+    turn: TurnConfig = TurnConfig()

@@ -1,0 +1,57 @@
+"""What the operator knows better than a tool's author."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from glyphoxa_trio.tools.definition import OnInterrupt, ToolDefinition
+from glyphoxa_trio.tools.tier import Tier
+
+from .fields import InMs, InSeconds, above_zero, if_given, not_negative
+
+
+@attrs.frozen(kw_only=True)
+class ToolOverride:
+    """What the operator knows better than a tool's author; None leaves it alone.
+
+    ``probe`` holds arguments that calibration may call the tool with (D9).
+    """
+
+    description: str | None = None
+    expose_as: str | None = None
+    estimated_duration: InMs | None = attrs.field(
+        default=None, validator=if_given(above_zero)
+    )
+    max_duration: InMs | None = attrs.field(
+        default=None, validator=if_given(above_zero)
+    )
+    min_tier: Tier | None = None
+    read_only: bool | None = None
+    idempotent: bool | None = None
+    cacheable: InSeconds | None = attrs.field(
+        default=None, validator=if_given(not_negative)
+    )
+    on_interrupt: OnInterrupt | None = None
+    speech_field: str | None = None
+    speech_template: str | None = None
+    probe: Mapping[str, Any] | None = None
+
+    def applied_to(self, definition: ToolDefinition) -> ToolDefinition:
+        """The definition with what is stated here in place of its own.
+
+        Raises:
+          ValueError: if the two contradict each other, such as a cacheable tool
+            that is neither read-only nor idempotent.
+        """
+        stated = {
+            field.name: value
+            for field in attrs.fields(ToolOverride)
+            if field.name != "probe"
+            and (value := getattr(self, field.name)) is not None
+        }
+        if self.probe is not None:  # D9: before what the author gave
+            stated["examples"] = (self.probe, *definition.examples)
+        return attrs.evolve(definition, **stated)

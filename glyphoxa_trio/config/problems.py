@@ -1,0 +1,110 @@
+"""What is wrong with a configuration, and the words for it.
+
+No message shows the value of a secret, of an address or of a variable: what is
+echoed is what stands in the file, and only where no secret belongs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.errors import GlyphoxaError
+
+_LONGEST: Final = 60  # characters of a value in a message
+
+
+class ConfigError(GlyphoxaError):
+    """The configuration does not describe a runtime: `problems`, one per line.
+
+    From a file, each problem ends in its place: ``<what> @ <file>.<path>``.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(*problems)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return self.args
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
+
+
+class Misfit(ValueError):
+    """What does not fit: pairs of a place, relative, and what is wrong there."""
+
+    def __init__(self, found: list[tuple[str, str]]) -> None:
+        super().__init__()
+        self.found = found
+
+
+@attrs.define(eq=False)
+class Problems:
+    """Collects what does not fit at one place and below, so that the walk goes on."""
+
+    found: list[tuple[str, str]] = attrs.field(factory=list)
+
+    def add(self, what: str, *steps: object) -> None:
+        self.found.append(("".join(map(_place, steps)), what))
+
+    @contextmanager
+    def under(self, step: object) -> Iterator[None]:
+        """Go one step down; what does not fit there is kept, and the walk goes on."""
+        place = _place(step)
+        try:
+            yield
+        except Misfit as misfit:
+            self.found += [(place + below, what) for below, what in misfit.found]
+        except ConfigError as error:
+            self.found += [(place, what) for what in error.problems]
+        except ValueError as error:
+            self.found.append((place, str(error)))
+
+    def end(self) -> None:
+        if self.found:
+            raise Misfit(self.found)
+
+
+def _place(step: object) -> str:
+    plain = isinstance(step, str) and re.fullmatch(r"[\w-]+", step)
+    return f".{step}" if plain else f"[{shown(step)}]"
+
+
+def shown(value: object) -> str:
+    """A value as people wrote it, cut to a line."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case int() if value.bit_length() > _LONGEST:  # Python refuses to print some
+            return "a huge number"
+        case str() | int() | float():
+            text = repr(value)
+            return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        case _:
+            return sort_of(value)
+
+
+def sort_of(value: object) -> str:
+    """What a value is, without saying it."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case Mapping():
+            return "a mapping"
+        case _:
+            return f"a {type(value).__name__}"

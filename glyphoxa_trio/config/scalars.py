@@ -1,0 +1,132 @@
+"""Plain values of the file as what the model wants: strict, variables expanded."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.tier import Tier
+
+from .problems import shown, sort_of
+
+_VARIABLE: Final = re.compile(
+    r"\$\$\{|\$\{(?:(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\})?", re.ASCII
+)
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    """``${VAR}`` and ``${VAR:-default}`` replaced, once; ``$${`` is a plain ``${``.
+
+    As in a shell, the default also stands in for an empty variable.
+
+    Raises:
+      ValueError: for an unset variable without default, or a stray ``${``.
+    """
+    unset: list[str] = []
+
+    def value(found: re.Match[str]) -> str:
+        name, default = found["name"], found["default"]
+        if found[0] == "$${":
+            return "${"
+        if name is None:
+            raise ValueError(
+                "'${' starts no ${VAR} or ${VAR:-default}; write $${ for a plain one"
+            )
+        if default is not None:
+            return env.get(name) or default
+        if name not in env:
+            unset.append(name)
+            return ""
+        return env[name]
+
+    expanded = _VARIABLE.sub(value, text)
+    if unset:
+        names = ", ".join(dict.fromkeys(unset))
+        raise ValueError(f"environment variable {names} is not set")
+    return expanded
+
+
+@attrs.frozen
+class Scalars:
+    """Reads scalars with one environment, for files in one folder."""
+
+    env: Mapping[str, str]
+    base: Path
+
+    def text(self, value: Any, kind: Any) -> Any:
+        if type(value) is not str:
+            hint = "; put it in quotes" if isinstance(value, (int, float)) else ""
+            raise ValueError(f"expected text, got {shown(value)}{hint}")
+        text = expand(value, self.env)
+        if kind is str:
+            return text
+        try:
+            return kind(text)
+        except ValueError:
+            known = ", ".join(kind)
+            raise ValueError(f"expected one of {known}, got {shown(value)}") from None
+
+    def switch(self, value: Any, _: Any) -> bool:
+        if type(value) is not bool:
+            raise ValueError(f"expected true or false, got {shown(value)}")
+        return value
+
+    def whole(self, value: Any, _: Any) -> int:
+        if type(value) is not int:
+            raise ValueError(f"expected a whole number, got {shown(value)}")
+        return value
+
+    def number(self, value: Any, _: Any) -> float:
+        if type(value) not in (int, float):
+            raise ValueError(f"expected a number, got {shown(value)}")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise ValueError(f"expected a number, got {shown(value)}")
+        return number
+
+    def tier(self, value: Any, _: Any) -> Tier:
+        text = self.text(value, str)
+        try:
+            return Tier.parse(text)
+        except ValueError:
+            known = ", ".join(map(str, Tier))
+            raise ValueError(f"expected one of {known}, got {shown(value)}") from None
+
+    def secret(self, value: Any, _: Any) -> Secret:
+        if type(value) is not str:
+            raise ValueError(f"expected text in quotes, got {sort_of(value)}")
+        return Secret(expand(value, self.env))
+
+    def optional_secret(self, value: Any, _: Any) -> Secret | None:
+        # `api_key: ${KEY:-}`: an empty key is no key.
+        if value is None or not (secret := self.secret(value, Secret)).reveal():
+            return None
+        return secret
+
+    def path(self, value: Any, _: Any) -> Path:
+        text: str = self.text(value, str)
+        if not text:
+            raise ValueError("must not be empty")
+        if text.startswith("~"):
+            raise ValueError("'~' is not expanded; write ${HOME}")
+        return Path(self.base, text)
+
+    def words(self, value: str) -> tuple[str, ...]:
+        """A command split like a shell does, then expanded: a variable's value
+        stays one word, whatever is in it.
+        """
+        try:
+            words = shlex.split(value)
+        except ValueError as error:
+            raise ValueError(f"cannot be split into words: {error}") from None
+        return tuple(expand(word, self.env) for word in words)

@@ -1,0 +1,208 @@
+"""Attempts: the flights of tools, and what each one says of its tool (D7, D11).
+
+Several callers may wait for one attempt (single flight). Its result goes to all
+of them; what it says of latency and health is said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import attrs
+import outcome
+
+import trio
+
+from glyphoxa_trio.actors import Flight, Flights
+from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
+from glyphoxa_trio.tools.breaker import Breaker, Ticket
+from glyphoxa_trio.tools.cache import CacheKey, ResultCache
+from glyphoxa_trio.tools.definition import (
+    CallContext,
+    ConnectionLost,
+    ToolError,
+    ToolUnavailable,
+)
+from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tools.window import Sample, SampleKind
+from glyphoxa_trio.units import in_ms
+
+from .catalogue import Listing
+
+
+@attrs.define(eq=False)
+class Attempt:
+    """One flight of one tool."""
+
+    listing: Listing
+    started: float
+    _breaker: Breaker
+    _ticket: Ticket
+    cache_key: CacheKey | None
+    _epoch: int
+    flight: Flight[Any] = attrs.field(init=False)
+    _observed: bool = attrs.field(default=False, init=False)
+
+    @property
+    def own_deadline(self) -> float:
+        """When the tool's or its server's own limit is reached."""
+        return self.started + self.listing.definition.own_limit
+
+
+@attrs.define(eq=False)
+class Attempts:
+    """The owner of breakers, cached results, and the attempts in the air.
+
+    Args:
+      observe: told of every sample; must not block (the calibrator's mailbox).
+      health_anew: told of a tool whose breaker has closed.
+    """
+
+    _flights: Flights
+    _observe: Callable[[str, Sample], None]
+    _health_anew: Callable[[str], None]
+    cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
+    _breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
+    _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
+
+    def obstacle(self, listing: Listing) -> str | None:
+        """Why the tool cannot be called right now, in words; None if it can."""
+        breaker = self._breakers.get(listing.key)
+        now = trio.current_time()
+        if breaker is not None and not breaker.admits(now):
+            wait = breaker.retry_in(now)
+            then = f"next try in {in_ms(wait)}" if wait else "one call is trying it"
+            return f"it failed repeatedly, {then}"
+        lingering = self._flights.lingering(listing.key)
+        if lingering >= self._flights.lingering_limit:
+            return f"{lingering} earlier calls do not stop"
+        return None
+
+    def in_flight(self, key: CacheKey | None) -> Attempt | None:
+        """The attempt that an identical call may join."""
+        attempt = None if key is None else self._in_flight.get(key)
+        return None if attempt is None or attempt.flight.cancelled else attempt
+
+    def depart(
+        self,
+        listing: Listing,
+        arguments: dict[str, Any],
+        context: CallContext,
+        cache_key: CacheKey | None,
+    ) -> Attempt:
+        """Start the handler.
+
+        Raises:
+          ToolUnavailable: if the breaker or earlier strays do not let it.
+        """
+        now = trio.current_time()
+        breaker = self._breakers.get(listing.key)
+        if breaker is None:
+            breaker = self._breakers[listing.key] = Breaker()
+        ticket = breaker.begin(now)
+        if ticket is None:
+            raise ToolUnavailable(self.obstacle(listing) or "its breaker is open")
+        attempt = Attempt(listing, now, breaker, ticket, cache_key, self.cache.epoch)
+        try:
+            attempt.flight = self.launch(
+                listing, arguments, context, partial(self._landed, attempt)
+            )
+        except TooManyFlights as error:
+            breaker.release(ticket, now)
+            raise ToolUnavailable(str(error)) from None
+        if cache_key is not None:
+            self._in_flight[cache_key] = attempt
+        return attempt
+
+    def launch(
+        self,
+        listing: Listing,
+        arguments: dict[str, Any],
+        context: CallContext,
+        on_landed: Callable[[outcome.Maybe[Any]], None] | None = None,
+    ) -> Flight[Any]:
+        """The bare flight: no breaker, no record.
+
+        Raises:
+          TooManyFlights: if earlier flights of this tool do not stop.
+        """
+        tool, flights = listing.tool, self._flights
+        launch: Callable[..., Flight[Any]] = (
+            flights.launch_in_thread if tool.blocking else flights.launch
+        )
+        return launch(
+            listing.key, tool.handler, arguments, context, on_landed=on_landed
+        )
+
+    def leave(self, attempt: Attempt, early: SampleKind | None) -> None:
+        """Get off; ``early`` is what it says of the tool if that ended the flight."""
+        if attempt.flight.leave():
+            self._gone(attempt)
+            self._record(attempt, early)
+
+    def forget(self, key: str) -> None:
+        """A tool was removed or replaced: nothing of it is remembered."""
+        self._breakers.pop(key, None)
+        self.cache.drop_tool(key)
+
+    def _landed(self, attempt: Attempt, result: outcome.Maybe[Any]) -> None:
+        """The flight has landed by itself, before its passengers hear of it."""
+        self._gone(attempt)
+        kind, answer = _kind_of(result)
+        self._record(attempt, kind)
+        if kind is SampleKind.OK and answer and attempt.cache_key is not None:
+            self.cache.put(
+                attempt.cache_key,
+                answer,
+                group=attempt.listing.definition.group,
+                ttl=attempt.listing.definition.cacheable,
+                now=trio.current_time(),
+                epoch=attempt._epoch,
+            )
+
+    def _gone(self, attempt: Attempt) -> None:
+        """It is down: nobody joins it, and what it wrote outdates cached reads."""
+        key = attempt.cache_key
+        if key is not None and self._in_flight.get(key) is attempt:
+            del self._in_flight[key]
+        if attempt.listing.definition.side_effects:
+            self.cache.drop_group(attempt.listing.definition.group)
+
+    def _record(self, attempt: Attempt, kind: SampleKind | None) -> None:
+        """At most one sample an attempt, however many callers it had."""
+        if attempt._observed:
+            return
+        attempt._observed = True
+        now, key = trio.current_time(), attempt.listing.key
+        if kind is not None:
+            self._observe(key, Sample(kind=kind, seconds=now - attempt.started, at=now))
+        if kind is None or kind is SampleKind.CENSORED:
+            attempt._breaker.release(attempt._ticket, now)
+        elif attempt._breaker.record(
+            attempt._ticket, ok=kind in (SampleKind.OK, SampleKind.TOOL_ERROR), now=now
+        ):
+            self._health_anew(key)
+
+
+def _kind_of(
+    result: outcome.Maybe[Any],
+) -> tuple[SampleKind | None, ToolResult | None]:
+    """What a landing says of the tool; None if it never reached it."""
+    match result:
+        case outcome.Value(value):
+            try:
+                answer = ToolResult.of(value)
+            except (TypeError, ValueError):  # not JSON: a bug of the handler
+                return SampleKind.FAILED, None
+            ok = not answer.is_error
+            return (SampleKind.OK if ok else SampleKind.TOOL_ERROR), answer
+        case outcome.Error(ToolError()):
+            return SampleKind.TOOL_ERROR, None
+        case outcome.Error(ConnectionLost()):
+            return SampleKind.FAILED, None
+        case outcome.Error(GlyphoxaError()):
+            return None, None
+        case _:
+            return SampleKind.FAILED, None

@@ -1,0 +1,261 @@
+"""The calibrator: the actor that owns what was measured of every tool (D7, D9).
+
+It is told every observation and asked for probes and reports. What follows from
+a measurement, an `Estimate`, it hands to the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Call, Inbox, Request
+from glyphoxa_trio.tools.definition import ToolDefinition, ToolError
+from glyphoxa_trio.tools.estimate import Estimate, TierBy, estimate
+from glyphoxa_trio.tools.instance import NoInstance, minimal_instance
+from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tools.schema import BadSchema
+from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
+from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
+
+from .catalogue import Catalogue, Listing
+
+PROBES = 5  # per tool: as many samples as "measured" needs (D1)
+
+
+@attrs.frozen
+class Observe(Request[None]):
+    """Told: one sample of one tool."""
+
+    key: str
+    sample: Sample
+
+
+@attrs.frozen
+class HealthAnew(Request[None]):
+    """Told: the tool's breaker has closed, its failures are of the past."""
+
+    key: str
+
+
+@attrs.frozen
+class Reckon(Request[None]):
+    """Told: these tools are new, or back; estimate them from what is known."""
+
+    keys: tuple[str, ...]
+
+
+@attrs.frozen
+class Forget(Request[None]):
+    """Told: these tools are gone for good."""
+
+    keys: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Probed:
+    """One tool has been probed: ``done`` of ``total``; ``note`` says if not well."""
+
+    key: str
+    samples: int
+    done: int
+    total: int
+    note: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Calibrate(Request[tuple[Probed, ...]]):
+    """Asked: probe ``keys``, or all; ``unsafe`` includes tools with side effects."""
+
+    keys: tuple[str, ...] | None = None
+    unsafe: bool = False
+
+
+@attrs.frozen
+class Report(Request[dict[str, Estimate]]):
+    """Asked: the estimate of every tool as of now."""
+
+
+Probe = Callable[..., Awaitable[ToolResult]]
+
+
+@attrs.frozen(kw_only=True)
+class CalibratorSettings:
+    """How measurements become estimates. Times in seconds."""
+
+    limits: TierLimits = DEFAULT_LIMITS
+    tier_by: TierBy = TierBy.P50
+    window: int = 100
+    expiry: float = 24 * 3600.0
+    probe_concurrency: int = 4
+    environment: str = "local"
+
+
+@attrs.define(eq=False)
+class Measurements:
+    """The windows, by environment and tool. They outlive a crash of the actor."""
+
+    settings: CalibratorSettings
+    _windows: dict[tuple[str, str], LatencyWindow] = attrs.field(
+        factory=dict, init=False
+    )
+
+    def window(self, key: str) -> LatencyWindow:
+        place = (self.settings.environment, key)
+        window = self._windows.get(place)
+        if window is None:
+            window = self._windows[place] = LatencyWindow(
+                size=self.settings.window, expiry=self.settings.expiry
+            )
+        return window
+
+    def forget(self, key: str) -> None:
+        self._windows.pop((self.settings.environment, key), None)
+
+    def estimate(
+        self, definition: ToolDefinition, previous: Estimate | None = None
+    ) -> Estimate:
+        """One number for tier and admission, from what is known now (D1)."""
+        return estimate(
+            definition,
+            self.window(definition.key),
+            now=trio.current_time(),
+            limits=self.settings.limits,
+            tier_by=self.settings.tier_by,
+            previous=previous.tier_by_number if previous is not None else None,
+        )
+
+
+@attrs.define(eq=False)
+class Calibrator:
+    """The actor's state and rules; `run` is its body.
+
+    Args:
+      probe: calls a tool past gate, cache and breaker (the executor's).
+      on_probed: told as probes finish; must not block.
+    """
+
+    _measurements: Measurements
+    _catalogue: Catalogue
+    _probe: Probe
+    _on_probed: Callable[[Probed], None]
+
+    async def run(self, inbox: Inbox[Any]) -> None:
+        """Read the mailbox until stopped; probes run beside it."""
+        async with trio.open_nursery() as nursery:
+            async for call in inbox:
+                match call.request:
+                    case Observe(key, sample):
+                        if key in self._catalogue.current.by_key:
+                            self._measurements.window(key).record(sample)
+                            self._publish(key)
+                    case HealthAnew(key):
+                        self._measurements.window(key).start_health_anew()
+                        self._publish(key)
+                    case Reckon(keys):
+                        for key in keys:
+                            self._publish(key)
+                    case Forget(keys):
+                        for key in keys:
+                            self._measurements.forget(key)
+                    case Calibrate():
+                        nursery.start_soon(self._calibrate, call)
+                    case Report():
+                        with call.answering():
+                            call.reply(self._report())
+
+    def _publish(self, key: str) -> None:
+        listing = self._catalogue.current.by_key.get(key)
+        if listing is None:
+            return
+        known = listing.estimate
+        fresh = self._measurements.estimate(listing.definition, known)
+        # Every swap of the catalogue costs a copy of it, so a change that nobody
+        # could act on is not published: Report has the exact figures.
+        if (
+            fresh.tier is not known.tier
+            or fresh.source is not known.source
+            or fresh.degraded != known.degraded
+            or abs(fresh.seconds - known.seconds) > 0.02 * known.seconds
+        ):
+            self._catalogue.set_estimate(key, fresh)
+
+    def _report(self) -> dict[str, Estimate]:
+        return {
+            key: self._measurements.estimate(listing.definition, listing.estimate)
+            for key, listing in self._catalogue.current.by_key.items()
+        }
+
+    async def _calibrate(self, call: Call[Calibrate]) -> None:
+        with call.answering():
+            request = call.request
+            targets = [
+                listing
+                for key, listing in self._catalogue.current.by_key.items()
+                if (request.keys is None or key in request.keys)
+                and (request.unsafe or listing.definition.probeable)
+            ]
+            slots = trio.Semaphore(self._measurements.settings.probe_concurrency)
+            done: list[Probed] = []
+
+            async def one(listing: Listing) -> None:
+                async with slots:
+                    samples, note = await self._probe_tool(listing)
+                probed = Probed(
+                    key=listing.key,
+                    samples=samples,
+                    done=len(done) + 1,
+                    total=len(targets),
+                    note=note,
+                )
+                done.append(probed)
+                self._on_probed(probed)
+
+            async with trio.open_nursery() as nursery:
+                for listing in targets:
+                    nursery.start_soon(one, listing)
+            call.reply(tuple(done))
+
+    async def _probe_tool(self, listing: Listing) -> tuple[int, str]:
+        """Measure one tool; how many samples there are, and what went wrong.
+
+        Probes never count towards health: only what ran is recorded, and an
+        endless probe says no more than "longer than this".
+        """
+        try:
+            arguments = next(_probe_arguments(listing))
+        except (NoInstance, BadSchema) as error:
+            return 0, f"no arguments to probe with: {error}"
+        samples = 0
+        for _ in range(PROBES):
+            started = trio.current_time()
+            deadline = started + self._measurements.settings.limits.ceiling(Tier.DEEP)
+            kind = SampleKind.OK
+            try:
+                result = await self._probe(listing, arguments, deadline=deadline)
+            except trio.TooSlowError:
+                kind = SampleKind.CENSORED
+            except ToolError as error:
+                return samples, str(error)
+            except Exception as error:  # border: the handler is foreign code
+                return samples, f"{type(error).__name__}: {error}"
+            else:
+                if result.is_error:
+                    return samples, " ".join(result.text) or "the tool said no"
+            now = trio.current_time()
+            window = self._measurements.window(listing.key)
+            window.record(Sample(kind=kind, seconds=now - started, at=now))
+            samples += 1
+            self._publish(listing.key)
+        return samples, ""
+
+
+def _probe_arguments(listing: Listing) -> Iterator[Mapping[str, Any]]:
+    """Configured or known arguments first, then a minimal instance (D9)."""
+    examples: Iterable[Mapping[str, Any]] = listing.definition.examples
+    yield from examples
+    yield minimal_instance(listing.definition.parameters)

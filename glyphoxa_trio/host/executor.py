@@ -1,0 +1,356 @@
+"""Every tool call there is goes through here, and leaves as one `Outcome`.
+
+gate → arguments → cache → breaker → flight → outcome → observation (D3 to D7)
+
+The caller owns the deadline; the handler runs as a flight in the host's
+nursery, so that nothing it does can hold the caller (D3a). Within one fan-out,
+calls with side effects on one tool group run in call order, all others in
+parallel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import FanOut
+from glyphoxa_trio.tools.arguments import InvalidArguments, canonical
+from glyphoxa_trio.tools.cache import CacheKey, CacheStatistics
+from glyphoxa_trio.tools.definition import CallContext, OnInterrupt, ToolUnavailable
+from glyphoxa_trio.tools.gate import Candidate, Grant, Reason, Refusal, refusal
+from glyphoxa_trio.tools.naming import nearest
+from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolCall, ToolResult
+from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.window import SampleKind
+
+from . import verdict
+from .attempts import Attempt, Attempts
+from .catalogue import Catalogue, Listing
+from .verdict import Slot
+
+# A call that outlives its turn has to end too, when nobody limited it. Seconds.
+LONGEST_FLIGHT = 30.0
+
+_NO_MORE_CALLS = "no more calls are made in this turn"
+_REPEATED = (
+    "the same call was made before in this turn and nobody knows whether it took"
+    " effect, so it is not made again"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Caller:
+    """On whose behalf calls run, and what the turn allows.
+
+    Args:
+      max_calls: how many calls of one response are run (D4).
+      unknown_effects: calls of this turn whose effect is unknown, by key and
+        canonical arguments: an identical one is refused (D6). The executor adds
+        to it.
+      approved: ids of the calls that an approver said yes to (D13a).
+      on_start: a call passed the gate and begins. Given the index of the call.
+      on_outcome: every call's end, once each, also when the fan-out is
+        interrupted. Given the index of the call.
+      on_late: the end of a call that was allowed to finish after an
+        interruption (D12a). None of these may block.
+    """
+
+    grant: Grant
+    tier: Tier = Tier.DEEP
+    npc: str = ""
+    session: str = ""
+    max_calls: int = 16
+    unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
+    approved: frozenset[str] = frozenset()
+    on_start: Callable[[int, Listing], None] | None = None
+    on_outcome: Callable[[int, Outcome], None] | None = None
+    on_late: Callable[[Outcome], None] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ExecutorStatistics:
+    """Counts since the host opened: outcomes by status, refusals by reason."""
+
+    outcomes: Mapping[Status, int]
+    refusals: Mapping[Reason, int]
+    cache: CacheStatistics
+
+
+class _Refused(Exception):
+    """Carries a refusal to the one place that turns it into an outcome."""
+
+    def __init__(self, reason: Reason, text: str) -> None:
+        super().__init__(text)
+        self.refusal = Refusal(reason=reason, text=text)
+
+
+@attrs.define(eq=False)
+class Executor:
+    """Shows tools and runs calls, both through the one gate."""
+
+    _nursery: trio.Nursery
+    _catalogue: Catalogue
+    _attempts: Attempts
+    _outcomes: Counter[Status] = attrs.field(factory=Counter, init=False)
+    _refusals: Counter[Reason] = attrs.field(factory=Counter, init=False)
+
+    def visible(
+        self, grant: Grant, *, tier: Tier, remaining: float
+    ) -> tuple[Listing, ...]:
+        """The tools a model may be shown now, in the catalogue's stable order."""
+        explained = self.explain(grant, tier=tier, remaining=remaining)
+        return tuple(listing for listing, no in explained if no is None)
+
+    def explain(
+        self, grant: Grant, *, tier: Tier, remaining: float
+    ) -> list[tuple[Listing, Refusal | None]]:
+        """Every tool, and why it may not be shown, if it may not."""
+        return [
+            (
+                listing,
+                refusal(
+                    self._candidate(listing), grant, tier=tier, remaining=remaining
+                ),
+            )
+            for listing in self._catalogue.current.listings
+        ]
+
+    async def fan_out(
+        self, calls: Sequence[ToolCall], caller: Caller, *, deadline: float
+    ) -> list[Outcome]:
+        """Run the calls of one model response; one outcome each, in call order.
+
+        Args:
+          deadline: on trio's clock. What finished before it is kept, the rest is
+            cancelled, at its server too, and ends as a timeout of the turn.
+
+        Never raises for what a tool does. Cancelling it is an interruption: each
+        running call is treated by its policy (D12a), and its outcome goes to
+        ``caller.on_outcome`` alone.
+        """
+        slots = [Slot(index, call) for index, call in enumerate(calls)]
+        outcomes: list[Outcome | None] = [None] * len(slots)
+
+        def settle(slot: Slot, end: Outcome) -> None:
+            slot.settled = True
+            outcomes[slot.index] = end
+            self._outcomes[end.status] += 1
+            if end.effect is Effect.UNKNOWN and slot.listing is not None:
+                caller.unknown_effects.add((slot.listing.key, slot.arguments))
+            if caller.on_outcome is not None:
+                caller.on_outcome(slot.index, end)
+
+        def settle_rest(end: Callable[[Slot, float], Outcome]) -> None:
+            for slot in slots:
+                if not slot.settled:
+                    settle(slot, end(slot, trio.current_time()))
+
+        fan = FanOut[None](deadline)
+
+        async def job(slot: Slot, turn: _WriteTurn | None) -> None:
+            if turn is None:
+                settle(slot, await self._execute(slot, caller, fan))
+            else:
+                await turn.wait()
+                settle(slot, await self._execute(slot, caller, fan))
+                turn.over()
+
+        turns = self._write_turns(slots)
+        try:
+            await fan.run([partial(job, slot, turns.get(slot.index)) for slot in slots])
+        except trio.Cancelled:
+            settle_rest(verdict.interrupted)
+            raise
+        settle_rest(verdict.cut)
+        return [end for end in outcomes if end is not None]
+
+    async def probe(
+        self, listing: Listing, arguments: dict[str, Any], *, deadline: float
+    ) -> ToolResult:
+        """Call a tool for calibration only: no gate, cache, breaker, or record.
+
+        Raises:
+          trio.TooSlowError: at the deadline (on trio's clock).
+          Exception: whatever the handler raises.
+        """
+        context = CallContext(call_id="probe", deadline=deadline)
+        flight = self._attempts.launch(listing, arguments, context)
+        flight.board()
+        try:
+            with trio.fail_at(deadline):
+                return ToolResult.of(await flight.landing())
+        finally:
+            flight.leave()
+
+    def statistics(self) -> ExecutorStatistics:
+        return ExecutorStatistics(
+            outcomes=dict(self._outcomes),
+            refusals=dict(self._refusals),
+            cache=self._attempts.cache.statistics(),
+        )
+
+    def _write_turns(self, slots: list[Slot]) -> dict[int, _WriteTurn]:
+        """Calls with side effects on one group wait for the one before (D3a)."""
+        turns: dict[int, _WriteTurn] = {}
+        last: dict[str, _WriteTurn] = {}
+        for slot in slots:
+            listing = self._resolve(slot.call.name)
+            if listing is not None and listing.definition.side_effects:
+                group = listing.definition.group
+                turns[slot.index] = last[group] = _WriteTurn(last.get(group))
+        return turns
+
+    async def _execute(self, slot: Slot, caller: Caller, fan: FanOut[None]) -> Outcome:
+        """One call, from the gate to its outcome. Cancelled at the fan-out's end."""
+        slot.begun = now = trio.current_time()
+        try:
+            listing = self._admit(slot, caller, fan.deadline - now)
+            arguments = listing.schema.parse(slot.call.arguments)
+            slot.arguments = canonical(arguments)
+            if (listing.key, slot.arguments) in caller.unknown_effects:
+                raise _Refused(Reason.REPEATED, _REPEATED)
+            cache_key = _cache_key(slot, listing, caller)
+            if cache_key is not None:
+                hit = self._attempts.cache.get(cache_key, now)
+                if hit is not None:
+                    return verdict.answered(slot, hit, now, cached=True)
+            attempt = self._attempts.in_flight(cache_key)
+            shared = attempt is not None
+            if attempt is None:
+                context = CallContext(
+                    npc=caller.npc,
+                    session=caller.session,
+                    call_id=slot.call.id,
+                    deadline=min(fan.deadline, now + listing.definition.own_limit),
+                )
+                attempt = self._attempts.depart(listing, arguments, context, cache_key)
+        except _Refused as no:
+            self._refusals[no.refusal.reason] += 1
+            return verdict.refused(slot, no.refusal, now)
+        except InvalidArguments as error:
+            return verdict.invalid(slot, str(error), now)
+        except ToolUnavailable as error:
+            self._refusals[Reason.UNAVAILABLE] += 1
+            text = f"{slot.call.name} cannot be used now: {error}"
+            no_ = Refusal(reason=Reason.UNAVAILABLE, text=text)
+            return verdict.refused(slot, no_, now)
+        slot.flown = True
+        if caller.on_start is not None:
+            caller.on_start(slot.index, listing)
+        return await self._await_landing(slot, attempt, fan, caller, shared=shared)
+
+    async def _await_landing(
+        self,
+        slot: Slot,
+        attempt: Attempt,
+        fan: FanOut[None],
+        caller: Caller,
+        *,
+        shared: bool,
+    ) -> Outcome:
+        """Wait as one passenger among several, to the tool's own limit at most."""
+        flight, policy = attempt.flight, attempt.listing.definition.interruption
+        flight.board()
+        goes_on = False
+        # What leaving early says of the tool: nothing, if nobody's time was up.
+        early: SampleKind | None = None
+        try:
+            with trio.CancelScope(deadline=attempt.own_deadline):
+                result = await flight.settled()
+                return verdict.judged(slot, result, trio.current_time(), shared=shared)
+            early = SampleKind.TIMEOUT
+            return verdict.timed_out(slot, trio.current_time())
+        except trio.Cancelled:
+            if fan.time_is_up:
+                early = SampleKind.CENSORED  # it takes longer than this
+            elif policy is not OnInterrupt.CANCEL:
+                goes_on = True
+                self._nursery.start_soon(self._finish, slot, attempt, caller)
+            raise
+        finally:
+            if not goes_on:
+                self._attempts.leave(attempt, early)
+
+    async def _finish(self, slot: Slot, attempt: Attempt, caller: Caller) -> None:
+        """See an interrupted call to its end, on the seat of the one who left."""
+        end: Outcome | None = None
+        latest = attempt.started + LONGEST_FLIGHT
+        try:
+            with trio.CancelScope(deadline=min(attempt.own_deadline, latest)):
+                result = await attempt.flight.settled()
+                end = verdict.judged(slot, result, trio.current_time())
+        finally:
+            self._attempts.leave(attempt, SampleKind.TIMEOUT)
+        if caller.on_late is not None:
+            caller.on_late(end or verdict.timed_out(slot, trio.current_time()))
+
+    def _resolve(self, name: str) -> Listing | None:
+        snapshot = self._catalogue.current
+        return snapshot.by_exposed.get(name) or snapshot.by_key.get(name)
+
+    def _admit(self, slot: Slot, caller: Caller, remaining: float) -> Listing:
+        """The tool that the call names, if the gate lets it through."""
+        if slot.index >= caller.max_calls:
+            raise _Refused(Reason.TOO_MANY, _NO_MORE_CALLS)
+        listing = slot.listing = self._resolve(slot.call.name)
+        if listing is None:
+            shown = self.visible(caller.grant, tier=caller.tier, remaining=remaining)
+            near = nearest(slot.call.name, [x.exposed for x in shown])
+            hint = f", did you mean {' or '.join(near)}?" if near else ""
+            raise _Refused(
+                Reason.UNKNOWN, f"there is no tool {slot.call.name[:64]!r}{hint}"
+            )
+        approved = slot.call.id in caller.approved
+        no = refusal(
+            self._candidate(listing),
+            caller.grant,
+            tier=caller.tier,
+            remaining=remaining,
+            approved=approved,
+        )
+        if no is not None:
+            raise _Refused(no.reason, no.text)
+        if not approved and not caller.grant.approves(
+            listing.definition, listing.exposed
+        ):
+            # It was shown because somebody could be asked; nobody said yes.
+            raise _Refused(Reason.NEEDS_APPROVAL, f"{listing.exposed} was not approved")
+        return listing
+
+    def _candidate(self, listing: Listing) -> Candidate:
+        return Candidate(
+            definition=listing.definition,
+            exposed=listing.exposed,
+            estimate=listing.estimate,
+            availability=listing.availability,
+            obstacle=self._attempts.obstacle(listing),
+        )
+
+
+@attrs.define(eq=False)
+class _WriteTurn:
+    """A place in the queue of one group's writes within one response."""
+
+    _before: _WriteTurn | None
+    _over: trio.Event = attrs.field(factory=trio.Event)
+
+    async def wait(self) -> None:
+        if self._before is not None:
+            await self._before._over.wait()
+
+    def over(self) -> None:
+        self._over.set()
+
+
+def _cache_key(slot: Slot, listing: Listing, caller: Caller) -> CacheKey | None:
+    definition = listing.definition
+    if not definition.cacheable:
+        return None
+    scope = caller.npc if definition.per_npc else ""
+    return CacheKey(tool=listing.key, arguments=slot.arguments, scope=scope)

@@ -1,0 +1,257 @@
+"""The tool host: everything about tools, behind one object (G1).
+
+    async with open_host() as host:
+        host.register(*dice.tools())
+        await host.calibrate(within=10)
+        outcome = await host.execute("dice.roll", {"expression": "2d6+3"})
+
+It knows nothing of MCP: a remote tool is a `Tool` whose handler asks an actor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import (
+    Backoff,
+    Flights,
+    FlightStatistics,
+    MailboxStatistics,
+    Ref,
+    SupervisionEvent,
+    Topic,
+    spawn,
+)
+from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.estimate import Estimate
+from glyphoxa_trio.tools.gate import EVERYTHING, Availability, Grant, Refusal
+from glyphoxa_trio.tools.naming import NamingStyle
+from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.window import Sample
+
+from .attempts import Attempts
+from .calibrator import (
+    Calibrate,
+    Calibrator,
+    CalibratorSettings,
+    Forget,
+    HealthAnew,
+    Measurements,
+    Observe,
+    Probed,
+    Reckon,
+    Report,
+)
+from .catalogue import Catalogue, Listing, Snapshot
+from .executor import Caller, Executor, ExecutorStatistics
+
+HostEvent = Probed | SupervisionEvent
+
+# How long anybody waits for the calibrator to answer from memory, seconds.
+_PATIENCE = 2.0
+
+
+@attrs.frozen(kw_only=True)
+class HostStatistics:
+    executor: ExecutorStatistics
+    flights: FlightStatistics
+    calibrator: MailboxStatistics
+    tools: int
+
+
+@attrs.define(eq=False)
+class ToolHost:
+    """Made by `open_host`; usable inside its block, from any task of the run."""
+
+    settings: CalibratorSettings
+    events: Topic[HostEvent]
+    _catalogue: Catalogue
+    _executor: Executor
+    _attempts: Attempts
+    _flights: Flights
+    _calibrator: Ref[Any]
+
+    # The catalogue.
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The tools at this moment; immutable, so it may be kept."""
+        return self._catalogue.current
+
+    def register(self, *tools: Tool) -> None:
+        """Add built-in tools, at any time; all of them or, on an error, none.
+
+        Raises:
+          NameCollision, BadName, BadSchema: naming the tool.
+        """
+        self._catalogue.register(tools)
+        self._calibrator.tell(Reckon(tuple(tool.key for tool in tools)))
+
+    def publish(
+        self, group: str, availability: Availability, tools: Iterable[Tool] | None
+    ) -> None:
+        """A server's tools, as they are now; None leaves them and moves only the
+        availability. Raises as `register`, with nothing changed."""
+        if tools is None:
+            self._catalogue.set_availability(group, availability)
+            return
+        before = dict(self._catalogue.current.by_key)
+        self._catalogue.replace(group, tools, availability)
+        after = self._catalogue.current.by_key
+        gone = [key for key in before if key not in after]
+        changed = [
+            key
+            for key, listing in after.items()
+            if key in before and before[key].definition != listing.definition
+        ]
+        for key in [*gone, *changed]:
+            self._attempts.forget(key)
+        self._calibrator.tell(Reckon(tuple(after)))
+
+    def deregister(self, name: str) -> tuple[str, ...]:
+        """Remove a group or server, or one tool by its key; returns what went.
+
+        A call in the air finishes or meets its deadline; the next one is refused.
+        """
+        gone = self._catalogue.deregister(name)
+        for key in gone:
+            self._attempts.forget(key)
+        self._calibrator.tell(Forget(gone))
+        return gone
+
+    # What may be shown, and why not.
+
+    def tools(
+        self,
+        tier: Tier = Tier.DEEP,
+        *,
+        grant: Grant = EVERYTHING,
+        remaining: float | None = None,
+    ) -> tuple[Listing, ...]:
+        """The tools that fit ``tier`` and what remains of its budget (seconds)."""
+        left = self.settings.limits.ceiling(tier) if remaining is None else remaining
+        return self._executor.visible(grant, tier=tier, remaining=left)
+
+    def explain(
+        self,
+        tier: Tier = Tier.DEEP,
+        *,
+        grant: Grant = EVERYTHING,
+        remaining: float | None = None,
+    ) -> list[tuple[Listing, Refusal | None]]:
+        """Every tool with the reason why it is hidden, if it is."""
+        left = self.settings.limits.ceiling(tier) if remaining is None else remaining
+        return self._executor.explain(grant, tier=tier, remaining=left)
+
+    # What may run.
+
+    async def execute(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str = "{}",
+        *,
+        tier: Tier = Tier.DEEP,
+        grant: Grant = EVERYTHING,
+    ) -> Outcome:
+        """Run one call inside the ceiling of ``tier``; always an outcome.
+
+        Cancelling it cancels the call, by the tool's policy.
+        """
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        call = ToolCall("call", name, text)
+        deadline = trio.current_time() + self.settings.limits.ceiling(tier)
+        caller = Caller(grant=grant, tier=tier)
+        (end,) = await self._executor.fan_out([call], caller, deadline=deadline)
+        return end
+
+    async def fan_out(
+        self, calls: Sequence[ToolCall], caller: Caller, *, deadline: float
+    ) -> list[Outcome]:
+        """Run calls in parallel; see `Executor.fan_out`."""
+        return await self._executor.fan_out(calls, caller, deadline=deadline)
+
+    # What was measured.
+
+    async def calibrate(
+        self,
+        *,
+        within: float,
+        keys: Iterable[str] | None = None,
+        unsafe: bool = False,
+    ) -> tuple[Probed, ...]:
+        """Probe tools, five times each; the ones with side effects if ``unsafe``.
+
+        Args:
+          within: seconds. What was measured by then is kept.
+
+        Raises:
+          DeadlineExceeded: if some probes were not done.
+        """
+        chosen = None if keys is None else tuple(keys)
+        return await self._calibrator.ask(
+            Calibrate(keys=chosen, unsafe=unsafe), within=within
+        )
+
+    async def report(self) -> dict[str, Estimate]:
+        """The exact estimate of every tool, by key."""
+        return await self._calibrator.ask(Report(), within=_PATIENCE)
+
+    def statistics(self) -> HostStatistics:
+        return HostStatistics(
+            executor=self._executor.statistics(),
+            flights=self._flights.statistics(),
+            calibrator=self._calibrator.statistics(),
+            tools=len(self.snapshot.listings),
+        )
+
+
+@asynccontextmanager
+async def open_host(
+    *,
+    settings: CalibratorSettings | None = None,
+    naming: NamingStyle = NamingStyle.DOUBLE,
+    lingering_limit: int = 2,
+) -> AsyncGenerator[ToolHost]:
+    """A tool host for as long as the block lasts.
+
+    Leaving it cancels what is in the air. A handler that shields itself holds
+    the end up until it is done: trio can stop nobody by force.
+    """
+    chosen = settings or CalibratorSettings()
+    measurements = Measurements(chosen)
+    catalogue = Catalogue(measurements.estimate, naming)
+    events: Topic[HostEvent] = Topic()
+    async with trio.open_nursery() as nursery:
+        flights = Flights(nursery, lingering_limit=lingering_limit)
+        ref: Ref[Any]
+
+        def observe(key: str, sample: Sample) -> None:
+            ref.tell(Observe(key, sample))  # a full mailbox drops and counts
+
+        def health_anew(key: str) -> None:
+            ref.tell(HealthAnew(key))
+
+        attempts = Attempts(flights, observe, health_anew)
+        executor = Executor(nursery, catalogue, attempts)
+        calibrator = Calibrator(measurements, catalogue, executor.probe, events.publish)
+        ref = spawn(
+            nursery,
+            calibrator.run,
+            name="calibrator",
+            capacity=1024,
+            restart=Backoff(first=0.05, ceiling=5.0),
+            on_event=events.publish,
+        )
+        try:
+            yield ToolHost(chosen, events, catalogue, executor, attempts, flights, ref)
+        finally:
+            events.close()
+            nursery.cancel_scope.cancel("the host is closed")

@@ -1,0 +1,178 @@
+"""What a call on its way is, and how each way of ending reads as an `Outcome` (D6).
+
+Pure: no clock, no tasks. ``now`` is on trio's clock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import outcome
+
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.definition import OnInterrupt, ToolError, ToolUnavailable
+from glyphoxa_trio.tools.gate import Refusal
+from glyphoxa_trio.tools.outcome import (
+    Effect,
+    Limit,
+    Outcome,
+    Status,
+    ToolCall,
+    ToolResult,
+)
+from glyphoxa_trio.tools.speech import present
+from glyphoxa_trio.units import in_ms
+
+from .catalogue import Listing
+
+
+@attrs.define(eq=False)
+class Slot:
+    """One call on its way through a fan-out.
+
+    ``flown`` is true once its handler was started, for it or for an identical
+    call that it joined: from then on it may have had an effect.
+    """
+
+    index: int
+    call: ToolCall
+    listing: Listing | None = None
+    arguments: str = ""  # canonical
+    begun: float | None = None
+    flown: bool = False
+    settled: bool = False
+
+
+def refused(slot: Slot, no: Refusal, now: float) -> Outcome:
+    return _end(slot, no.status, now, message=no.text)
+
+
+def invalid(slot: Slot, why: str, now: float) -> Outcome:
+    return _end(slot, Status.INVALID_ARGUMENTS, now, message=why)
+
+
+def answered(
+    slot: Slot,
+    result: ToolResult,
+    now: float,
+    *,
+    cached: bool = False,
+    shared: bool = False,
+) -> Outcome:
+    """The tool answered: yes or no."""
+    assert slot.listing is not None
+    definition = slot.listing.definition
+    said = present(result, definition)
+    wrote = definition.side_effects and not (cached or result.is_error)
+    return attrs.evolve(
+        _end(
+            slot,
+            Status.TOOL_ERROR if result.is_error else Status.OK,
+            now,
+            message=said.message,
+        ),
+        data=said.data,
+        effect=Effect.DONE if wrote else Effect.NONE,
+        cached=cached,
+        shared=shared,
+    )
+
+
+def judged(
+    slot: Slot, result: outcome.Maybe[Any], now: float, *, shared: bool = False
+) -> Outcome:
+    """A landed flight: what its handler returned or raised."""
+    match result:
+        case outcome.Value(value):
+            try:
+                return answered(slot, ToolResult.of(value), now, shared=shared)
+            except (TypeError, ValueError) as error:  # not JSON: the handler's bug
+                return _crashed(slot, error, now)
+        case outcome.Error(ToolError() as error):
+            return _end(slot, Status.TOOL_ERROR, now, message=str(error))
+        case outcome.Error(ToolUnavailable() as error):
+            return _end(slot, Status.UNAVAILABLE, now, message=str(error))
+        case outcome.Error(GlyphoxaError() as error):  # a connection lost
+            return _end(
+                slot, Status.UNAVAILABLE, now, message=str(error), no_answer=True
+            )
+        case outcome.Error(error):
+            return _crashed(slot, error, now)
+
+
+def timed_out(slot: Slot, now: float, *, limit: Limit | None = None) -> Outcome:
+    """No answer in time; without ``limit`` it is the tool's or its server's own."""
+    assert slot.listing is not None
+    definition = slot.listing.definition
+    if limit is None:
+        by_server = definition.server_timeout == definition.own_limit
+        limit = Limit.SERVER if by_server else Limit.TOOL
+    waited = now - (now if slot.begun is None else slot.begun)
+    whose = {
+        Limit.TOOL: "the tool's own limit",
+        Limit.SERVER: "its server's limit",
+        Limit.TURN: "the turn's tool time",
+    }[limit]
+    return attrs.evolve(
+        _end(
+            slot,
+            Status.TIMEOUT,
+            now,
+            message=f"no answer after {in_ms(waited)}, {whose} was reached",
+            no_answer=True,
+        ),
+        limit=limit,
+    )
+
+
+def cut(slot: Slot, now: float) -> Outcome:
+    """The turn's time was up before this call had an outcome."""
+    if slot.flown:
+        return timed_out(slot, now, limit=Limit.TURN)
+    return attrs.evolve(
+        _end(
+            slot,
+            Status.SKIPPED,
+            now,
+            message="the turn's tool time ended before this call could begin",
+        ),
+        limit=Limit.TURN,
+    )
+
+
+def interrupted(slot: Slot, now: float) -> Outcome:
+    """The NPC was interrupted before this call had an outcome (D12a)."""
+    goes_on = (
+        slot.flown
+        and slot.listing is not None
+        and slot.listing.definition.interruption is not OnInterrupt.CANCEL
+    )
+    message = "interrupted; it goes on by itself" if goes_on else "interrupted"
+    return _end(slot, Status.CANCELLED, now, message=message, no_answer=True)
+
+
+def _crashed(slot: Slot, error: BaseException, now: float) -> Outcome:
+    text = f"{type(error).__name__}: {error}"[:500]
+    return _end(slot, Status.CRASHED, now, message=text, no_answer=True)
+
+
+def _end(
+    slot: Slot, status: Status, now: float, *, message: str, no_answer: bool = False
+) -> Outcome:
+    """``no_answer``: it may have run, and what it did is not known."""
+    listing = slot.listing
+    unknown = (
+        no_answer
+        and slot.flown
+        and listing is not None
+        and listing.definition.side_effects
+    )
+    return Outcome(
+        call=slot.call,
+        tool=None if listing is None else listing.key,
+        status=status,
+        effect=Effect.UNKNOWN if unknown else Effect.NONE,
+        message=message,
+        elapsed=0.0 if slot.begun is None else now - slot.begun,
+    )

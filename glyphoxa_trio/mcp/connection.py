@@ -1,0 +1,429 @@
+"""The actor that owns the connection to one server.
+
+It starts the server, lists its tools, serves calls in parallel, and begins
+again when the server is lost (D17). A call that comes while there is no session
+waits for one, within its own asker's patience; once the server has *failed* it
+is refused at once (D5). A tool of a server is a `Tool` whose handler asks this
+actor, so nobody above needs to know that there is a server.
+
+Calls run beside the session, not inside it: whatever tears a session down, they
+end with a meaning, and one call's error never costs the others their session.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import (
+    Backoff,
+    Call,
+    Failed,
+    Inbox,
+    OnEvent,
+    Ref,
+    Request,
+    Started,
+    SupervisionEvent,
+    spawn,
+    supervise,
+)
+from glyphoxa_trio.config.model import RestartConfig, ServerSpec
+from glyphoxa_trio.errors import ActorGone, GlyphoxaError, RestartsExhausted
+from glyphoxa_trio.tools.definition import (
+    CallContext,
+    ConnectionLost,
+    Tool,
+    ToolDefinition,
+    ToolUnavailable,
+)
+from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.units import in_ms, milliseconds
+
+from .metadata import PREFIX, describe, result_of
+from .process import LastLines, secrets_of
+from .transport import (
+    ConnectionFailed,
+    Listing,
+    NeverSent,
+    OpenSession,
+    Session,
+    open_session,
+)
+
+SLOW_RETRY: Final = 60.0  # D17: seconds between attempts once a server has failed
+_BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its bugs
+_GOODBYE: Final = 1.0  # seconds to tell a server that the session ends
+_RELIST_PAUSE: Final = 0.1  # a server that changes its tools all the time
+_SHOWN_LINES: Final = 5
+
+
+class ServerState(StrEnum):
+    STARTING = "starting"  # never been ready
+    READY = "ready"
+    RESTARTING = "restarting"  # lost, or not reached yet; tools stay visible (D5)
+    FAILED = "failed"  # given up, but for one attempt a minute
+    STOPPED = "stopped"
+
+
+@attrs.frozen
+class CallTool(Request[ToolResult]):
+    """Call ``tool``, by the server's own name. ``deadline`` is on trio's clock."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    deadline: float = math.inf
+
+
+@attrs.frozen(kw_only=True)
+class ServerWarning:
+    """Something about a server that its operator should see (N23)."""
+
+    server: str
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class ServerStatus:
+    """A server as its connection sees it. ``since`` is on trio's clock."""
+
+    name: str
+    transport: str
+    state: ServerState
+    tools: tuple[str, ...]
+    restarts: int
+    since: float
+    last_error: str | None
+    pid: int | None
+
+
+Publish = Callable[[str, ServerState, tuple[Tool, ...]], None]
+
+
+def spawn_connection(
+    nursery: trio.Nursery,
+    spec: ServerSpec,
+    *,
+    publish: Publish,
+    warn: Callable[[ServerWarning], None],
+    report: Callable[[ServerStatus], None],
+    log: Callable[[str], None] | None = None,
+    on_event: OnEvent | None = None,
+    open_session: OpenSession = open_session,
+    rng: random.Random | None = None,
+) -> Ref[CallTool]:
+    """Start the connection of ``spec``; it needs no further care.
+
+    Stop it with `Ref.stop`: it says goodbye, ends the server's process and is
+    gone within 4 s. None of the callables may block or raise.
+
+    Args:
+      publish: told of each state and its tools; `STOPPED` comes without any.
+      warn: told of what the operator should see.
+      report: told whenever the status changes.
+      log: told of what the server writes to stderr, rate-limited.
+      on_event: told of lives, failures and restarts.
+    """
+    connection = _Connection(
+        spec=spec,
+        publish=publish,
+        warn=warn,
+        report=report,
+        log=log,
+        on_event=on_event,
+        open_session=open_session,
+        rng=rng,
+    )
+    name = f"mcp {spec.name}"
+    connection.ref = spawn(nursery, connection.run, name=name)
+    return connection.ref
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Connection:
+    """The state of one connection, owned by the actor that runs `run`."""
+
+    spec: ServerSpec
+    publish: Publish
+    warn: Callable[[ServerWarning], None]
+    report: Callable[[ServerStatus], None]
+    log: Callable[[str], None] | None
+    on_event: OnEvent | None
+    open_session: OpenSession
+    rng: random.Random | None
+    ref: Ref[CallTool] = attrs.field(init=False)
+    state: ServerState = attrs.field(default=ServerState.STARTING, init=False)
+    _since: float = attrs.field(factory=trio.current_time, init=False)
+    _tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
+    _session: Session | None = attrs.field(default=None, init=False)
+    _turned: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _list_changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _stopping: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _stderr: LastLines = attrs.field(factory=LastLines, init=False)
+    _begun: int = attrs.field(default=0, init=False)
+    _served: bool = attrs.field(default=False, init=False)
+    _warned: bool = attrs.field(default=False, init=False)
+    _told: set[str] = attrs.field(factory=set, init=False)
+    _last_error: str | None = attrs.field(default=None, init=False)
+
+    # -------------------------------------------------------------- the actor
+
+    async def run(self, inbox: Inbox[CallTool]) -> None:
+        """Serve calls until stopped, whatever becomes of the server meanwhile."""
+        self._become(ServerState.STARTING)
+        over = trio.Event()
+
+        async def live() -> None:
+            try:
+                await self._lives()
+            finally:
+                over.set()
+
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(live)
+                async for call in inbox:
+                    nursery.start_soon(self._answer, call)
+                polite = _GOODBYE if self._session is not None else 0
+                self._stopping.set()
+                with trio.move_on_after(polite):
+                    await over.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._session = None
+            self._tools = ()
+            self._become(ServerState.STOPPED)
+
+    async def _answer(self, call: Call[CallTool]) -> None:
+        with call.answering():
+            call.reply(await self._call(call.request))
+
+    async def _call(self, request: CallTool) -> ToolResult:
+        while True:
+            session = await self._ready()
+            try:
+                answer = await session.call_tool(
+                    request.tool, request.arguments, self._meta(request)
+                )
+            except NeverSent:
+                # It did nothing, so the next session may have it (D12). Each
+                # turn of this loop costs a session, and those are counted.
+                if session.loss.why is None:
+                    raise
+                continue
+            return result_of(answer)
+
+    async def _ready(self) -> Session:
+        """The session, waiting for one as long as there is hope.
+
+        Raises:
+          ToolUnavailable: if the server has failed or is being stopped.
+        """
+        while True:
+            if self.state is ServerState.FAILED:
+                raise ToolUnavailable(
+                    f"{self.spec.name} has failed: {self._last_error}"
+                )
+            if self._stopping.is_set():
+                raise ToolUnavailable(f"{self.spec.name} is being stopped")
+            if self._session is not None and self._session.loss.why is None:
+                return self._session
+            await self._turned.wait()
+
+    def _meta(self, request: CallTool) -> dict[str, Any]:
+        """How long the answer is of use, for servers that care."""
+        remaining = min(request.deadline - trio.current_time(), self.spec.timeout)
+        return {f"{PREFIX}remaining_ms": max(0, milliseconds(remaining))}
+
+    # -------------------------------------------------------------- its lives
+
+    async def _lives(self) -> None:
+        """One life of the server after the other (D17)."""
+        restart = self.spec.restart
+        often = _backoff(restart)
+        once = attrs.evolve(often, max_restarts=0)
+        policy = often if restart.enabled else once
+        while True:
+            try:
+                return await supervise(
+                    self._life,
+                    policy,
+                    name=self.spec.name,
+                    on_event=self._on_event,
+                    rng=self.rng,
+                )
+            except RestartsExhausted:
+                pass
+            if policy is once and self._served and restart.enabled:
+                policy = often  # it had come back: it deserves a fresh start
+                await trio.sleep(often.delay(1, self.rng))
+                continue
+            self._give_up(retried=restart.enabled)
+            if not restart.enabled:
+                return None
+            policy = once
+            await trio.sleep(SLOW_RETRY)
+
+    async def _life(self) -> None:
+        """Connect, list, serve until the server is lost or not wanted any more.
+
+        Raises:
+          ConnectionFailed: if it could not be reached, or was lost.
+        """
+        self._served = False
+        self._list_changed = trio.Event()
+        self._stderr = LastLines(secrets_of(self.spec), self.log)
+        patience = trio.current_time() + self.spec.start_timeout
+        lost: str | None = None
+        try:
+            async with self.open_session(
+                self.spec,
+                on_tools_changed=self._on_tools_changed,
+                stderr=self._stderr,
+            ) as session:
+                self._adopt(await self._list(session, until=patience))
+                self._session = session
+                self._served = True
+                self._warned = False
+                self._become(ServerState.READY)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._follow, session)
+                    nursery.start_soon(
+                        _cancel_when, self._stopping, nursery.cancel_scope
+                    )
+                    lost = await session.loss.wait()
+                    nursery.cancel_scope.cancel()
+                self._lose()
+        finally:
+            self._lose()
+        if lost is not None:
+            raise ConnectionFailed(lost)
+
+    async def _list(self, session: Session, *, until: float) -> Listing:
+        with trio.move_on_at(until):
+            return await session.list_tools()
+        limit = in_ms(self.spec.start_timeout)
+        raise ConnectionFailed(f"no list of tools within {limit}")
+
+    async def _follow(self, session: Session) -> None:
+        """Read the list again whenever the server says that it changed."""
+        while True:
+            await self._list_changed.wait()
+            self._list_changed = trio.Event()
+            try:
+                until = trio.current_time() + self.spec.start_timeout
+                self._adopt(await self._list(session, until=until))
+            except GlyphoxaError as error:
+                self._warn_once(f"its changed tools are not known: {error}")
+            else:
+                self._announce()
+            await trio.sleep(_RELIST_PAUSE)
+
+    def _on_tools_changed(self) -> None:
+        self._list_changed.set()
+
+    def _lose(self) -> None:
+        """Calls from now on wait; not after the process has ended, but at once."""
+        if self._session is not None:
+            self._session = None
+            if not self._stopping.is_set():
+                self._become(ServerState.RESTARTING)
+
+    def _on_event(self, event: SupervisionEvent) -> None:
+        match event:
+            case Started():
+                self._begun += 1
+            case Failed(error=error):
+                self._last_error = str(error) or type(error).__name__
+                if not self._warned:
+                    self._warned = True
+                    self._warn(self._last_error)
+                if self.state is not ServerState.FAILED:
+                    self._become(ServerState.RESTARTING)
+        if self.on_event is not None:
+            self.on_event(event)
+
+    def _give_up(self, *, retried: bool) -> None:
+        if self.state is not ServerState.FAILED:
+            next_step = "tried once a minute" if retried else "not tried again"
+            self._warn(f"has failed, and is {next_step}: {self._last_error}")
+            self._become(ServerState.FAILED)
+
+    # ------------------------------------------------------- what others see
+
+    def _adopt(self, listing: Listing) -> None:
+        described = describe(self.spec, listing.tools)
+        self._tools = tuple(map(self._tool, described.definitions))
+        for text in (*listing.warnings, *described.warnings):
+            self._warn_once(text)
+
+    def _tool(self, definition: ToolDefinition) -> Tool:
+        return Tool(definition=definition, handler=self._handler(definition.name))
+
+    def _handler(
+        self, tool: str
+    ) -> Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult]]:
+        async def handler(
+            arguments: Mapping[str, Any], context: CallContext
+        ) -> ToolResult:
+            if self.state is ServerState.STOPPED:
+                raise ToolUnavailable(f"{self.spec.name} is stopped")
+            request = CallTool(tool, arguments, context.deadline)
+            try:
+                return await self.ref.ask(request, within=self.spec.timeout + _BACKSTOP)
+            except ActorGone as error:
+                raise ConnectionLost(f"{self.spec.name} stopped") from error
+
+        return handler
+
+    def _become(self, state: ServerState) -> None:
+        if state is not self.state:
+            self.state = state
+            self._since = trio.current_time()
+        self._announce()
+        self._turned.set()
+        self._turned = trio.Event()
+
+    def _announce(self) -> None:
+        self.report(
+            ServerStatus(
+                name=self.spec.name,
+                transport=str(self.spec.transport),
+                state=self.state,
+                tools=tuple(tool.definition.name for tool in self._tools),
+                restarts=max(0, self._begun - 1),
+                since=self._since,
+                last_error=self._last_error,
+                pid=self._session.pid if self._session is not None else None,
+            )
+        )
+        self.publish(self.spec.name, self.state, self._tools)
+
+    def _warn(self, text: str) -> None:
+        said = "".join(f"\n  {line}" for line in self._stderr.lines[-_SHOWN_LINES:])
+        self.warn(ServerWarning(server=self.spec.name, text=text + said))
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self.warn(ServerWarning(server=self.spec.name, text=text))
+
+
+def _backoff(restart: RestartConfig) -> Backoff:
+    return Backoff(
+        first=restart.backoff,
+        max_restarts=restart.max_restarts,
+        period=restart.period,
+    )
+
+
+async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()

@@ -1,0 +1,215 @@
+"""What a server says of its tools and answers, in our terms. Pure (G20, G42, D18).
+
+A server in any language states its latencies in a tool's ``_meta``, plain or
+prefixed::
+
+    "_meta": {"glyphoxa/estimated_duration_ms": 80, "max_duration_ms": 400}
+
+Nonsense there costs the entry, never the tool, and never the server: it comes
+back as a warning. What the operator configured overrules what the server says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from glyphoxa_trio.config.model import ServerSpec
+from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
+from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.units import seconds
+
+T = TypeVar("T")
+
+PREFIX: Final = "glyphoxa/"
+
+
+@attrs.frozen
+class Described:
+    """The tools of one server that can be used, and what was wrong with the rest."""
+
+    definitions: tuple[ToolDefinition, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def describe(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) -> Described:
+    """Definitions of the MCP ``tools`` that ``spec`` takes, in their order.
+
+    A name that comes again names the first; a tool that cannot be described is
+    left out.
+    """
+    found: dict[str, ToolDefinition] = {}
+    warnings: list[str] = []
+    offered: set[str] = set()
+    for tool in tools:
+        name = tool.get("name")
+        if not isinstance(name, str) or not name:
+            warnings.append("a tool without a name is left out")
+            continue
+        if name in offered:
+            warnings.append(f"{name}: offered twice, the first one counts")
+            continue
+        offered.add(name)
+        if not spec.allow or name in spec.allow:
+            found[name] = _definition(spec, name, tool, warnings)
+    for name in {**dict.fromkeys(spec.allow), **dict.fromkeys(spec.tools)}:
+        if name not in offered:
+            warnings.append(f"{name}: configured, but the server has no such tool")
+    return Described(tuple(found.values()), tuple(warnings))
+
+
+def _definition(
+    spec: ServerSpec, name: str, tool: Mapping[str, Any], warnings: list[str]
+) -> ToolDefinition:
+    meta = _Entries(name, tool.get("_meta"), warnings)
+    hints = _Entries(name, tool.get("annotations"), warnings)
+    read_only = hints.get("readOnlyHint", _flag) or False
+    idempotent = meta.get("idempotent", _flag)
+    if idempotent is None:
+        idempotent = hints.get("idempotentHint", _flag) or False
+    cacheable = meta.get("cacheable_seconds", _not_negative) or 0.0
+    description = tool.get("description")
+    definition = ToolDefinition(
+        name=name,
+        group=spec.name,
+        description=description if isinstance(description, str) else "",
+        parameters=_parameters(name, tool.get("inputSchema"), warnings),
+        estimated_duration=spec.estimated_duration
+        or meta.get("estimated_duration_ms", _duration),
+        max_duration=meta.get("max_duration_ms", _duration),
+        server_timeout=spec.timeout,
+        read_only=read_only,
+        idempotent=idempotent,
+        min_tier=meta.get("min_tier", _tier) or Tier.FAST,
+        external=True,
+    )
+    override = spec.tools.get(name)
+    if override is not None:
+        try:
+            definition = override.applied_to(definition)
+        except ValueError as error:
+            warnings.append(f"{error}; its configuration is ignored")
+    # After the operator had a word: only now is it known what may be cached.
+    if cacheable and (override is None or override.cacheable is None):
+        if definition.probeable:
+            return attrs.evolve(definition, cacheable=cacheable)
+        warnings.append(
+            f"{name}: cacheable_seconds is ignored, because the tool is neither"
+            " read-only nor idempotent"
+        )
+    return definition
+
+
+@attrs.frozen
+class _Entries:
+    """An object of a tool that may hold anything, or not be an object at all."""
+
+    tool: str
+    entries: Any
+    warnings: list[str]
+
+    def get(self, key: str, read: Callable[[Any], T]) -> T | None:
+        """The entry as ``read`` understands it; None if it is absent or nonsense."""
+        if not isinstance(self.entries, Mapping):
+            return None
+        for written in (PREFIX + key, key):
+            value = self.entries.get(written)
+            if value is None:
+                continue
+            try:
+                return read(value)
+            except ValueError as error:
+                self.warnings.append(
+                    f"{self.tool}: {written} {error}, got {_short(value)};"
+                    " it is ignored"
+                )
+                return None
+        return None
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def _not_negative(value: Any) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= _LARGEST:
+        raise ValueError("must be a number that is not negative")
+    return float(value)
+
+
+def _duration(value: Any) -> float:
+    number = _not_negative(value)
+    if number == 0:
+        raise ValueError("must be more than 0")
+    return seconds(number)
+
+
+def _tier(value: Any) -> Tier:
+    if not isinstance(value, str):
+        raise ValueError("must be fast, standard or deep")
+    try:
+        return Tier.parse(value)
+    except ValueError:
+        raise ValueError("must be fast, standard or deep") from None
+
+
+# Far beyond any wait, and far below what a float forgets to add up.
+_LARGEST: Final = 1e12
+
+
+def _parameters(name: str, schema: Any, warnings: list[str]) -> Mapping[str, Any]:
+    if isinstance(schema, Mapping) and schema.get("type", "object") == "object":
+        return {"type": "object", **schema}
+    if schema is not None:
+        warnings.append(f"{name}: its inputSchema is not that of an object; ignored")
+    return dict(NO_PARAMETERS)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]} …"
+
+
+def result_of(answer: Mapping[str, Any]) -> ToolResult:
+    """A CallToolResult as a `ToolResult`: what is not text becomes a placeholder."""
+    blocks = answer.get("content")
+    return ToolResult(
+        text=tuple(
+            _text(block)
+            for block in (blocks if isinstance(blocks, list) else ())
+            if isinstance(block, Mapping)
+        ),
+        structured=answer.get("structuredContent"),
+        is_error=answer.get("isError") is True,
+    )
+
+
+def _text(block: Mapping[str, Any]) -> str:
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text", ""))
+    if kind in ("image", "audio"):
+        return f"[{kind}: {block.get('mimeType', 'unknown')}, {_size(block, 'data')}]"
+    if kind == "resource_link":
+        return f"[link: {block.get('title') or block.get('name')}, {block.get('uri')}]"
+    resource = block.get("resource")
+    if kind == "resource" and isinstance(resource, Mapping):
+        if isinstance(resource.get("text"), str):
+            return str(resource["text"])
+        mime = resource.get("mimeType", "unknown")
+        return f"[resource: {mime}, {_size(resource, 'blob')}]"
+    return f"[{kind or 'unknown'}]"
+
+
+def _size(holder: Mapping[str, Any], key: str) -> str:
+    """The size of base64 data, without decoding it."""
+    data = str(holder.get(key, ""))
+    size = math.floor(len(data.rstrip("=")) * 3 / 4)
+    return f"{size} bytes" if size < 1000 else f"{round(size / 1000)} kB"

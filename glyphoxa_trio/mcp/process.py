@@ -1,0 +1,189 @@
+"""The process of a stdio server: what it is given, what it says, how it ends.
+
+It gets a short safe list of the host's environment and its configured one
+(D15), its own process group, and three pipes. Nothing of it reaches the host's
+screen: stderr is kept as the last lines, for warnings (A41).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config.model import ServerSpec
+from glyphoxa_trio.secret import Secret
+
+_SAFE: Final = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ"})
+
+KEPT_LINES: Final = 20
+LONGEST_LINE: Final = 2_000
+_BURST: Final = 20.0
+_LINES_PER_SECOND: Final = 4.0  # seed 003: one line per 250 ms
+_SHORTEST_SECRET: Final = 6  # below that, hiding it would blot out plain words
+
+# Seconds for a server to leave by itself when its stdin closes, to obey
+# SIGTERM, and for the kernel to hand over the dead.
+_GOODBYE: Final = 1.0
+_OBEY: Final = 0.7
+_REAP: Final = 1.0
+
+
+def environment(
+    configured: Mapping[str, Secret], host: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """What a stdio server sees of the world: the safe list and its own (D15)."""
+    safe = {
+        name: value
+        for name, value in host.items()
+        if name in _SAFE or name.startswith("LC_")
+    }
+    return safe | {name: value.reveal() for name, value in configured.items()}
+
+
+def command_line(command: Sequence[str]) -> list[str]:
+    """The command to run; a bare ``python`` is the interpreter that runs us."""
+    first, *rest = command
+    return [sys.executable if first in ("python", "python3") else first, *rest]
+
+
+def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
+    """What a server knows and must not repeat on a screen of ours (A39)."""
+    known = [*spec.env.values(), *spec.headers.values()]
+    if spec.token is not None:
+        known.append(spec.token)
+    return tuple(
+        value
+        for value in (secret.reveal() for secret in known)
+        if len(value) >= _SHORTEST_SECRET
+    )
+
+
+@attrs.define(eq=False)
+class LastLines:
+    """The last lines a server wrote: cut, printable, and without its secrets.
+
+    Args:
+      secrets: texts that are never kept.
+      log: told of each line, at most four a second after a burst of twenty.
+    """
+
+    secrets: tuple[str, ...] = ()
+    log: Callable[[str], None] | None = None
+    _lines: deque[str] = attrs.field(
+        factory=lambda: deque(maxlen=KEPT_LINES), init=False
+    )
+    _unfinished: bytearray = attrs.field(factory=bytearray, init=False)
+    _allowance: float = attrs.field(default=_BURST, init=False)
+    _counted: float = attrs.field(default=float("-inf"), init=False)
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read; a line counts once it has ended."""
+        *finished, rest = data.split(b"\n")
+        for part in finished:
+            self._grow(part)
+            self.finish()
+        self._grow(rest)
+
+    def finish(self) -> None:
+        """What has been written so far is a line, ended or not."""
+        text = self._unfinished.decode(errors="replace")
+        self._unfinished.clear()
+        for secret in self.secrets:
+            text = text.replace(secret, "[secret]")
+        # Escape sequences of a server must not steer somebody's terminal.
+        text = "".join(filter(str.isprintable, text))[:LONGEST_LINE].rstrip()
+        if text:
+            self._lines.append(text)
+            self._forward(text)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(self._lines)
+
+    def _grow(self, data: bytes) -> None:
+        # Four bytes are the longest character: enough for the longest line.
+        self._unfinished += data[: max(0, 4 * LONGEST_LINE - len(self._unfinished))]
+
+    def _forward(self, line: str) -> None:
+        if self.log is None:
+            return
+        now = trio.current_time()
+        earned = (now - self._counted) * _LINES_PER_SECOND
+        self._allowance = min(_BURST, self._allowance + earned)
+        self._counted = now
+        if self._allowance >= 1:
+            self._allowance -= 1
+            self.log(line)
+
+
+async def start(spec: ServerSpec) -> trio.Process:
+    """Start the server of ``spec`` as the leader of a process group of its own.
+
+    Not cancelled half-way: it starts or it does not.
+
+    Raises:
+      OSError: if it cannot be run.
+    """
+    return await trio.lowlevel.open_process(
+        command_line(spec.command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(spec.env),
+        cwd=spec.cwd,
+        start_new_session=True,
+    )
+
+
+async def end(process: trio.Process) -> None:
+    """Close stdin, ask, then kill, and leave nothing of the group behind.
+
+    At most 2.7 s, shielded from cancellation; a server that leaves when its
+    stdin closes takes as long as it takes to leave (A43, T8).
+    """
+    with trio.CancelScope(shield=True):
+        if process.stdin is not None:
+            await process.stdin.aclose()
+        if not await _exits(process, _GOODBYE):
+            _signal_group(process, signal.SIGTERM)
+            _signal_group(process, signal.SIGCONT)  # the stopped obey only so
+            if not await _exits(process, _OBEY):
+                _signal_group(process, signal.SIGKILL)
+                await _exits(process, _REAP)
+        # Children that outlive their parent are still in the group.
+        _signal_group(process, signal.SIGKILL)
+
+
+def how_it_ended(process: trio.Process) -> str:
+    """For people: ``exited with status 3``, ``was ended by SIGKILL``."""
+    code = process.returncode
+    if code is None:
+        return "closed its stdout"
+    if code >= 0:
+        return f"exited with status {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+async def _exits(process: trio.Process, within: float) -> bool:
+    with trio.move_on_after(within):
+        await process.wait()
+    return process.returncode is not None
+
+
+def _signal_group(process: trio.Process, number: signal.Signals) -> None:
+    # The group has the leader's pid, and outlives it while it has members.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

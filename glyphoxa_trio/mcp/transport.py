@@ -1,0 +1,131 @@
+"""What a connection needs of a transport, and how to open one.
+
+`open_session` is the only way to a server. It loads the SDK on first use, in a
+thread, because that costs over a second (D27); `sdk` does the work. Whoever
+opens a session uses and closes it in the same task (T3); its calls may come
+from any task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import ModuleType
+from typing import Any, Protocol
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config.model import ServerSpec
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.definition import ToolUnavailable
+
+from .process import LastLines
+
+
+class ConnectionFailed(GlyphoxaError):
+    """A session could not be opened, or ended by itself; the text says why."""
+
+
+class NeverSent(ToolUnavailable):
+    """The call did not reach the server, so it may be sent over a new session."""
+
+
+@attrs.define(eq=False)
+class Loss:
+    """Whether a session is gone, and why: the first reason counts."""
+
+    why: str | None = None
+    _happened: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    def report(self, why: str) -> None:
+        if self.why is None:
+            self.why = why
+            self._happened.set()
+
+    async def wait(self) -> str:
+        """Why the session is gone, once it is."""
+        await self._happened.wait()
+        assert self.why is not None
+        return self.why
+
+
+@attrs.frozen
+class Listing:
+    """The tools of a server as plain MCP objects, and what was odd about them."""
+
+    tools: tuple[Mapping[str, Any], ...]
+    warnings: tuple[str, ...] = ()
+
+
+class Session(Protocol):
+    """An open, negotiated session with one server."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process of a stdio server."""
+
+    @property
+    def loss(self) -> Loss:
+        """Reported as soon as anybody knows that the session is gone."""
+
+    async def list_tools(self) -> Listing:
+        """All tools, page by page, within bounds.
+
+        Raises:
+          ConnectionFailed: if the server gives no usable list.
+        """
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Call a tool; its result as a plain MCP object.
+
+        Cancelling the call tells the server.
+
+        Raises:
+          ToolError: the server refused this one call; the session is fine.
+          ToolUnavailable: the server was reached and did not run it.
+          NeverSent: it was not reached; the session is gone.
+          ConnectionLost: the answer is lost; the effect is unknown.
+        """
+
+
+class OpenSession(Protocol):
+    def __call__(
+        self,
+        spec: ServerSpec,
+        *,
+        on_tools_changed: Callable[[], None],
+        stderr: LastLines,
+    ) -> AbstractAsyncContextManager[Session]: ...
+
+
+@asynccontextmanager
+async def open_session(
+    spec: ServerSpec, *, on_tools_changed: Callable[[], None], stderr: LastLines
+) -> AsyncGenerator[Session]:
+    """Start or reach the server of ``spec``, and shake hands with it.
+
+    Args:
+      on_tools_changed: called when the list of tools should be read anew.
+      stderr: takes what a stdio server writes there.
+
+    Leaving ends a stdio server within 3 s, cancelled or not.
+
+    Raises:
+      ConnectionFailed: for whatever went wrong on the way in, within
+        ``start_timeout``, or tore the session down from below.
+    """
+    sdk: Any = await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
+    async with sdk.open_session(
+        spec, on_tools_changed=on_tools_changed, stderr=stderr
+    ) as session:
+        yield session
+
+
+def _load() -> ModuleType:
+    from . import sdk
+
+    return sdk

@@ -1,0 +1,170 @@
+"""What happens in a turn, as frozen events. Times are seconds.
+
+Every turn ends in exactly one `TurnDone`, also the interrupted, the failed and
+the late ones, so that figures do not count only the turns that went well.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import attrs
+
+from glyphoxa_trio.providers.llm import ErrorKind
+from glyphoxa_trio.tools.gate import Refusal
+from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.tier import Tier
+
+
+@attrs.frozen(kw_only=True)
+class TurnEvent:
+    """``turn`` counts from 1 within the NPC's session."""
+
+    npc: str
+    turn: int
+
+
+@attrs.frozen(kw_only=True)
+class Queued(TurnEvent):
+    """Somebody else is being answered; ``position`` 1 is next."""
+
+    position: int
+
+
+@attrs.frozen(kw_only=True)
+class TierSelected(TurnEvent):
+    """The turn begins. ``tier`` is the effective one: min(ceiling, selection)."""
+
+    tier: Tier
+    selected: Tier
+    ceiling: Tier
+    reason: str
+    budget: float
+    speaker: str
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class ToolsShown(TurnEvent):
+    """What the model of this round may call, by exposed name, and what is hidden.
+
+    ``forbidden``: the model was asked to answer in words.
+    """
+
+    round: int
+    shown: tuple[str, ...]
+    hidden: tuple[tuple[str, Refusal], ...]
+    remaining: float
+    forbidden: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class TextDelta(TurnEvent):
+    """A piece of the answer, as the model writes it."""
+
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Sentence(TurnEvent):
+    """A whole sentence: what a voice can begin to say."""
+
+    text: str
+    round: int
+
+
+@attrs.frozen(kw_only=True)
+class ToolStarted(TurnEvent):
+    """A call has passed the gate and runs."""
+
+    call: ToolCall
+    tool: str
+    round: int
+
+
+@attrs.frozen(kw_only=True)
+class ToolFinished(TurnEvent):
+    """A call has ended, whatever way."""
+
+    outcome: Outcome
+    round: int
+
+
+@attrs.frozen(kw_only=True)
+class FanOutDone(TurnEvent):
+    """The calls of one response, in call order; it cost the slowest of them.
+
+    ``budget`` is what was left of the turn's tool time before it.
+    """
+
+    round: int
+    tier: Tier
+    shown: int
+    budget: float
+    elapsed: float
+    outcomes: tuple[Outcome, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ModelFailed(TurnEvent):
+    """The model did not come up with an answer; the session lives on (D0)."""
+
+    kind: ErrorKind
+    detail: str
+
+
+class Fallback(StrEnum):
+    """Why the NPC said a line of its configuration instead of an answer (D12b)."""
+
+    EMPTY_ANSWER = "empty_answer"
+    ROUNDS_EXHAUSTED = "rounds_exhausted"
+    TOOLS_FAILED = "tools_failed"
+    MODEL_FAILED = "model_failed"
+
+
+@attrs.frozen(kw_only=True)
+class FellBack(TurnEvent):
+    """There was nothing to say; the line follows as text."""
+
+    reason: Fallback
+
+
+@attrs.frozen(kw_only=True)
+class LateResult(TurnEvent):
+    """A call that went on after its turn was interrupted has ended (D12a).
+
+    ``speak``: its policy wants it said. The next turn's model is told anyway.
+    """
+
+    outcome: Outcome
+    speak: bool
+
+
+class TurnEnd(StrEnum):
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+@attrs.frozen(kw_only=True)
+class Timings:
+    """Where a turn's time went: the model, the tools, all of it."""
+
+    model: float
+    tools: float
+    total: float
+    first_text: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class TurnDone(TurnEvent):
+    """The end. ``text`` is all that was written; ``delivered`` what was heard."""
+
+    end: TurnEnd
+    text: str
+    delivered: str
+    outcomes: tuple[Outcome, ...]
+    timings: Timings
+    rounds: int
+    tier: Tier | None = None
+    error: str = ""

@@ -1,0 +1,277 @@
+"""A chat-completions stream as events, free of I/O, however the server deviates.
+
+Servers that claim this protocol differ in how they stream tool calls. Rather
+than know them by name, the `Assembler` goes by what can be told apart:
+
+* Text leaves as it comes. Calls leave together at the end of the stream, since
+  a late fragment may still belong to any of them.
+* A fragment goes to the call of its ``index``; without an index to the call of
+  its id, else to the last one. It opens a new call if it brings a name and
+  cannot continue what is there: another id; or, where ids do not tell, another
+  name; or an object after an object that was already closed.
+* Calls make a tool turn whatever the finish reason says. Where the answer was
+  cut (``length``, ``content_filter``) a call whose arguments are not a whole
+  JSON object is dropped: it never runs, nor does anybody answer for it. The
+  calls before it are whole, so they leave, and `Finished` says why it ended.
+* Ids are unique within a response. A missing id, and every repetition of one,
+  becomes ``call_`` and 32 hex digits. One id, index, name and arguments said
+  twice are one call.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.providers.llm import (
+    CallReady,
+    ErrorKind,
+    Finished,
+    FinishReason,
+    LLMError,
+    LLMEvent,
+    TextChunk,
+    Usage,
+)
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.outcome import ToolCall
+
+from .failures import excerpt, stream_error
+
+MAX_CALLS: Final = 64
+MAX_ARGUMENTS: Final = 256 * 1024  # characters, all calls of a response together
+
+_CUT: Final[Mapping[str, FinishReason]] = {
+    "length": FinishReason.LENGTH,
+    "content_filter": FinishReason.FILTERED,
+}
+
+
+def is_whole(arguments: str) -> bool:
+    """Whether this is a JSON object, closed."""
+    try:
+        return isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+@attrs.define(eq=False)
+class _Slot:
+    """A call in the making."""
+
+    index: int | None
+    id: str = ""
+    name: str = ""
+    parts: list[str] = attrs.field(factory=list)
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.parts)
+
+    def continued_by(self, call_id: str, name: str, fragment: str) -> bool:
+        if not name:
+            return True
+        if fragment.lstrip()[:1] == "{" and is_whole(self.arguments):
+            return False
+        if call_id and self.id:
+            return call_id == self.id
+        return self.name in ("", name)
+
+
+def _random_id() -> str:
+    return f"call_{uuid.uuid4().hex}"
+
+
+@attrs.define(eq=False, kw_only=True)
+class Assembler:
+    """One response: `feed` it each payload of the stream, and `finish` it.
+
+    Args:
+      secret: removed from whatever of the server's words is quoted.
+      new_id: makes the ids that the server failed to make.
+    """
+
+    secret: Secret | None = None
+    new_id: Callable[[], str] = _random_id
+    _slots: list[_Slot] = attrs.field(factory=list, init=False)
+    _size: int = attrs.field(default=0, init=False)
+    _reason: FinishReason | None = attrs.field(default=None, init=False)
+    _usage: Usage | None = attrs.field(default=None, init=False)
+    _over: bool = attrs.field(default=False, init=False)
+
+    @property
+    def over(self) -> bool:
+        """Whether `Finished` is among the events given out."""
+        return self._over
+
+    def feed(self, data: str) -> list[LLMEvent]:
+        """The events of one SSE data payload. After the last, payloads are ignored.
+
+        Raises:
+          LLMError: if the payload is an error, is not the protocol, or breaks a
+            bound. The assembler is of no use afterwards.
+        """
+        if self._over or not data.strip():
+            return []
+        if data.strip() == "[DONE]":
+            return self._end()
+        try:
+            return self._chunk(self._object(json.loads(data), "a chunk"))
+        except (ValueError, RecursionError):
+            raise self._malformed(f"not JSON: {data}") from None
+
+    def finish(self) -> list[LLMEvent]:
+        """The events that are left at the end of the stream.
+
+        Raises:
+          LLMError: `INTERRUPTED`, if neither a finish reason nor ``[DONE]`` came.
+        """
+        if self._over:
+            return []
+        if self._reason is None:
+            raise LLMError(
+                ErrorKind.INTERRUPTED, "the server ended the answer before its end"
+            )
+        return self._end()
+
+    def _chunk(self, payload: dict[str, Any]) -> list[LLMEvent]:
+        if payload.get("error"):
+            raise stream_error(payload["error"], self.secret)
+        if payload.get("object") == "error":
+            raise stream_error(payload, self.secret)
+        if isinstance(usage := payload.get("usage"), dict):
+            self._usage = Usage(
+                input_tokens=_count(usage.get("prompt_tokens")),
+                output_tokens=_count(usage.get("completion_tokens")),
+            )
+        for choice in self._list(payload.get("choices"), "choices"):
+            choice = self._object(choice, "a choice")
+            if choice.get("index") in (0, None):
+                return self._choice(choice)
+        return []
+
+    def _choice(self, choice: dict[str, Any]) -> list[LLMEvent]:
+        delta = self._object(choice.get("delta") or {}, "a delta")
+        for entry in self._list(delta.get("tool_calls"), "tool_calls"):
+            self._fragment(self._object(entry, "a tool call"))
+        reason = choice.get("finish_reason")
+        if reason == "error":
+            raise LLMError(ErrorKind.INTERRUPTED, "the server gave up on the answer")
+        if isinstance(reason, str) and reason:
+            self._reason = _CUT.get(reason, FinishReason.STOP)
+        # A refusal is what the model says; reasoning is not.
+        text = self._text(delta.get("content")) + self._text(delta.get("refusal"))
+        return [TextChunk(text)] if text else []
+
+    def _text(self, content: object) -> str:
+        if isinstance(content, list):  # Mistral streams typed parts
+            parts = [part for part in content if isinstance(part, dict)]
+            return "".join(
+                self._text(part.get("text"))
+                for part in parts
+                if part.get("type") == "text"
+            )
+        if content is None or isinstance(content, str):
+            return _well_formed(content or "")
+        raise self._malformed("content is neither text nor parts of text")
+
+    def _fragment(self, entry: dict[str, Any]) -> None:
+        function = self._object(entry.get("function") or {}, "a function")
+        index = entry.get("index")
+        index = index if isinstance(index, int) else None
+        call_id, name = _string(entry.get("id")), _string(function.get("name"))
+        fragment = function.get("arguments")
+        if isinstance(fragment, dict):
+            fragment = json.dumps(fragment)
+        elif fragment is None:
+            fragment = ""
+        elif not isinstance(fragment, str):
+            raise self._malformed("arguments are neither text nor an object")
+        slot = self._slot_of(index, call_id, name)
+        if slot is None or not slot.continued_by(call_id, name, fragment):
+            if not (call_id or name or fragment.strip()):
+                return
+            slot = _Slot(index)
+            self._slots.append(slot)
+        slot.id = slot.id or call_id
+        slot.name = slot.name or name
+        slot.parts.append(fragment)
+        self._size += len(fragment)
+        if len(self._slots) > MAX_CALLS:
+            raise self._malformed(f"more than {MAX_CALLS} calls in one answer")
+        if self._size > MAX_ARGUMENTS:
+            raise self._malformed(f"more than {MAX_ARGUMENTS} characters of arguments")
+
+    def _slot_of(self, index: int | None, call_id: str, name: str) -> _Slot | None:
+        slots = [slot for slot in reversed(self._slots) if index in (None, slot.index)]
+        by_id = (slot for slot in slots if call_id and slot.id == call_id)
+        latest = slots[0] if slots else None
+        if latest is None and self._slots and not name:
+            latest = self._slots[-1]  # an index that only continuations bear
+        return next(by_id, latest)
+
+    def _end(self) -> list[LLMEvent]:
+        self._over = True
+        reason = self._reason or FinishReason.STOP
+        cut = reason in (FinishReason.LENGTH, FinishReason.FILTERED)
+        events: list[LLMEvent] = [CallReady(call) for call in self._calls(cut)]
+        if not cut:
+            reason = FinishReason.TOOL_CALLS if events else FinishReason.STOP
+        return [*events, Finished(reason=reason, usage=self._usage)]
+
+    def _calls(self, cut: bool) -> list[ToolCall]:
+        calls: list[ToolCall] = []
+        used: set[str] = set()
+        said: set[tuple[int | None, str, str, str]] = set()
+        for slot in self._slots:
+            arguments = slot.arguments
+            if cut and not (slot.name and is_whole(arguments)):
+                continue
+            if not slot.name:
+                raise self._malformed("a tool call without a name")
+            whole = (slot.index, slot.id, slot.name, arguments)
+            if slot.id and whole in said:
+                continue
+            said.add(whole)
+            fresh = slot.id and slot.id not in used
+            call_id = slot.id if fresh else self.new_id()
+            used.add(call_id)
+            # No arguments at all is how some servers say an empty object.
+            text = _well_formed(arguments) if arguments.strip() else "{}"
+            calls.append(ToolCall(call_id, slot.name, text))
+        return calls
+
+    def _object(self, value: object, what: str) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        raise self._malformed(f"{what} is not an object")
+
+    def _list(self, value: object, what: str) -> list[Any]:
+        if value is None or isinstance(value, list):
+            return value or []
+        raise self._malformed(f"{what} is not a list")
+
+    def _malformed(self, detail: str) -> LLMError:
+        return LLMError(ErrorKind.MALFORMED, excerpt(detail, self.secret))
+
+
+def _string(value: object) -> str:
+    return _well_formed(value) if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _well_formed(text: str) -> str:
+    """``text`` with surrogate pairs joined and lone halves replaced.
+
+    JSON may spell half a character; no later request could be encoded with it.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

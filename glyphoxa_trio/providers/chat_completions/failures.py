@@ -1,0 +1,127 @@
+"""What goes wrong at a chat-completions server, as `LLMError`: one table per source.
+
+The server's own words are quoted, on one line, without the key.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from glyphoxa_trio.providers.llm import ErrorKind, LLMError
+from glyphoxa_trio.secret import Secret
+
+MAX_EXCERPT: Final = 300  # characters
+
+_BY_STATUS: Final[Mapping[int, ErrorKind]] = {
+    401: ErrorKind.AUTHENTICATION,
+    402: ErrorKind.RATE_LIMITED,  # the account is used up
+    403: ErrorKind.AUTHENTICATION,
+    404: ErrorKind.NOT_FOUND,
+    405: ErrorKind.NOT_FOUND,
+    408: ErrorKind.OVERLOADED,
+    409: ErrorKind.OVERLOADED,
+    410: ErrorKind.NOT_FOUND,
+    429: ErrorKind.RATE_LIMITED,
+}
+
+# Inside a stream there is no status, but a type or a code in words.
+_BY_WORD: Final = (
+    ("auth", ErrorKind.AUTHENTICATION),
+    ("permission", ErrorKind.AUTHENTICATION),
+    ("rate_limit", ErrorKind.RATE_LIMITED),
+    ("quota", ErrorKind.RATE_LIMITED),
+    ("not_found", ErrorKind.NOT_FOUND),
+    ("invalid", ErrorKind.BAD_REQUEST),
+    ("context_length", ErrorKind.BAD_REQUEST),
+    ("overloaded", ErrorKind.OVERLOADED),
+    ("unavailable", ErrorKind.OVERLOADED),
+)
+
+
+def kind_of_status(status: int) -> ErrorKind:
+    """Who must act on an answer that is not the stream we asked for."""
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status < 300:
+        return ErrorKind.MALFORMED
+    if status < 400:
+        return ErrorKind.NOT_FOUND  # redirects are not followed
+    return ErrorKind.BAD_REQUEST if status < 500 else ErrorKind.OVERLOADED
+
+
+def status_error(
+    status: int, headers: Mapping[str, str], body: str, secret: Secret | None = None
+) -> LLMError:
+    """The error of an HTTP answer. Names in ``headers`` are in lower case."""
+    parsed = _parsed(body)
+    if status < 300 and isinstance(parsed, dict) and parsed.get("error"):
+        return stream_error(parsed["error"], secret)
+    if 300 <= status < 400:
+        words = "the server redirects; give the address it redirects to"
+    elif status < 300:
+        words = excerpt(f"not an event stream, but: {body}", secret)
+    else:
+        words = excerpt(_words(parsed) or body, secret) or "no explanation"
+    return LLMError(
+        kind_of_status(status),
+        f"HTTP {status}: {words}",
+        retry_after=_retry_after(headers),
+    )
+
+
+def stream_error(error: object, secret: Secret | None = None) -> LLMError:
+    """The error that a server sent in the middle of an answer."""
+    fields = error if isinstance(error, dict) else {}
+    code = str(fields.get("code", ""))
+    named = f"{fields.get('type', '')} {code}".strip().lower()
+    kind = next((kind for word, kind in _BY_WORD if word in named), None)
+    if re.fullmatch(r"[45]\d\d", code):
+        kind = kind_of_status(int(code))
+    words = excerpt(_words(error) or named, secret) or "no explanation"
+    return LLMError(kind or ErrorKind.INTERRUPTED, words)
+
+
+def excerpt(text: str, secret: Secret | None = None) -> str:
+    """``text`` on one line, cut, without control characters or the secret."""
+    if secret is not None:
+        text = text.replace(secret.reveal(), str(secret))
+    text = text[: 10 * MAX_EXCERPT]
+    text = "".join(mark if mark.isprintable() else " " for mark in text)
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_EXCERPT else text[: MAX_EXCERPT - 1] + "…"
+
+
+def _parsed(body: str) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _words(error: object) -> str:
+    """The message of an error, wherever the server keeps it."""
+    for _ in range(3):
+        if not isinstance(error, dict):
+            break
+        known = (error.get(key) for key in ("error", "message", "detail"))
+        error = next((value for value in known if value), None)
+    return error if isinstance(error, str) else ""
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, as the server says. A date is read by its own clock."""
+    text = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            now = parsedate_to_datetime(headers.get("date", ""))
+            seconds = max(0.0, (parsedate_to_datetime(text) - now).total_seconds())
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

@@ -1,0 +1,134 @@
+"""Arguments as models write them: text in, plain data out, within bounds.
+
+What a model writes is bounded in bytes and in depth before anybody looks at
+it, and everything that JSON leaves open (duplicate keys, NaN, half of a
+surrogate pair) is refused here, so that no handler has to think of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+from glyphoxa_trio.errors import GlyphoxaError
+
+MAX_BYTES: Final = 64 * 1024
+MAX_DEPTH: Final = 32
+_TOO_DEEP: Final = f"arguments are nested more than {MAX_DEPTH} levels deep"
+
+
+class InvalidArguments(GlyphoxaError):
+    """The model must write its arguments again; the message says how."""
+
+
+def load(text: str) -> dict[str, Any]:
+    """The object in ``text``. Empty text is no arguments; 5.0 becomes 5.
+
+    Raises:
+      InvalidArguments: saying what is wrong, and where.
+    """
+    if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise InvalidArguments(f"arguments are larger than {MAX_BYTES} bytes")
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_float=_finite,
+            parse_constant=_no_constant,
+        )
+        if not text.isascii() or "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        near = json.dumps(text[error.pos : error.pos + 20])
+        raise InvalidArguments(
+            f"not valid JSON: {error.msg} at line {error.lineno},"
+            f" column {error.colno}, near {near}"
+        ) from None
+    except UnicodeEncodeError:
+        raise InvalidArguments("a string holds half of a surrogate pair") from None
+    except RecursionError:
+        raise InvalidArguments(_TOO_DEEP) from None
+    except ValueError:  # more digits than Python converts
+        raise InvalidArguments("a number has too many digits") from None
+    if not isinstance(value, dict):
+        raise InvalidArguments(f"$: expected an object, got {shown(value)}")
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for container in level for inner in _containers(container)]
+        if not level:
+            return value
+    raise InvalidArguments(_TOO_DEEP)
+
+
+def _containers(value: dict[str, Any] | list[Any]) -> Iterator[Any]:
+    entries = value.values() if isinstance(value, dict) else value
+    return (entry for entry in entries if isinstance(entry, dict | list))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InvalidArguments(f"the key {shown(key)} occurs twice in one object")
+        found[key] = value
+    return found
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise InvalidArguments(f"{cut(digits, 40)} is too large a number")
+    return _number(value)
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidArguments(f"{name} is not a JSON value")
+
+
+def canonical(arguments: Any) -> str:
+    """The one JSON text of these arguments: the key of caches and duplicates.
+
+    Keys are sorted and numbers go by value: 1 and 1.0 are the same, true and 1
+    are not.
+
+    Raises:
+      ValueError: for NaN and infinities, which JSON does not have.
+      TypeError: for values that are not JSON.
+    """
+    return json.dumps(
+        _by_value(arguments), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
+
+
+def _by_value(value: Any) -> Any:
+    match value:
+        case float():
+            return _number(value)
+        case dict():
+            return {key: _by_value(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [_by_value(entry) for entry in value]
+    return value
+
+
+def _number(value: float) -> float:
+    return int(value) if value.is_integer() else value
+
+
+def shown(value: Any) -> str:
+    """A value as JSON, cut short, for a message; of containers only the kind."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    text = json.dumps(value, ensure_ascii=False)
+    return cut(text.encode(errors="replace").decode(), 60)
+
+
+def cut(text: str, length: int) -> str:
+    """At most ``length`` characters of ``text``."""
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,0 +1,126 @@
+"""The breaker of one tool: after five failures in a row, leave it alone (D7).
+
+Theory of operation::
+
+    CLOSED  threshold failures in a row   OPEN
+    OPEN    begin, after the pause        TRIAL
+    TRIAL   succeeded                     CLOSED
+    TRIAL   failed                        OPEN, for another pause
+    TRIAL   released                      OPEN, its pause being over
+
+Rule 1: every change of state begins a new *era*.
+Rule 2: a call that begins gets a ticket of the current era, and what it reports
+is heard only in that era.
+
+So a call that began while closed and ends after it opened, during the trial or
+after it, changes nothing: neither a stale failure nor a stale success is the
+trial's result. There is one ticket in an era of trial, so only the trial's own
+caller can end it. Results within a closed era count in the order they arrive.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+import attrs
+
+
+class BreakerState(StrEnum):
+    """Whether calls go through."""
+
+    CLOSED = "closed"  # all do
+    OPEN = "open"  # none does; one may, when the pause is over
+    TRIAL = "trial"  # one is on its way, the others wait for what it finds
+
+
+@attrs.frozen
+class Ticket:
+    """Permission to make one call. It ends in one `record` or one `release`."""
+
+    era: int
+
+
+@attrs.define(eq=False)
+class Breaker:
+    """Opens after ``threshold`` consecutive failures, tries again after ``pause`` s.
+
+    A failure is one of health (own limit, transport, crash): a tool that says no
+    is well. ``now`` is seconds on any clock, the same for all calls.
+    """
+
+    threshold: int = attrs.field(default=5, validator=attrs.validators.ge(1))
+    pause: float = attrs.field(default=10.0, validator=attrs.validators.ge(0))
+    _state: BreakerState = attrs.field(default=BreakerState.CLOSED, init=False)
+    _era: int = attrs.field(default=0, init=False, repr=False)
+    _failures: int = attrs.field(default=0, init=False)  # in a row, while closed
+    _retry_at: float = attrs.field(default=-math.inf, init=False, repr=False)
+
+    @property
+    def state(self) -> BreakerState:
+        """OPEN lasts until a call begins the trial, also when the pause is over."""
+        return self._state
+
+    def admits(self, now: float) -> bool:
+        """Whether `begin` would give a ticket. Changes nothing."""
+        match self._state:
+            case BreakerState.CLOSED:
+                return True
+            case BreakerState.OPEN:
+                return now >= self._retry_at
+            case BreakerState.TRIAL:
+                return False
+
+    def begin(self, now: float) -> Ticket | None:
+        """A call starts: its ticket, or None if it must not.
+
+        The first call after the pause is the trial, and alone until it ends.
+        """
+        if not self.admits(now):
+            return None
+        if self._state is BreakerState.OPEN:
+            self._enter(BreakerState.TRIAL)
+        return Ticket(self._era)
+
+    def record(self, ticket: Ticket, *, ok: bool, now: float) -> bool:
+        """A call ended and says ``ok`` or not of the tool's health.
+
+        Returns:
+          True if this closed the breaker: the health window starts anew (D7).
+        """
+        if ticket.era != self._era:
+            return False
+        if self._state is BreakerState.TRIAL:
+            if ok:
+                self._enter(BreakerState.CLOSED)
+            else:
+                self._open(until=now + self.pause)
+            return ok
+        self._failures = 0 if ok else self._failures + 1
+        if self._failures >= self.threshold:
+            self._open(until=now + self.pause)
+        return False
+
+    def release(self, ticket: Ticket, now: float) -> None:
+        """A call ended and says nothing of health, or did not start after all.
+
+        After a trial the next call may be the trial at once. Otherwise nothing
+        changes: failures before and after such a call are still in a row.
+        """
+        if ticket.era == self._era and self._state is BreakerState.TRIAL:
+            self._open(until=now)
+
+    def retry_in(self, now: float) -> float:
+        """Seconds until a call may be the trial: 0 if now, or one is on its way."""
+        if self._state is BreakerState.OPEN:
+            return max(0.0, self._retry_at - now)
+        return 0.0
+
+    def _open(self, *, until: float) -> None:
+        self._retry_at = until
+        self._enter(BreakerState.OPEN)
+
+    def _enter(self, state: BreakerState) -> None:
+        self._state = state
+        self._era += 1
+        self._failures = 0

@@ -1,0 +1,153 @@
+"""Results that stay good for a while (D11). Bookkeeping only: no clock, no tasks.
+
+Times are seconds on any clock that does not run backwards; the caller says
+what time it is. One write may outdate a read that is still on its way, so a
+reader notes the `ResultCache.epoch` before it starts and hands it to `put`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+import attrs
+
+V = TypeVar("V")
+
+# How many groups and tools are remembered as dropped. Beyond that the oldest is
+# forgotten by assuming that everything was dropped then: a result may be
+# refused for nothing, an outdated one is never kept.
+_DROPS_REMEMBERED = 256
+
+
+@attrs.frozen(kw_only=True)
+class CacheKey:
+    """What must be the same for two calls to have one answer.
+
+    ``arguments`` is canonical JSON (`schema.canonical`), ``scope`` whatever
+    else decides the answer: the grant scope, the NPC of a ``per_npc`` tool.
+    """
+
+    tool: str
+    arguments: str
+    scope: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class CacheStatistics:
+    """Counts since the cache was made, and how many results it holds now."""
+
+    hits: int
+    misses: int
+    evictions: int
+    size: int
+
+
+@attrs.frozen
+class _Entry(Generic[V]):
+    group: str
+    value: V
+    expires: float
+
+
+@attrs.define(eq=False)
+class ResultCache(Generic[V]):
+    """At most ``capacity`` results; the least recently used one leaves first."""
+
+    capacity: int = attrs.field(default=1024, validator=attrs.validators.ge(1))
+    _entries: OrderedDict[CacheKey, _Entry[V]] = attrs.field(
+        factory=OrderedDict, init=False
+    )
+    _epoch: int = attrs.field(default=0, init=False)
+    _dropped: OrderedDict[tuple[str, str], int] = attrs.field(
+        factory=OrderedDict, init=False
+    )
+    _forgotten: int = attrs.field(default=0, init=False)
+    _hits: int = attrs.field(default=0, init=False)
+    _misses: int = attrs.field(default=0, init=False)
+    _evictions: int = attrs.field(default=0, init=False)
+
+    @property
+    def epoch(self) -> int:
+        """The count of drops so far. Note it before a read starts."""
+        return self._epoch
+
+    def get(self, key: CacheKey, now: float) -> V | None:
+        """The result, if it is still good at ``now``; else None, a miss."""
+        entry = self._entries.get(key)
+        if entry is not None and now < entry.expires:
+            self._hits += 1
+            self._entries.move_to_end(key)
+            return entry.value
+        if entry is not None:
+            del self._entries[key]
+        self._misses += 1
+        return None
+
+    def put(
+        self,
+        key: CacheKey,
+        value: V,
+        *,
+        group: str,
+        ttl: float,
+        now: float,
+        epoch: int,
+    ) -> None:
+        """Keep ``value`` for ``ttl`` seconds, unless it is outdated already.
+
+        It is, if its group or tool was dropped after ``epoch``, the one seen
+        when the read started.
+        """
+        if ttl <= 0 or epoch < self._last_drop(key, group):
+            return
+        self._entries[key] = _Entry(group, value, now + ttl)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self.capacity:
+            self._make_room(now)
+
+    def drop_group(self, group: str) -> None:
+        """Forget the results of a tool group: one of its tools wrote something.
+
+        To be called when a write ends, however it ended: until then reads may
+        see the world from before it.
+        """
+        self._drop("group", group)
+        self._remove([k for k, entry in self._entries.items() if entry.group == group])
+
+    def drop_tool(self, tool: str) -> None:
+        """Forget the results of one tool, by canonical key: it was replaced."""
+        self._drop("tool", tool)
+        self._remove([key for key in self._entries if key.tool == tool])
+
+    def statistics(self) -> CacheStatistics:
+        return CacheStatistics(
+            hits=self._hits,
+            misses=self._misses,
+            evictions=self._evictions,
+            size=len(self._entries),
+        )
+
+    def _last_drop(self, key: CacheKey, group: str) -> int:
+        return max(
+            self._dropped.get(("group", group), self._forgotten),
+            self._dropped.get(("tool", key.tool), self._forgotten),
+        )
+
+    def _drop(self, kind: str, name: str) -> None:
+        self._epoch += 1
+        self._dropped[kind, name] = self._epoch
+        self._dropped.move_to_end((kind, name))
+        if len(self._dropped) > _DROPS_REMEMBERED:
+            _, self._forgotten = self._dropped.popitem(last=False)
+
+    def _make_room(self, now: float) -> None:
+        expired = [key for key, entry in self._entries.items() if entry.expires <= now]
+        self._remove(expired)
+        if not expired:
+            self._entries.popitem(last=False)
+            self._evictions += 1
+
+    def _remove(self, keys: list[CacheKey]) -> None:
+        for key in keys:
+            del self._entries[key]

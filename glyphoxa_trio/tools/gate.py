@@ -1,0 +1,214 @@
+"""The one gate: `refusal` decides what is shown to a model and what may run (D5).
+
+It is asked when tools are shown and again when a call arrives, with whatever is
+true at that moment. There is no other way in.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.units import in_ms
+
+from .definition import ToolDefinition
+from .estimate import Estimate, Source
+from .naming import matches, names_in_full
+from .outcome import Status
+from .tier import Tier
+
+
+class TrustMode(StrEnum):
+    """Whether somebody else's tools may run without being asked about (D13a)."""
+
+    LIMITED = "limited"
+    FULL = "full"
+
+
+@attrs.frozen(kw_only=True)
+class Grant:
+    """What one NPC may use: the names and patterns written down for it.
+
+    Args:
+      tools: exposed names, canonical keys, globs of either, or whole groups.
+      allow_tools: external tools that need no approval under `TrustMode.LIMITED`.
+      approver: somebody can be asked about the others.
+    """
+
+    npc: str = ""
+    tools: tuple[str, ...] = ()
+    trust: TrustMode = TrustMode.LIMITED
+    allow_tools: tuple[str, ...] = ()
+    approver: bool = False
+
+    def covers(self, definition: ToolDefinition, exposed: str) -> bool:
+        """True if the tool is on the NPC's list."""
+        return _matches_any(self.tools, _Named(definition, exposed))
+
+    def approves(self, definition: ToolDefinition, exposed: str) -> bool:
+        """True if the tool may run without asking: ours, trusted, or named in full."""
+        if not definition.external or self.trust is TrustMode.FULL:
+            return True
+        named = _Named(definition, exposed)
+        return _matches_any(self.allow_tools, named) or _named_in_full(
+            self.tools, named
+        )
+
+
+EVERYTHING: Final = Grant(npc="", tools=("*", "*.*"), trust=TrustMode.FULL)
+"""The operator's own grant: no NPC has it."""
+
+
+class Availability(StrEnum):
+    """Whether a tool's server can be asked at all."""
+
+    READY = "ready"
+    RESTARTING = "restarting"  # stays visible; a call waits inside its deadline
+    DOWN = "down"
+
+
+@attrs.frozen(kw_only=True)
+class Candidate:
+    """A tool as it stands at this moment.
+
+    ``obstacle`` says in words why it cannot be called right now, if it cannot:
+    an open breaker, earlier calls that do not stop.
+    """
+
+    definition: ToolDefinition
+    exposed: str
+    estimate: Estimate
+    availability: Availability = Availability.READY
+    obstacle: str | None = None
+
+
+class Reason(StrEnum):
+    """Why a tool is not shown, or a call not run."""
+
+    UNKNOWN = "unknown"
+    NOT_GRANTED = "not_granted"
+    NOT_TRUSTED = "not_trusted"
+    NEEDS_APPROVAL = "needs_approval"
+    OVER_TIER = "over_tier"
+    UNAVAILABLE = "unavailable"
+    OVER_BUDGET = "over_budget"
+    REPEATED = "repeated"
+    TOO_MANY = "too_many"
+
+
+_STATUS: Final = {
+    Reason.UNAVAILABLE: Status.UNAVAILABLE,
+    Reason.OVER_TIER: Status.SKIPPED,
+    Reason.OVER_BUDGET: Status.SKIPPED,
+    Reason.TOO_MANY: Status.SKIPPED,
+}
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """A no, in words for the model (``text``) and for the operator (``remedy``)."""
+
+    reason: Reason
+    text: str
+    remedy: str = ""
+
+    @property
+    def status(self) -> Status:
+        """What becomes of a call that is refused so."""
+        return _STATUS.get(self.reason, Status.DENIED)
+
+
+def refusal(
+    candidate: Candidate,
+    grant: Grant,
+    *,
+    tier: Tier,
+    remaining: float,
+    approved: bool = False,
+) -> Refusal | None:
+    """Why this tool may not be shown or run, or None if it may.
+
+    Args:
+      tier: the effective tier of the turn.
+      remaining: what is left of the turn's tool budget, seconds.
+      approved: the approver has said yes to this very call.
+    """
+    definition, estimate = candidate.definition, candidate.estimate
+    name = candidate.exposed
+    if not grant.covers(definition, name):
+        return Refusal(
+            reason=Reason.NOT_GRANTED,
+            text=f"{name} is not available to you",
+            remedy=f"add {definition.key!r} to the NPC's tools",
+        )
+    if not approved and not grant.approves(definition, name):
+        remedy = f"name {definition.key!r} in the NPC's tools or in trust.allow_tools"
+        if not grant.approver:
+            return Refusal(
+                reason=Reason.NOT_TRUSTED, text=f"{name} is not allowed", remedy=remedy
+            )
+        if tier is Tier.FAST:  # asking somebody does not fit a FAST turn
+            return Refusal(
+                reason=Reason.NEEDS_APPROVAL,
+                text=f"{name} needs an approval, which a fast turn has no time for",
+                remedy=remedy,
+            )
+    if estimate.tier > tier:
+        return Refusal(
+            reason=Reason.OVER_TIER,
+            text=f"{name} is too slow for a {tier} answer",
+            remedy=_tier_remedy(estimate),
+        )
+    if candidate.availability is Availability.DOWN or candidate.obstacle:
+        why = candidate.obstacle or f"the server {definition.group!r} is down"
+        return Refusal(
+            reason=Reason.UNAVAILABLE,
+            text=f"{name} cannot be used now: {why}",
+            remedy="it returns by itself when it answers again",
+        )
+    if estimate.seconds > remaining:
+        return Refusal(
+            reason=Reason.OVER_BUDGET,
+            text=(
+                f"needs about {in_ms(estimate.seconds)}, "
+                f"{in_ms(max(0.0, remaining))} left"
+            ),
+            remedy="it fits again in the next turn",
+        )
+    return None
+
+
+def _tier_remedy(estimate: Estimate) -> str:
+    if estimate.degraded:
+        return f"it recovers by itself: {estimate.degraded}"
+    if estimate.source is Source.UNKNOWN:
+        return "calibrate it, or declare estimated_duration_ms"
+    if estimate.source is Source.DECLARED:
+        return f"{in_ms(estimate.seconds)} is only declared: calibrate to measure it"
+    return f"it measures {in_ms(estimate.seconds)}: ask in a {estimate.tier} turn"
+
+
+@attrs.frozen
+class _Named:
+    """What the patterns look at: makes a definition, which holds a schema, a key."""
+
+    definition: ToolDefinition = attrs.field(eq=False)
+    exposed: str
+    key: str = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "key", self.definition.key)
+
+
+# Every call asks, and the answers change only with the configuration.
+@lru_cache(maxsize=16_384)
+def _matches_any(patterns: tuple[str, ...], named: _Named) -> bool:
+    return any(matches(p, named.definition, named.exposed) for p in patterns)
+
+
+@lru_cache(maxsize=16_384)
+def _named_in_full(patterns: tuple[str, ...], named: _Named) -> bool:
+    return any(names_in_full(p, named.definition, named.exposed) for p in patterns)

@@ -1,0 +1,35 @@
+"""When a tool counts as degraded, from what its window remembers (D7, G24).
+
+There is no state here and nothing to reset: a tool recovers as its window rolls,
+as its failures expire, or at once when its breaker closes and the window starts
+health anew.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .window import LatencyWindow, SampleKind
+
+ENOUGH_SAMPLES: Final = 10  # fewer say nothing of a rate
+LATEST: Final = 10
+TOO_OFTEN_AT_LIMIT: Final = 5  # of the latest
+
+
+def degraded(window: LatencyWindow, now: float) -> str | None:
+    """Why the tool is degraded, in words for people; None while it is healthy.
+
+    Degraded is: five of the latest ten calls ran into the tool's own limit (five
+    are enough, ten need not have been made), or more than 30 % of at least ten
+    calls failed. Calls cut by the turn and probes do not count, neither as
+    failures nor as calls.
+    """
+    samples = window.health_samples(now)
+    latest = samples[-LATEST:]
+    at_limit = sum(sample.kind is SampleKind.TIMEOUT for sample in latest)
+    if at_limit >= TOO_OFTEN_AT_LIMIT:
+        return f"{at_limit} of the last {len(latest)} calls ran into their limit"
+    failed = sum(sample.kind.is_failure for sample in samples)
+    if len(samples) >= ENOUGH_SAMPLES and 10 * failed > 3 * len(samples):
+        return f"{failed} of the last {len(samples)} calls failed"
+    return None

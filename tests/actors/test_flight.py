@@ -1,0 +1,421 @@
+"""Flights: foreign code never holds a caller, and is counted when it lingers.
+
+Threads run in real time here, ordered by events; nothing sleeps.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import outcome
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from glyphoxa_trio.actors import (
+    Flight,
+    FlightCancelled,
+    Flights,
+    FlightStatistics,
+)
+from glyphoxa_trio.errors import TooManyFlights
+
+
+class Bug(Exception):
+    pass
+
+
+async def nap(seconds: float) -> str:
+    await trio.sleep(seconds)
+    return f"woke at {trio.current_time():g}"
+
+
+async def deaf_nap(seconds: float) -> str:
+    """Foreign code at its worst: it shields itself."""
+    with trio.CancelScope(shield=True):
+        return await nap(seconds)
+
+
+async def fail(seconds: float) -> str:
+    await trio.sleep(seconds)
+    raise Bug("broken")
+
+
+async def fails_on_the_way_out() -> None:
+    """Cancelled, it ends in a group of a cancellation and an error."""
+
+    async def untidy() -> None:
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:
+            raise Bug("in the clean-up") from None
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(untidy)
+        nursery.start_soon(trio.sleep_forever)
+
+
+async def ride(flight: Flight[Any], patience: float) -> Any:
+    """Wait for the landing as a caller does: at most ``patience`` seconds."""
+    flight.board()
+    try:
+        with trio.move_on_after(patience):
+            return await flight.landing()
+    finally:
+        flight.leave()
+    return "left"
+
+
+@asynccontextmanager
+async def open_flights(**options: Any) -> AsyncGenerator[Flights]:
+    """Flights over a nursery that is cancelled at the end, as a host's is."""
+    async with trio.open_nursery() as owner:
+        yield Flights(owner, **options)
+        owner.cancel_scope.cancel()
+
+
+@pytest.fixture
+def flights(nursery: trio.Nursery) -> Flights:
+    return Flights(nursery)
+
+
+async def test_a_passenger_gets_the_result(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    await trio.sleep(1)
+    flight = flights.launch("tool", nap, 0.2)
+    assert flight.started == 1
+    assert not flight.landed
+    assert await ride(flight, 60) == "woke at 1.2"
+    assert flight.landed
+    assert not flight.cancelled
+    assert flights.statistics() == FlightStatistics(launched=1, flying=0, lingering={})
+
+
+async def test_an_exception_of_the_work_belongs_to_its_passengers(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    flight = flights.launch("tool", fail, 0.2)
+    for _ in range(2):  # every passenger gets it, also a late one
+        with pytest.raises(Bug, match="broken"):
+            await ride(flight, 60)
+    assert isinstance(await flight.settled(), outcome.Error)
+    assert trio.current_time() == 0.2
+
+
+async def test_every_passenger_of_a_shared_flight_gets_the_result(
+    flights: Flights, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    # D11: twenty who ask the same thing make one call.
+    flight = flights.launch("tool", nap, 0.5)
+    results: list[str] = []
+
+    async def ask() -> None:
+        results.append(await ride(flight, 60))
+
+    async with trio.open_nursery() as passengers:
+        for _ in range(20):
+            passengers.start_soon(ask)
+    assert results == ["woke at 0.5"] * 20
+    assert await ride(flight, 60) == "woke at 0.5"
+    assert flights.statistics().launched == 1
+
+
+async def test_one_passenger_leaving_does_not_stop_it_for_others(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    # D11
+    flight = flights.launch("tool", nap, 2)
+    flight.board()
+    assert await ride(flight, 0.5) == "left"
+    assert not flight.cancelled
+    assert await flight.landing() == "woke at 2"
+    assert not flight.leave(), "nothing is left to cancel"
+    assert not flight.cancelled
+
+
+async def test_the_last_passenger_out_cancels_the_flight(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    ended: list[float] = []
+
+    async def work() -> None:
+        try:
+            await trio.sleep(60)
+        finally:
+            ended.append(trio.current_time())
+
+    flight = flights.launch("tool", work)
+    flight.board()
+    flight.board()
+    assert not flight.leave()
+    await trio.sleep(0.5)
+    assert flight.leave()
+    assert flight.cancelled
+    with pytest.raises(FlightCancelled, match="tool"):  # joined too late
+        await ride(flight, 60)
+    assert ended == [0.5]
+    assert flights.statistics() == FlightStatistics(launched=1, flying=0, lingering={})
+
+
+async def test_cancelling_the_caller_cancels_the_work(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    flight = flights.launch("tool", nap, 60)
+    with trio.move_on_after(0.1) as scope:
+        await ride(flight, 60)
+    assert scope.cancelled_caught
+    with pytest.raises(FlightCancelled):
+        await flight.landing()
+    assert trio.current_time() == 0.1
+
+
+async def test_a_flight_that_nobody_boarded_flies_on(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    # D12a: what may finish after an interruption.
+    results: list[outcome.Maybe[str]] = []
+    flights.launch("tool", nap, 2, on_landed=results.append)
+    await trio.sleep(3)
+    assert results == [outcome.Value("woke at 2")]
+
+
+async def test_on_landed_is_told_before_the_passengers_and_not_of_a_cancelled_end(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    told: list[str] = []
+
+    def tell(result: outcome.Maybe[str]) -> None:
+        assert not flight.landed
+        told.append(type(result).__name__)
+
+    for work in (nap, fail, deaf_nap):
+        flight = flights.launch(work.__name__, work, 1, on_landed=tell)
+        flight.board()
+        if work is deaf_nap:
+            assert flight.leave()
+        await flight.settled()
+    assert told == ["Value", "Error"]
+
+
+async def test_work_that_shields_itself_never_holds_the_caller(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    # D3a: measured otherwise, a plain fan-out is held by its whole length.
+    flight = flights.launch("tool", deaf_nap, 5)
+    assert await ride(flight, 0.5) == "left"
+    assert trio.current_time() == 0.5
+    assert flights.statistics().flying == 1
+    await flight.settled()
+    assert trio.current_time() == 5
+    assert flights.statistics() == FlightStatistics(launched=1, flying=0, lingering={})
+
+
+async def test_cancelled_work_lingers_only_after_a_grace(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    assert await ride(flights.launch("tool", deaf_nap, 5), 1) == "left"
+    assert flights.lingering("tool") == 0
+    await trio.sleep(0.09)
+    assert flights.lingering("tool") == 0
+    await trio.sleep(0.02)
+    assert flights.lingering("tool") == 1
+    assert flights.statistics().lingering == {"tool": 1}
+
+
+async def test_too_many_strays_refuse_their_key_until_one_ends(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    # D3a: counted, shown, bounded per tool (default 2).
+    for seconds in (3, 5):
+        await ride(flights.launch("deaf", deaf_nap, seconds), 0)
+    await trio.sleep(1)
+    assert flights.statistics() == FlightStatistics(
+        launched=2, flying=2, lingering={"deaf": 2}
+    )
+    with pytest.raises(TooManyFlights, match=r"^deaf: 2 earlier calls do not stop$"):
+        flights.launch("deaf", nap, 1)
+    assert flights.statistics().launched == 2
+    assert await ride(flights.launch("other", nap, 1), 60) == "woke at 2"
+    await trio.sleep(1)  # at 3 the first stray ends
+    assert flights.lingering("deaf") == 1
+    assert await ride(flights.launch("deaf", nap, 0.5), 60) == "woke at 3.5"
+    await trio.sleep(2)
+    assert flights.statistics() == FlightStatistics(launched=4, flying=0, lingering={})
+
+
+async def test_an_error_during_cancellation_does_not_reach_the_owner(
+    autojump_clock: MockClock,
+) -> None:
+    # D3a: whatever foreign code does when it is cancelled, the host goes on.
+    async with open_flights() as flights:
+        flight = flights.launch("tool", fails_on_the_way_out)
+        assert await ride(flight, 0.5) == "left"
+        await flight.settled()
+        assert await ride(flights.launch("other", nap, 1), 60) == "woke at 1.5"
+        # The owner is cancelled over this one.
+        last = flights.launch("tool", fails_on_the_way_out)
+        last.board()
+        await wait_all_tasks_blocked()
+    with pytest.RaisesGroup(pytest.RaisesExc(Bug, match="in the clean-up")):
+        await last.landing()
+    assert flights.statistics().flying == 0
+
+
+async def test_the_owners_end_ends_every_wait(autojump_clock: MockClock) -> None:
+    async def ask(flight: Flight[str]) -> None:
+        with pytest.raises(FlightCancelled):
+            await ride(flight, 60)
+        assert trio.current_time() == 1
+
+    async with trio.open_nursery() as passengers:
+        async with open_flights() as flights:
+            passengers.start_soon(ask, flights.launch("tool", nap, 5))
+            await trio.sleep(1)
+    assert flights.statistics().flying == 0
+
+
+async def test_a_launch_after_the_owners_end_fails_and_is_not_counted(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_flights() as flights:
+        pass
+    with pytest.raises(RuntimeError, match="closed"):
+        flights.launch("tool", nap, 1)
+    assert flights.statistics() == FlightStatistics(launched=0, flying=0, lingering={})
+
+
+@given(
+    duration=st.integers(0, 6),
+    patiences=st.lists(st.integers(0, 6), min_size=1, max_size=5),
+    deaf=st.booleans(),
+)
+def test_a_flight_lives_as_long_as_its_most_patient_passenger(
+    duration: int, patiences: list[int], deaf: bool
+) -> None:
+    async def main() -> None:
+        lasts, longest = duration + 0.5, max(patiences)
+        ended: list[float] = []
+
+        async def work() -> str:
+            try:
+                return await (deaf_nap if deaf else nap)(lasts)
+            finally:
+                ended.append(trio.current_time())
+
+        async def passenger(patience: float) -> None:
+            answer = await ride(flight, patience)
+            assert trio.current_time() == min(patience, lasts)
+            assert answer == (f"woke at {lasts}" if patience > lasts else "left")
+
+        async with open_flights() as flights:
+            flight = flights.launch("tool", work)
+            async with trio.open_nursery() as passengers:
+                for patience in patiences:
+                    passengers.start_soon(passenger, patience)
+            await flight.settled()
+            assert flight.cancelled is (longest < lasts)
+            assert ended == [lasts if deaf else min(longest, lasts)]
+            assert flights.statistics() == FlightStatistics(
+                launched=1, flying=0, lingering={}
+            )
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# -- threads: real time, a thread is held by an event ---------------------------
+
+
+class Held:
+    """A blocking function that tells when it runs, and ends when let go."""
+
+    def __init__(self) -> None:
+        self.running = trio.Event()
+        self.go = threading.Event()
+
+    def __call__(self, *args: object) -> tuple[object, ...]:
+        trio.from_thread.run_sync(self.running.set)
+        assert self.go.wait(10), "nobody let this thread go"
+        return args
+
+
+async def test_a_thread_lands_like_any_other_work(flights: Flights) -> None:
+    told: list[outcome.Maybe[Any]] = []
+    held = Held()
+    held.go.set()
+    flight = flights.launch_in_thread("tool", held, 1, 2, on_landed=told.append)
+    assert await ride(flight, 10) == (1, 2)
+    assert told == [outcome.Value((1, 2))]
+    with pytest.raises(ZeroDivisionError):
+        await ride(flights.launch_in_thread("tool", divmod, 1, 0), 10)
+    assert flights.statistics() == FlightStatistics(launched=2, flying=0, lingering={})
+
+
+async def test_a_thread_that_ignores_cancellation_never_holds_the_caller() -> None:
+    # D3a. One seat, so that the next thread runs only when this one has ended.
+    first, second = Held(), Held()
+    with trio.fail_after(10):
+        async with open_flights(threads=2, grace=0.0) as flights:
+            for held in (first, second):
+                flight = flights.launch_in_thread("deaf", held)
+                flight.board()
+                await held.running.wait()
+                assert flight.leave()
+                with pytest.raises(FlightCancelled):
+                    await flight.landing()  # lands at once, though its thread runs
+            assert flights.statistics() == FlightStatistics(
+                launched=2, flying=0, lingering={"deaf": 2}
+            )
+            with pytest.raises(TooManyFlights, match="deaf: 2"):
+                flights.launch_in_thread("deaf", divmod, 7, 2)
+            # Both seats are taken: the next lands once a stray has ended.
+            other = flights.launch_in_thread("other", divmod, 7, 2)
+            await wait_all_tasks_blocked()
+            assert not other.landed
+            first.go.set()
+            assert await ride(other, 10) == (3, 1)
+            assert flights.lingering("deaf") == 1
+            again = flights.launch_in_thread("deaf", divmod, 7, 2)
+            assert await ride(again, 10) == (3, 1)
+            second.go.set()
+            while flights.lingering("deaf"):  # until its seat is given back
+                await ride(flights.launch_in_thread("other", int), 10)
+            assert flights.statistics().lingering == {}
+
+
+async def test_a_caller_cancelled_while_waiting_for_a_thread_leaves_no_stray() -> None:
+    held = Held()
+    with trio.fail_after(10):
+        async with open_flights(threads=1, grace=0.0) as flights:
+            holder = flights.launch_in_thread("holder", held)
+            await held.running.wait()
+            ran: list[bool] = []
+            waiting = flights.launch_in_thread("waiting", partial(ran.append, True))
+            waiting.board()
+            await wait_all_tasks_blocked()
+            assert waiting.leave()
+            await waiting.settled()
+            assert flights.statistics() == FlightStatistics(
+                launched=2, flying=1, lingering={}
+            )
+            held.go.set()
+            assert await ride(holder, 10) == ()
+            assert ran == []
+
+
+async def test_the_end_of_the_owner_does_not_wait_for_a_thread() -> None:
+    held = Held()
+    with trio.fail_after(10):
+        async with open_flights() as flights:
+            flights.launch_in_thread("deaf", held)
+            await held.running.wait()
+    assert not held.go.is_set()
+    assert flights.statistics().flying == 0
+    held.go.set()
