@@ -7,6 +7,7 @@ results travel.
 
 from .fanout import LATE, FanOut, Late
 from .flight import Flight, FlightCancelled, Flights, FlightStatistics
+from .lone import lone_errors
 from .mailbox import Call, Inbox, MailboxStatistics, Ref, Request, spawn
 from .stream import Stream, StreamStatistics
 from .supervision import (
@@ -47,6 +48,7 @@ __all__ = [
     "Subscription",
     "SupervisionEvent",
     "Topic",
+    "lone_errors",
     "spawn",
     "supervise",
 ]

@@ -24,7 +24,7 @@ OnLanded = Callable[[outcome.Maybe[R]], None]
 
 
 class FlightCancelled(GlyphoxaError):
-    """The flight was cancelled before it had a result; nobody was waiting."""
+    """The flight has no result: nobody waited, or its owner was cancelled."""
 
 
 @attrs.define(eq=False)
@@ -160,11 +160,11 @@ class Flights:
         if lingering >= self.lingering_limit:
             raise TooManyFlights(f"{key}: {lingering} earlier calls do not stop")
         flight: Flight[R] = Flight(key, trio.current_time(), self._strays)
-        self._launched += 1
-        self._flying += 1
         self._nursery.start_soon(
             self._fly, flight, work, args, on_landed, name=str(key)
         )
+        self._launched += 1
+        self._flying += 1
         return flight
 
     def launch_in_thread(
@@ -205,13 +205,21 @@ class Flights:
         on_landed: OnLanded[R] | None,
     ) -> None:
         try:
-            with flight._scope:
-                try:
+            # Around the scope: a cancelled work may fail as well, and what the
+            # scope leaves of such a group is an error like any other.
+            try:
+                with flight._scope:
                     flight._result = outcome.Value(await work(*args))
-                except Exception as error:  # foreign code: its passengers judge it
-                    flight._result = outcome.Error(error)
-                if on_landed is not None and not flight.cancelled:
-                    on_landed(flight._result)
+            except Exception as error:  # foreign code: its passengers judge it
+                flight._result = outcome.Error(error)
+            except BaseExceptionGroup as group:  # the owner is cancelled as well
+                errors, others = group.split(Exception)
+                if errors is None or others is None:
+                    raise
+                flight._result = outcome.Error(errors)
+                raise others from None
+            if on_landed is not None and flight._result and not flight.cancelled:
+                on_landed(flight._result)
         finally:
             if flight._result is None:
                 flight._result = outcome.Error(FlightCancelled(str(flight.key)))

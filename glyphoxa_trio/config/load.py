@@ -72,7 +72,7 @@ def read_text(text: str, *, source: PurePath) -> tuple[Any, tuple[str, ...]]:
             case ".yaml" | ".yml":
                 data = _read_yaml(text, repeated)
             case ".toml":
-                data = tomllib.loads(text) or None
+                data = _read_toml(text)
             case ".json":
                 data = _read_json(text, repeated)
             case suffix:
@@ -102,18 +102,29 @@ def _read_yaml(text: str, repeated: list[str]) -> Any:
                 checked[id(node)] = node
                 seen = set()
                 for key, _ in node.value:
-                    if isinstance(key, ScalarNode):
-                        if key.value in seen:
-                            repeated.append(
-                                f"key {key.value!r} is there twice,"
-                                f" {_line_and_column(key.start_mark)}"
-                            )
-                        seen.add(key.value)
+                    if not isinstance(key, ScalarNode):
+                        raise MarkedYAMLError(
+                            None, None, "a key must be text", key.start_mark
+                        )
+                    if key.value in seen:
+                        where = _line_and_column(key.start_mark)
+                        repeated.append(f"key {key.value!r} is there twice, {where}")
+                    seen.add(key.value)
             return super().flatten_mapping(node)
+
+        def construct_object(self, node: Any, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except (YAMLError, RecursionError):
+                raise
+            except Exception:  # foreign code: `!!bool maybe` is a KeyError there
+                what = "a value does not fit its type"
+                raise MarkedYAMLError(None, None, what, node.start_mark) from None
 
     yaml = YAML(typ="safe", pure=True)  # pure: YAML 1.2, where `on` is no boolean
     yaml.Constructor = Constructor
     yaml.allow_duplicate_keys = True
+    yaml.composer.warn_double_anchors = False  # legal, and the warning quotes
     try:
         return yaml.load(text)
     except MarkedYAMLError as error:
@@ -127,6 +138,13 @@ def _read_yaml(text: str, repeated: list[str]) -> Any:
 
 def _line_and_column(mark: Any) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _read_toml(text: str) -> Any:
+    try:
+        return tomllib.loads(text) or None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"is not TOML: {error}") from None
 
 
 def _read_json(text: str, repeated: list[str]) -> Any:

@@ -264,7 +264,7 @@ class Reader:
                     raise ValueError("name is missing")
                 name = self._marked(entry["name"], Text)
                 if name in made:
-                    raise ValueError(f"{name!r} is overridden twice")
+                    problems.add(f"the name {shown(entry['name'])} is taken", index)
                 made[name] = override
         problems.end()
         return made

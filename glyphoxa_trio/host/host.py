@@ -27,6 +27,7 @@ from glyphoxa_trio.actors import (
     Ref,
     SupervisionEvent,
     Topic,
+    lone_errors,
     spawn,
 )
 from glyphoxa_trio.tools.definition import Tool
@@ -229,29 +230,34 @@ async def open_host(
     measurements = Measurements(chosen)
     catalogue = Catalogue(measurements.estimate, naming)
     events: Topic[HostEvent] = Topic()
-    async with trio.open_nursery() as nursery:
-        flights = Flights(nursery, lingering_limit=lingering_limit)
-        ref: Ref[Any]
+    with lone_errors():
+        async with trio.open_nursery() as nursery:
+            flights = Flights(nursery, lingering_limit=lingering_limit)
+            ref: Ref[Any]
 
-        def observe(key: str, sample: Sample) -> None:
-            ref.tell(Observe(key, sample))  # a full mailbox drops and counts
+            def observe(key: str, sample: Sample) -> None:
+                ref.tell(Observe(key, sample))  # a full mailbox drops and counts
 
-        def health_anew(key: str) -> None:
-            ref.tell(HealthAnew(key))
+            def health_anew(key: str) -> None:
+                ref.tell(HealthAnew(key))
 
-        attempts = Attempts(flights, observe, health_anew)
-        executor = Executor(nursery, catalogue, attempts)
-        calibrator = Calibrator(measurements, catalogue, executor.probe, events.publish)
-        ref = spawn(
-            nursery,
-            calibrator.run,
-            name="calibrator",
-            capacity=1024,
-            restart=Backoff(first=0.05, ceiling=5.0),
-            on_event=events.publish,
-        )
-        try:
-            yield ToolHost(chosen, events, catalogue, executor, attempts, flights, ref)
-        finally:
-            events.close()
-            nursery.cancel_scope.cancel("the host is closed")
+            attempts = Attempts(flights, observe, health_anew)
+            executor = Executor(nursery, catalogue, attempts)
+            calibrator = Calibrator(
+                measurements, catalogue, executor.probe, events.publish
+            )
+            ref = spawn(
+                nursery,
+                calibrator.run,
+                name="calibrator",
+                capacity=1024,
+                restart=Backoff(first=0.05, ceiling=5.0),
+                on_event=events.publish,
+            )
+            try:
+                yield ToolHost(
+                    chosen, events, catalogue, executor, attempts, flights, ref
+                )
+            finally:
+                events.close()
+                nursery.cancel_scope.cancel("the host is closed")

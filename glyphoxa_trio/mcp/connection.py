@@ -35,7 +35,7 @@ from glyphoxa_trio.actors import (
     spawn,
     supervise,
 )
-from glyphoxa_trio.config.model import RestartConfig, ServerSpec
+from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.errors import ActorGone, GlyphoxaError, RestartsExhausted
 from glyphoxa_trio.tools.definition import (
     CallContext,
@@ -321,7 +321,8 @@ class _Connection:
                 until = trio.current_time() + self.spec.start_timeout
                 self._adopt(await self._list(session, until=until))
             except GlyphoxaError as error:
-                self._warn_once(f"its changed tools are not known: {error}")
+                if session.loss.why is None:  # else there are worse news to come
+                    self._warn_once(f"its changed tools are not known: {error}")
             else:
                 self._announce()
             await trio.sleep(_RELIST_PAUSE)

@@ -22,7 +22,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import OnEvent, Ref
-from glyphoxa_trio.config.model import ServerSpec
+from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 
 from .connection import (

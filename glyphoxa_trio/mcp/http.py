@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import httpx2
 
-from glyphoxa_trio.config.model import ServerSpec
+from glyphoxa_trio.config import ServerSpec
 
 # Outside of every range that JSON-RPC or MCP gives a meaning.
 NEVER_SENT: Final = -33001  # no server, or it has forgotten our session

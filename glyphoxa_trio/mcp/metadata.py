@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from glyphoxa_trio.config.model import ServerSpec
+from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.tier import Tier
@@ -56,9 +56,11 @@ def describe(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) -> Described:
         offered.add(name)
         if not spec.allow or name in spec.allow:
             found[name] = _definition(spec, name, tool, warnings)
-    for name in {**dict.fromkeys(spec.allow), **dict.fromkeys(spec.tools)}:
-        if name not in offered:
-            warnings.append(f"{name}: configured, but the server has no such tool")
+    warnings += [
+        f"{name}: configured, but the server has no such tool"
+        for name in dict.fromkeys((*spec.allow, *spec.tools))
+        if name not in offered
+    ]
     return Described(tuple(found.values()), tuple(warnings))
 
 
@@ -212,4 +214,4 @@ def _size(holder: Mapping[str, Any], key: str) -> str:
     """The size of base64 data, without decoding it."""
     data = str(holder.get(key, ""))
     size = math.floor(len(data.rstrip("=")) * 3 / 4)
-    return f"{size} bytes" if size < 1000 else f"{round(size / 1000)} kB"
+    return f"{size} B" if size < 1000 else f"{round(size / 1000)} kB"

@@ -20,7 +20,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.config.model import ServerSpec
+from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.secret import Secret
 
 _SAFE: Final = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ"})

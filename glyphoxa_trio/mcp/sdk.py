@@ -27,7 +27,7 @@ from pydantic import ValidationError
 
 import trio
 
-from glyphoxa_trio.config.model import ServerSpec, Transport
+from glyphoxa_trio.config import ServerSpec, Transport
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
 from glyphoxa_trio.units import in_ms
@@ -45,7 +45,8 @@ _CUT: Final = 300  # of an error's text
 
 # What a server that has forgotten us says, in whatever code (T2).
 _SESSION_OVER: Final = re.compile(
-    r"session (has )?(been )?(terminated|expired|closed|ended|not found)", re.I
+    r"session (has )?(been )?(terminated|expired|closed|ended|not found)",
+    re.IGNORECASE,
 )
 
 _GONE: Final = (types.CONNECTION_CLOSED, http.NEVER_SENT)

@@ -17,7 +17,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.config.model import ServerSpec
+from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import ToolUnavailable
 

@@ -1,0 +1,52 @@
+"""L3, the NPCs: one session actor each, its turns, and who decides their tier.
+
+`selection` and `turn` are pure rules; `session` is the actor; `engines` hold the
+round loop; `npc` is what an embedder holds.
+"""
+
+from .events import (
+    Fallback,
+    FanOutDone,
+    FellBack,
+    LateResult,
+    ModelFailed,
+    Queued,
+    Sentence,
+    TextDelta,
+    TierSelected,
+    Timings,
+    ToolFinished,
+    ToolsShown,
+    ToolStarted,
+    TurnDone,
+    TurnEnd,
+    TurnEvent,
+)
+from .npc import Npc, Turn, TurnNotOver
+from .session import ApprovalRequest, Approver, NpcSession, QueueFull
+
+__all__ = [
+    "ApprovalRequest",
+    "Approver",
+    "Fallback",
+    "FanOutDone",
+    "FellBack",
+    "LateResult",
+    "ModelFailed",
+    "Npc",
+    "NpcSession",
+    "QueueFull",
+    "Queued",
+    "Sentence",
+    "TextDelta",
+    "TierSelected",
+    "Timings",
+    "ToolFinished",
+    "ToolStarted",
+    "ToolsShown",
+    "Turn",
+    "TurnDone",
+    "TurnEnd",
+    "TurnEvent",
+    "TurnNotOver",
+]

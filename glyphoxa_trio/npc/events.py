@@ -158,11 +158,10 @@ class Timings:
 
 @attrs.frozen(kw_only=True)
 class TurnDone(TurnEvent):
-    """The end. ``text`` is all that was written; ``delivered`` what was heard."""
+    """The end. ``text`` is all that was written; `Turn.delivered` what was heard."""
 
     end: TurnEnd
     text: str
-    delivered: str
     outcomes: tuple[Outcome, ...]
     timings: Timings
     rounds: int

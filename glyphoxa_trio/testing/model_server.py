@@ -20,7 +20,7 @@ halfway ``[Say("Well, I"), Die()]``, one that never begins ``Hang()``.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 

@@ -1,0 +1,211 @@
+"""Text files in one directory and nowhere else: ``write_file``, ``read_file``
+(G10, D23).
+
+A path is walked name by name, each opened relative to the directory before it
+and never through a link. So no link, not even one planted between two steps,
+leads out of the sandbox; ``..`` and absolute paths are refused before that.
+Writing goes to a temporary file that takes the place of the old one at once:
+whoever reads sees the old text or the new one, after a power cut too.
+
+The handlers block: the host runs them in worker threads. What the caller can
+mend is a `ToolError`; a full disk or a base directory that is gone is not, and
+stays an `OSError`. POSIX only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from glyphoxa_trio.tools.decorate import tool
+from glyphoxa_trio.tools.definition import Tool, ToolError
+
+MAX_BYTES: Final = 1024 * 1024  # of a file, in UTF-8 (D23)
+MAX_PATH: Final = 1024  # bytes of a path
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Not blocking, or opening a FIFO would wait for its writer.
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_REFUSALS: Final = {
+    errno.ENOENT: "there is no such file",
+    errno.ENOTDIR: "a part of it is a file or a link, not a directory",
+    errno.ELOOP: "it is a link, and links are not followed",
+    errno.EISDIR: "it is a directory",
+    errno.ENXIO: "it is not a regular file",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ENAMETOOLONG: "a name in it is too long",
+}
+
+_Path = Annotated[str, "Relative to the sandbox, for example notes/tavern.txt"]
+
+
+def tools(base: Path) -> list[Tool]:
+    """``write_file`` and ``read_file`` in the directory ``base``.
+
+    ``base`` is made if it is missing; it may be a link, resolved here and once.
+
+    Raises:
+      OSError: if ``base`` cannot be made or is no directory.
+    """
+    base.mkdir(parents=True, exist_ok=True)
+    root = base.resolve(strict=True)
+
+    # No examples on either: a probe (D9) must not write, and what there is to
+    # read is unknown. The made-up, empty path is refused before the disk is seen.
+    @tool(
+        group="files",
+        estimated_duration_ms=20,
+        max_duration_ms=100,
+        idempotent=True,
+    )
+    def write_file(
+        path: _Path, content: Annotated[str, "The whole text of the file"]
+    ) -> dict[str, Any]:
+        """Write a text file in the sandbox, in place of what it held before.
+
+        Directories on the way are created.
+        """
+        parts = _parts(path)
+        data = _encoded(content)
+        _write(root, parts, data)
+        return {"path": "/".join(parts), "bytes": len(data)}
+
+    @tool(
+        group="files",
+        estimated_duration_ms=20,
+        max_duration_ms=100,
+        read_only=True,
+        idempotent=True,
+    )
+    def read_file(path: _Path) -> dict[str, Any]:
+        """Read a text file of at most 1 MiB from the sandbox."""
+        parts = _parts(path)
+        data = _read(root, parts)
+        name = "/".join(parts)
+        try:
+            content = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ToolError(f"{name!r} is not UTF-8 text") from error
+        return {"path": name, "content": content, "bytes": len(data)}
+
+    return [write_file, read_file]
+
+
+def _parts(path: str) -> list[str]:
+    """The names that make up ``path``, the last one the file's."""
+    if not path:
+        raise ToolError("the path is empty")
+    try:
+        length = len(path.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise ToolError("the path is not valid Unicode") from error
+    if length > MAX_PATH:
+        raise ToolError(f"the path is longer than {MAX_PATH} bytes")
+    names = path.split("/")
+    if "\0" in path:
+        raise ToolError(f"{path!r}: a path holds no NUL")
+    if not names[0]:
+        raise ToolError(f"{path!r}: give a path relative to the sandbox")
+    if ".." in names:
+        raise ToolError(f"{path!r}: '..' is not allowed")
+    if names[-1] in ("", "."):
+        raise ToolError(f"{path!r} names a directory, not a file")
+    return [name for name in names if name not in ("", ".")]
+
+
+def _encoded(content: str) -> bytes:
+    # A character is at least a byte: what is too long is not encoded first.
+    data = b""
+    if len(content) <= MAX_BYTES:
+        try:
+            data = content.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ToolError("the content is not valid Unicode") from error
+    if len(content) > MAX_BYTES or len(data) > MAX_BYTES:
+        raise ToolError(f"the content has more than {MAX_BYTES} bytes of UTF-8")
+    return data
+
+
+@contextmanager
+def _directory(root: Path, names: list[str], *, create: bool) -> Iterator[int]:
+    """A descriptor of the directory ``names`` lead to; refusals are ToolErrors."""
+    here = os.open(root, _DIRECTORY)
+    try:
+        with _refusing(names):
+            for name in names[:-1]:
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=here)
+                below = os.open(name, _DIRECTORY, dir_fd=here)
+                os.close(here)
+                here = below
+            yield here
+    finally:
+        os.close(here)
+
+
+@contextmanager
+def _refusing(names: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = _REFUSALS.get(error.errno or 0)
+        if reason is None:
+            raise
+        raise ToolError(f"{'/'.join(names)!r}: {reason}") from error
+
+
+def _read(root: Path, names: list[str]) -> bytes:
+    with _directory(root, names, create=False) as here:
+        with open(os.open(names[-1], _READ, dir_fd=here), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.ENXIO, "not a regular file")
+            # By reading, not by its size: a file may grow meanwhile.
+            data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ToolError(f"{'/'.join(names)!r} has more than {MAX_BYTES} bytes")
+    return data
+
+
+def _write(root: Path, names: list[str], data: bytes) -> None:
+    with _directory(root, names, create=True) as here:
+        mode = _replaceable(names[-1], here)
+        # Not made of the file's name, which may already be as long as can be.
+        temporary = f".glyphoxa-{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(temporary, _CREATE, 0o666, dir_fd=here)
+        try:
+            with open(descriptor, "wb") as file:
+                if mode is not None:
+                    os.fchmod(descriptor, mode)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(temporary, names[-1], src_dir_fd=here, dst_dir_fd=here)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=here)
+            raise
+
+
+def _replaceable(name: str, here: int) -> int | None:
+    """The permissions of the regular file that is there already, if any."""
+    try:
+        there = os.stat(name, dir_fd=here, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(there):
+        raise OSError(errno.ELOOP, "a link")
+    if stat.S_ISDIR(there):
+        raise OSError(errno.EISDIR, "a directory")
+    if not stat.S_ISREG(there):
+        raise OSError(errno.ENXIO, "not a regular file")
+    return there & 0o777

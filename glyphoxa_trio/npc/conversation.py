@@ -1,0 +1,134 @@
+"""What an NPC and its players have said: a bounded history (D12a).
+
+A turn is recorded while it runs. Only what was delivered is remembered of the
+NPC's words; every tool call is remembered together with its answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from glyphoxa_trio.providers.llm import Message
+from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.speech import outcome_text
+
+
+@attrs.define(eq=False)
+class Round:
+    """One response of the model within a turn: its sentences, calls and answers."""
+
+    sentences: list[str] = attrs.field(factory=list)
+    delivered: int = 0
+    outcomes: list[Outcome] = attrs.field(factory=list)
+
+    def messages(self, *, heard_only: bool) -> Iterator[Message]:
+        said = self.sentences[: self.delivered] if heard_only else self.sentences
+        if said or self.outcomes:
+            yield Message(
+                role="assistant",
+                content=" ".join(said),
+                calls=tuple(_echo(outcome.call) for outcome in self.outcomes),
+            )
+        for outcome in self.outcomes:
+            yield Message(
+                role="tool",
+                content=outcome_text(outcome),
+                call_id=outcome.call.id,
+                name=outcome.call.name,
+            )
+
+
+@attrs.define(eq=False)
+class Exchange:
+    """One turn: what was said to the NPC, and its rounds."""
+
+    speaker: str
+    text: str
+    rounds: list[Round] = attrs.field(factory=list)
+    # What calls of earlier, interrupted turns came to, told with this utterance.
+    late: tuple[Outcome, ...] = ()
+
+    def begin_round(self) -> Round:
+        self.rounds.append(Round())
+        return self.rounds[-1]
+
+    def delivered(self, round_index: int) -> None:
+        """The next sentence of that round has been heard."""
+        self.rounds[round_index].delivered += 1
+
+    @property
+    def written(self) -> str:
+        return " ".join(s for r in self.rounds for s in r.sentences)
+
+    @property
+    def heard(self) -> str:
+        return " ".join(s for r in self.rounds for s in r.sentences[: r.delivered])
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for r in self.rounds for outcome in r.outcomes)
+
+    def messages(self, *, heard_only: bool) -> Iterator[Message]:
+        if self.late:
+            news = "\n".join(
+                f"{outcome.call.name}: {outcome_text(outcome, cap=2048)}"
+                for outcome in self.late
+            )
+            yield Message(
+                role="system", content=f"What went on by itself has ended:\n{news}"
+            )
+        yield Message(role="user", content=self.text, name=self.speaker)
+        for part in self.rounds:
+            yield from part.messages(heard_only=heard_only)
+
+
+@attrs.define(eq=False)
+class Conversation:
+    """The last ``limit`` exchanges, and the one that is going on.
+
+    Args:
+      opening: what stands before everything: the prompt, a greeting.
+    """
+
+    opening: tuple[Message, ...]
+    limit: int
+    _past: deque[Exchange] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._past = deque(maxlen=self.limit)
+
+    def add(self, exchange: Exchange) -> None:
+        """Remember a turn that has ended; the oldest beyond the limit is forgotten.
+
+        The exchange stays live: what its listener hears later still counts.
+        """
+        self._past.append(exchange)
+
+    def prompt(self, current: Exchange) -> tuple[Message, ...]:
+        """All messages for the next round of ``current``."""
+        past: Iterable[Message] = (
+            message
+            for exchange in self._past
+            for message in exchange.messages(heard_only=True)
+        )
+        return (*self.opening, *past, *current.messages(heard_only=False))
+
+    def __len__(self) -> int:
+        return len(self._past)
+
+
+def _echo(call: ToolCall) -> ToolCall:
+    """The call as it is told back to the model: always with a JSON object.
+
+    Some model servers refuse a whole request for one broken call in its history.
+    """
+    try:
+        if isinstance(json.loads(call.arguments or "{}"), dict):
+            return call
+    except (ValueError, RecursionError):
+        pass
+    return attrs.evolve(call, arguments="{}")

@@ -1,0 +1,318 @@
+"""The cascaded engine: model, tools, model, until there is an answer (G32).
+
+One round: the gate's tools → the model, streamed → sentences out as they
+complete → its calls in parallel → their outcomes back. The next round shows what
+still fits (D4). The tool clock runs during a fan-out and at no other time (D3);
+the model clock runs while the model is awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config.model import TurnConfig
+from glyphoxa_trio.host import Caller, Listing, ToolHost
+from glyphoxa_trio.npc.conversation import Conversation, Exchange, Round
+from glyphoxa_trio.npc.events import (
+    Fallback,
+    FanOutDone,
+    FellBack,
+    ModelFailed,
+    Sentence,
+    TextDelta,
+    ToolFinished,
+    ToolsShown,
+    ToolStarted,
+    TurnEvent,
+)
+from glyphoxa_trio.npc.sentences import Sentences
+from glyphoxa_trio.npc.turn import Clock
+from glyphoxa_trio.providers.llm import (
+    LLM,
+    CallReady,
+    ErrorKind,
+    Finished,
+    LLMError,
+    LLMRequest,
+    TextChunk,
+    ToolSpec,
+)
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.tier import Tier
+
+Approve = Callable[[Sequence[ToolCall]], Awaitable[frozenset[str]]]
+
+
+@attrs.define(eq=False, kw_only=True)
+class TurnInProgress:
+    """What a turn works with, and what it leaves behind.
+
+    Args:
+      emit: hand an event to the consumer; waits while the consumer is slow.
+      post: likewise, without waiting, for events inside a running tool clock.
+      approve: which of these calls somebody says yes to; takes its own time.
+      fallback: a line to say when there is nothing to say (D12b).
+    """
+
+    npc: str
+    turn: int
+    tier: Tier
+    grant: Grant
+    config: TurnConfig
+    llm: LLM
+    host: ToolHost
+    conversation: Conversation
+    exchange: Exchange
+    tool_clock: Clock
+    model_clock: Clock
+    emit: Callable[[TurnEvent], Awaitable[None]]
+    post: Callable[[TurnEvent], None]
+    approve: Approve
+    fallback: Callable[[], str]
+    on_late: Callable[[Outcome], None]
+    first_text_at: float | None = None
+    error: LLMError | None = None
+    unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
+
+
+async def run(turn: TurnInProgress) -> None:
+    """Answer once. Ends within its limits; cancelling it interrupts the turn."""
+    for index in range(turn.config.max_rounds + 1):
+        last = index == turn.config.max_rounds
+        round_ = turn.exchange.begin_round()
+        shown = await _show(turn, index, last=last)
+        try:
+            calls = await _listen(turn, index, round_, shown, last=last)
+        except LLMError as error:
+            turn.error = error
+            await turn.emit(
+                ModelFailed(
+                    npc=turn.npc,
+                    turn=turn.turn,
+                    kind=error.kind,
+                    detail=error.detail,
+                )
+            )
+            if not turn.exchange.written:
+                await _fall_back(turn, index, round_, Fallback.MODEL_FAILED)
+            return
+        if calls:
+            await _run_calls(turn, index, round_, calls, shown, last=last)
+        if last or not calls:
+            break
+    if not round_.sentences:
+        await _fall_back(turn, index, round_, _why_nothing(round_, turn, last=last))
+
+
+async def _show(turn: TurnInProgress, index: int, *, last: bool) -> list[Listing]:
+    """Ask the gate what this round's model may see."""
+    remaining = turn.tool_clock.remaining(trio.current_time())
+    explained = turn.host.explain(turn.tier, grant=turn.grant, remaining=remaining)
+    shown = [listing for listing, no in explained if no is None]
+    await turn.emit(
+        ToolsShown(
+            npc=turn.npc,
+            turn=turn.turn,
+            round=index,
+            shown=tuple(listing.exposed for listing in shown),
+            hidden=tuple((x.exposed, no) for x, no in explained if no is not None),
+            remaining=remaining,
+            forbidden=last or not shown,
+        )
+    )
+    return shown
+
+
+async def _listen(
+    turn: TurnInProgress,
+    index: int,
+    round_: Round,
+    shown: Sequence[Listing],
+    *,
+    last: bool,
+) -> list[ToolCall]:
+    """Stream one response: text out, calls collected.
+
+    Raises:
+      LLMError: whatever the model fails with, its limits of D0 included.
+    """
+    request = LLMRequest(
+        messages=turn.conversation.prompt(turn.exchange),
+        tools=tuple(_spec(listing) for listing in shown),
+        tools_forbidden=last or not shown,
+    )
+    sentences = Sentences()
+    calls: list[ToolCall] = []
+    patience = _Patience(turn)
+
+    async def say(whole: list[str]) -> None:
+        for text in whole:
+            round_.sentences.append(text)
+            await turn.emit(
+                Sentence(npc=turn.npc, turn=turn.turn, text=text, round=index)
+            )
+
+    # One scope whose deadline moves: it is infinite while the consumer is served,
+    # so that a slow listener is never taken for a slow model.
+    failure: LLMError | None = None
+    try:
+        with patience.scope:
+            patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)
+            async with turn.llm.stream(request) as events:
+                async for event in events:
+                    patience.rest()
+                    match event:
+                        case TextChunk(text):
+                            if turn.first_text_at is None:
+                                turn.first_text_at = trio.current_time()
+                            await turn.emit(
+                                TextDelta(npc=turn.npc, turn=turn.turn, text=text)
+                            )
+                            await say(sentences.feed(text))
+                        case CallReady(call):
+                            calls.append(call)
+                        case Finished():
+                            break
+                    patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
+    except LLMError as error:
+        failure = error
+    finally:
+        patience.rest()
+    if patience.exceeded:
+        failure = LLMError(patience.kind, f"{patience.what} after {patience.limit:g} s")
+    await say(sentences.end())  # what was written before a failure was heard
+    if failure is not None:
+        raise failure
+    return calls
+
+
+@attrs.define(eq=False)
+class _Patience:
+    """How long the model is waited for, on the turn's model clock (D0)."""
+
+    _turn: TurnInProgress
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    kind: ErrorKind = attrs.field(default=ErrorKind.FIRST_TOKEN, init=False)
+    limit: float = attrs.field(default=0.0, init=False)
+
+    def wait_for(self, kind: ErrorKind, limit: float) -> None:
+        now = trio.current_time()
+        end = self._turn.model_clock.start(now)
+        self.kind, self.limit = kind, limit
+        if end < now + limit:
+            self.kind, self.limit = ErrorKind.TURN, self._turn.model_clock.budget
+        self.scope.deadline = min(now + limit, end)
+
+    def rest(self) -> None:
+        self._turn.model_clock.stop(trio.current_time())
+        self.scope.deadline = float("inf")
+
+    @property
+    def exceeded(self) -> bool:
+        return self.scope.cancelled_caught
+
+    @property
+    def what(self) -> str:
+        return {
+            ErrorKind.FIRST_TOKEN: "the model said nothing",
+            ErrorKind.SILENCE: "the model went silent",
+        }.get(self.kind, "the model's time for this turn was used up")
+
+
+async def _run_calls(
+    turn: TurnInProgress,
+    index: int,
+    round_: Round,
+    calls: Sequence[ToolCall],
+    shown: Sequence[Listing],
+    *,
+    last: bool,
+) -> None:
+    """One fan-out: all calls of a response, inside what is left of the turn."""
+    approved = await turn.approve(calls)
+
+    def started(slot: int, listing: Listing) -> None:
+        turn.post(
+            ToolStarted(
+                npc=turn.npc,
+                turn=turn.turn,
+                call=calls[slot],
+                tool=listing.key,
+                round=index,
+            )
+        )
+
+    ended: dict[int, Outcome] = {}
+
+    def finished(slot: int, outcome: Outcome) -> None:
+        ended[slot] = outcome
+        turn.post(
+            ToolFinished(npc=turn.npc, turn=turn.turn, outcome=outcome, round=index)
+        )
+
+    caller = Caller(
+        grant=turn.grant,
+        tier=turn.tier,
+        npc=turn.npc,
+        session=turn.npc,
+        max_calls=0 if last else turn.config.max_calls,
+        unknown_effects=turn.unknown_effects,
+        approved=approved,
+        on_start=started,
+        on_outcome=finished,
+        on_late=turn.on_late,
+    )
+    begun = trio.current_time()
+    budget = turn.tool_clock.remaining(begun)
+    deadline = turn.tool_clock.start(begun)
+    try:
+        await turn.host.fan_out(calls, caller, deadline=deadline)
+    finally:
+        elapsed = turn.tool_clock.stop(trio.current_time())
+        # Also when interrupted: every call in the history has its answer.
+        round_.outcomes.extend(ended[slot] for slot in sorted(ended))
+    await turn.emit(
+        FanOutDone(
+            npc=turn.npc,
+            turn=turn.turn,
+            round=index,
+            tier=turn.tier,
+            shown=len(shown),
+            budget=budget,
+            elapsed=elapsed,
+            outcomes=tuple(round_.outcomes),
+        )
+    )
+
+
+def _why_nothing(round_: Round, turn: TurnInProgress, *, last: bool) -> Fallback:
+    outcomes = turn.exchange.outcomes
+    if round_.outcomes and last:
+        return Fallback.ROUNDS_EXHAUSTED
+    if outcomes and not any(outcome.ok for outcome in outcomes):
+        return Fallback.TOOLS_FAILED
+    return Fallback.EMPTY_ANSWER
+
+
+async def _fall_back(
+    turn: TurnInProgress, index: int, round_: Round, reason: Fallback
+) -> None:
+    await turn.emit(FellBack(npc=turn.npc, turn=turn.turn, reason=reason))
+    line = turn.fallback()
+    round_.sentences.append(line)
+    await turn.emit(TextDelta(npc=turn.npc, turn=turn.turn, text=line))
+    await turn.emit(Sentence(npc=turn.npc, turn=turn.turn, text=line, round=index))
+
+
+def _spec(listing: Listing) -> ToolSpec:
+    definition = listing.definition
+    return ToolSpec(
+        name=listing.exposed,
+        description=definition.description,
+        parameters=definition.parameters,
+    )

@@ -1,0 +1,128 @@
+"""An NPC as an embedder holds it: say something, listen, leave.
+
+async with npc.say("Roll 2d6+3 for me") as turn:
+    async for event in turn:
+        ...
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.config.model import NpcConfig
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.tier import Tier
+
+from .events import TurnDone, TurnEvent
+from .session import Elevate, Interrupt, Say, Utterance
+
+# An NPC takes an utterance at once or says that its queue is full. Seconds.
+_PATIENCE = 5.0
+# How long leaving a turn waits for its last event to be remembered. Seconds.
+_FAREWELL = 1.0
+
+
+class TurnNotOver(GlyphoxaError):
+    """The turn ended without its last event: its session was closed."""
+
+
+@attrs.define(eq=False)
+class Turn:
+    """One answer, as events. Made by `Npc.say`, entered once.
+
+    Leaving the block before the end is the interruption: the model is hung up
+    on, and running tools are treated by their policy (D12a). A sentence counts as
+    delivered once the next event is asked for.
+    """
+
+    _session: Ref[Any]
+    _utterance: Utterance
+    done: TurnDone | None = attrs.field(default=None, init=False)
+
+    async def __aenter__(self) -> Self:
+        """Speak to the NPC.
+
+        Raises:
+          QueueFull: too many speakers wait for it.
+          ActorGone: its session has ended.
+        """
+        await self._session.ask(Say(self._utterance), within=_PATIENCE)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._utterance.scope.cancel("the listener left")
+        self._utterance.stream.leave()
+        with trio.move_on_after(_FAREWELL, shield=True):
+            await self._utterance.ended.wait()
+
+    @property
+    def delivered(self) -> str:
+        """What was heard so far: that much the NPC will remember of its words."""
+        return self._utterance.exchange.heard
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> TurnEvent:
+        event = await self._utterance.stream.__anext__()
+        if isinstance(event, TurnDone):
+            self.done = event
+        return event
+
+    async def finish(self) -> TurnDone:
+        """Listen to the end; the last event has the text, outcomes and timings.
+
+        Raises:
+          TurnNotOver: if the session was closed before that.
+        """
+        async for _ in self:
+            pass
+        if self.done is None:
+            raise TurnNotOver("the session was closed during this turn")
+        return self.done
+
+
+@attrs.frozen(eq=False)
+class Npc:
+    """One NPC of a runtime. Cheap to make, usable from any task of the run."""
+
+    config: NpcConfig
+    grant: Grant
+    _session: Ref[Any]
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    def say(
+        self, text: str, *, speaker: str = "player", tier: Tier | None = None
+    ) -> Turn:
+        """Say something to the NPC; enter the turn to hear the answer.
+
+        Args:
+          speaker: who says it. The same speaker's next utterance interrupts,
+            another's waits.
+          tier: the DM's override of the tier for this utterance (D2); it does
+            not lift the NPC's own ceiling.
+        """
+        return Turn(self._session, Utterance(text, speaker, tier))
+
+    async def elevate(self, tier: Tier, *, seconds: float) -> None:
+        """Raise the NPC's ceiling to ``tier`` for a while (the DM's lever, G31)."""
+        await self._session.ask(Elevate(tier, seconds), within=_PATIENCE)
+
+    async def interrupt(self) -> bool:
+        """End the turn that is running; False if none was."""
+        return await self._session.ask(Interrupt(), within=_PATIENCE)

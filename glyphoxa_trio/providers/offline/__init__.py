@@ -1,0 +1,10 @@
+"""A deterministic stand-in for a language model: no network, no key, no model.
+
+It reads the tools it is shown and the words it is told, and calls what fits.
+For demonstrations, and to see tiers and budgets at work before there is a key.
+"""
+
+from __future__ import annotations
+
+from .link import Offline as Offline
+from .wire import respond as respond

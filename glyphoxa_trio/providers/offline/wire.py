@@ -1,0 +1,195 @@
+"""What the stand-in answers, free of I/O: the same request, the same events.
+
+Before there are results it looks for tools: a tool fits by the words of its
+name, of its parameters and of its description, by a few words that mean the
+same, and only if its arguments can be read from the utterance. When results are
+there it speaks from them, and calls nothing more in that turn.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.providers.llm import (
+    CallReady,
+    Finished,
+    FinishReason,
+    LLMEvent,
+    LLMRequest,
+    TextChunk,
+    ToolSpec,
+)
+from glyphoxa_trio.tools.outcome import ToolCall
+
+from .arguments import (
+    QUOTED,
+    STRAIGHT_QUOTES,
+    Utterance,
+    arguments_for,
+    evident,
+    properties_of,
+    stem,
+    stems,
+)
+from .report import report
+
+MOST_CALLS: Final = 3
+CONFESSION: Final = "I am the offline stand-in, not a language model."
+_ENOUGH: Final = 3  # a word of the name, or a word that means the same
+_NEARLY: Final = 0.75  # of the best score, to be called beside it
+_MOST_HEARD: Final = 1000  # characters of an utterance
+_MOST_NAMED: Final = 8  # tools named when asked for nothing they can do
+
+# Words of a player, and the words of tools that answer them.
+_MEANING: Final = (
+    (
+        {"remember", "recall", "know", "who", "met", "happen", "last", "past"},
+        {"memory", "remember", "fact", "entity", "session", "transcript", "history"},
+    ),
+    (
+        {"mean", "means", "meant", "rule", "condition", "spell", "work", "works"},
+        {"rule", "srd"},
+    ),
+    ({"write", "save", "note", "put"}, {"write", "save"}),
+    ({"read", "open", "show"}, {"read"}),
+)
+
+
+def respond(request: LLMRequest) -> list[LLMEvent]:
+    """One round of the stand-in."""
+    spoken = [at for at, one in enumerate(request.messages) if one.role == "user"]
+    start = spoken[-1] if spoken else len(request.messages)
+    text = request.messages[start].content if spoken else ""
+    text = text[:_MOST_HEARD].translate(STRAIGHT_QUOTES).replace("\0", " ")
+    turn = request.messages[start:]
+    if any(one.role == "tool" for one in turn):
+        return _speak(" ".join(report(turn)))
+    if not request.tools_forbidden:
+        already = sum(len(one.calls) for one in request.messages)
+        calls = [
+            ToolCall(f"offline_{number}", name, json.dumps(arguments))
+            for number, (name, arguments) in enumerate(
+                _chosen(text, request.tools), start=already + 1
+            )
+        ]
+        if calls:
+            ready = [CallReady(call) for call in calls]
+            return [*ready, Finished(reason=FinishReason.TOOL_CALLS)]
+    return _speak(_small_talk(request))
+
+
+def _speak(text: str) -> list[LLMEvent]:
+    words = text.split()
+    pieces = [word if at == 0 else f" {word}" for at, word in enumerate(words)]
+    return [*map(TextChunk, pieces), Finished()]
+
+
+# Choosing
+
+
+@attrs.frozen(kw_only=True)
+class _Candidate:
+    score: float
+    name: str
+    arguments: dict[str, Any]
+
+
+def _chosen(text: str, tools: Sequence[ToolSpec]) -> list[tuple[str, dict[str, Any]]]:
+    """Tools and arguments for everything that is asked, in order, each once."""
+    chosen: list[tuple[str, dict[str, Any]]] = []
+    for clause in _clauses(text, tools):
+        for one in _candidates(clause, tools):
+            if (one.name, one.arguments) not in chosen:
+                chosen.append((one.name, one.arguments))
+    return chosen[:MOST_CALLS]
+
+
+def _clauses(text: str, tools: Sequence[ToolSpec]) -> list[str]:
+    """``text`` cut where one wish ends; a part that asks for nothing stays on."""
+    quotes: list[str] = []
+
+    def hide(found: re.Match[str]) -> str:
+        quotes.append(found[0])
+        return f"\0{len(quotes) - 1}\0"
+
+    def show(part: str) -> str:
+        return re.sub("\0(\\d+)\0", lambda found: quotes[int(found[1])], part)
+
+    hidden = QUOTED.sub(hide, text)
+    clauses: list[str] = []
+    rest = 0
+    for cut in [*re.finditer(r"\band\b|\bthen\b|[;!?]|\.\s", hidden), None]:
+        part = show(hidden[rest : cut.start() if cut else None]).strip()
+        if not clauses or _candidates(part, tools):
+            clauses.append(part)
+        elif part:
+            clauses[-1] += f" and {part}"
+        rest = cut.end() if cut else rest
+    return clauses
+
+
+def _candidates(text: str, tools: Sequence[ToolSpec]) -> list[_Candidate]:
+    """The tools that fit ``text`` about as well as the best, best first."""
+    utterance = Utterance(text)
+    fitting: list[_Candidate] = []
+    for tool in tools:
+        score = _score(tool, utterance)
+        if score >= _ENOUGH:
+            arguments = arguments_for(tool.parameters, utterance, _named(tool))
+            if arguments is not None:
+                fitting.append(
+                    _Candidate(score=score, name=tool.name, arguments=arguments)
+                )
+    fitting.sort(key=lambda one: (-one.score, one.name))
+    return [one for one in fitting if one.score >= _NEARLY * fitting[0].score][
+        :MOST_CALLS
+    ]
+
+
+def _named(tool: ToolSpec) -> frozenset[str]:
+    return stems(tool.name.replace("_", " ")) - {"mcp"}
+
+
+def _score(tool: ToolSpec, utterance: Utterance) -> float:
+    said = stems(utterance.text)
+    plain = {stem(word) for word in re.findall(r"[a-z]+", utterance.text.lower())}
+    named = _named(tool)
+    described = stems(tool.description) - named
+    score = 3.0 * len(said & named) + 0.5 * min(4, len(said & described))
+    for asked, answering in _MEANING:
+        if plain & {stem(word) for word in asked} and named & answering:
+            score += 3
+    if utterance.dice and named & {"roll", "dice"}:
+        score += 3
+    for name, schema in properties_of(tool.parameters).items():
+        if evident(name, schema, utterance) is not None:
+            score += 2
+    return score
+
+
+def _small_talk(request: LLMRequest) -> str:
+    """Words for want of a tool; the confession comes once in a conversation."""
+    system = " ".join(one.content for one in request.messages if one.role == "system")
+    found = re.search(
+        r"\b(?:[Yy]ou are|[Nn]ame is|[Nn]ame:)\s+([A-Z][\w'-]*(?: [A-Z][\w'-]*)*)",
+        system,
+    )
+    told = any(
+        CONFESSION in one.content for one in request.messages if one.role == "assistant"
+    )
+    name = f"{found[1]} here." if found else ""
+    names = [tool.name for tool in request.tools[:_MOST_NAMED]]
+    more = len(request.tools) - len(names)
+    if request.tools_forbidden:
+        seen = "I may use no tools right now."
+    elif not names:
+        seen = "I can see no tools right now."
+    else:
+        others = f" and {more} more" if more else ""
+        seen = f"The tools I can see right now: {', '.join(names)}{others}."
+    return " ".join(filter(None, [name, "" if told else CONFESSION, seen]))

@@ -1,0 +1,404 @@
+"""`open_runtime`: the one place that wires the rooms.
+
+async with open_runtime("config/tavern.yaml") as runtime:
+    async with runtime.npc("Greymantle").say("What does blinded mean?") as turn:
+        async for event in turn:
+            ...
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Backoff, Ref, Topic, lone_errors, spawn
+from glyphoxa_trio.config import (
+    Config,
+    ConfigError,
+    LlmConfig,
+    NpcConfig,
+    Provider,
+    ServerSpec,
+    load_config,
+)
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.grants import GrantProblem, check_grants, grant_of
+from glyphoxa_trio.host import CalibratorSettings, Probed, ToolHost, open_host
+from glyphoxa_trio.mcp import (
+    Fleet,
+    ServerState,
+    ServerStatus,
+    ServerWarning,
+    open_fleet,
+)
+from glyphoxa_trio.npc import Approver, Npc, NpcSession, TurnEvent
+from glyphoxa_trio.npc.selection import Keywords, SelectionRules
+from glyphoxa_trio.npc.selector import Selector
+from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.gate import Availability
+from glyphoxa_trio.tools.naming import nearest
+
+# How long the first calibration of a server's tools may take, seconds.
+_CALIBRATION: Final = 120.0
+_WARNINGS_KEPT: Final = 100
+
+_AVAILABILITY: Final = {
+    ServerState.STARTING: Availability.RESTARTING,
+    ServerState.READY: Availability.READY,
+    ServerState.RESTARTING: Availability.RESTARTING,
+    ServerState.FAILED: Availability.DOWN,
+    ServerState.STOPPED: Availability.DOWN,
+}
+
+
+class UnknownNpc(GlyphoxaError):
+    """No NPC of that name; the message has the nearest ones."""
+
+
+@attrs.define(eq=False)
+class Runtime:
+    """NPCs, their tools and servers, for as long as `open_runtime`'s block lasts.
+
+    ``events`` has every event of every turn, ``warnings`` what an operator should
+    see, newest last; ``on_warning`` is told of each.
+    """
+
+    config: Config
+    host: ToolHost
+    events: Topic[TurnEvent]
+    llm: LLM
+    warnings: deque[ServerWarning]
+    _fleet: Fleet = attrs.field(init=False)
+    _open_npc: Callable[[NpcConfig], Npc] = attrs.field(init=False)
+    _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
+
+    @property
+    def npcs(self) -> tuple[NpcConfig, ...]:
+        return self.config.npcs
+
+    def npc(self, name: str) -> Npc:
+        """The NPC of that name; the beginning of a name is enough if it is unique.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+        """
+        config = self._find(name)
+        npc = self._npcs.get(config.name)
+        if npc is None:
+            npc = self._npcs[config.name] = self._open_npc(config)
+        return npc
+
+    def register(self, *tools: Tool) -> None:
+        """Add tools of your own, at any time. Raises as `ToolHost.register`."""
+        self.host.register(*tools)
+
+    def deregister(self, name: str) -> tuple[str, ...]:
+        """Remove a group of tools, or one by its key; returns what went."""
+        return self.host.deregister(name)
+
+    def add_server(self, spec: ServerSpec) -> None:
+        """Connect one more MCP server (G42, N21); its tools appear when it is ready.
+
+        Raises:
+          FleetError: if there is one of that name.
+        """
+        self._fleet.add(spec)
+
+    async def remove_server(self, name: str) -> None:
+        """Disconnect a server; its tools are gone at once.
+
+        Raises:
+          FleetError: if there is none of that name.
+        """
+        await self._fleet.remove(name)
+        self.host.deregister(name)
+
+    def servers(self) -> tuple[ServerStatus, ...]:
+        """Every server with its state, also the ones that are absent."""
+        return self._fleet.status()
+
+    async def wait_ready(self, *, within: float) -> bool:
+        """Wait until every server is ready or has failed its first attempt.
+
+        Returns whether all of them are ready.
+        """
+        return await self._fleet.wait_ready(within)
+
+    def problems(self) -> list[GrantProblem]:
+        """What NPCs are granted and nobody offers, as of now."""
+        there = {listing.definition.group for listing in self.host.snapshot.listings}
+        specs = self.config.mcp.servers if self.config.mcp.enabled else ()
+        absent = [spec.name for spec in specs if spec.name not in there]
+        return check_grants(self.config, self.host.snapshot, absent=absent)
+
+    async def calibrate(
+        self, *, within: float = _CALIBRATION, unsafe: bool = False
+    ) -> tuple[Probed, ...]:
+        """Measure every tool that may be probed; see `ToolHost.calibrate`."""
+        return await self.host.calibrate(within=within, unsafe=unsafe)
+
+    def _find(self, name: str) -> NpcConfig:
+        wanted = name.casefold().strip()
+        names = {npc.name.casefold(): npc for npc in self.config.npcs}
+        if wanted in names:
+            return names[wanted]
+        begun = [npc for full, npc in names.items() if full.startswith(wanted)]
+        if wanted and len(begun) == 1:
+            return begun[0]
+        known = [npc.name for npc in self.config.npcs]
+        near = [npc.name for npc in begun] or nearest(name, known) or known
+        raise UnknownNpc(f"no NPC {name!r}, there is {', '.join(near)}")
+
+
+@asynccontextmanager
+async def open_runtime(
+    config: Config | Path | str,
+    *,
+    tools: Iterable[Tool] = (),
+    llm: LLM | None = None,
+    approver: Approver | None = None,
+    wait_for_servers: float = 5.0,
+    on_warning: Callable[[ServerWarning], None] | None = None,
+) -> AsyncGenerator[Runtime]:
+    """Everything a configuration describes, running, until the block is left.
+
+    Leaving interrupts every turn, ends every server process, and takes at most 2
+    seconds, 5 with servers that resist; a handler that shields itself can hold it
+    up for longer, since nothing in trio ends that.
+
+    Args:
+      config: a file, or what `load_config` made of one.
+      tools: your own, registered before the NPCs' grants are checked.
+      llm: the model for every NPC, instead of the configured one.
+      approver: asked about external tools that nobody trusted yet (D13a).
+      wait_for_servers: seconds to wait for servers that are starting. Whatever
+        is not there by then appears when it is ready.
+      on_warning: told of each warning; must not block.
+
+    Raises:
+      ConfigError: with every problem and its place.
+      NameCollision: two tools under one name.
+    """
+    chosen = config if isinstance(config, Config) else load_config(Path(config))
+    own_tools = list(tools)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(lone_errors())
+        host = await stack.enter_async_context(
+            open_host(settings=_settings(chosen), naming=chosen.mcp.naming)
+        )
+        host.register(*_overridden(chosen, _builtin(chosen)), *own_tools)
+        events: Topic[TurnEvent] = Topic()
+        warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
+        models = _Models(llm, chosen.llm, stack)
+        runtime = Runtime(chosen, host, events, models.for_npc(None), warnings)
+
+        def warn(warning: ServerWarning) -> None:
+            warnings.append(warning)
+            if on_warning is not None:
+                on_warning(warning)
+
+        background = await stack.enter_async_context(trio.open_nursery())
+        runtime._fleet = await stack.enter_async_context(
+            open_fleet(
+                chosen.mcp.servers if chosen.mcp.enabled else (),
+                publish=_Publisher(host, background, chosen, warn),
+                warn=warn,
+            )
+        )
+        _refuse_unknown_grants(runtime)
+        sessions = await stack.enter_async_context(trio.open_nursery())
+        selector: Ref[Any] = spawn(
+            sessions,
+            Selector(_rules(chosen)).run,
+            name="selector",
+            capacity=1024,
+            restart=Backoff(first=0.05, ceiling=5.0),
+        )
+        runtime._open_npc = partial(
+            _open_npc, runtime, models, sessions, selector, approver
+        )
+        try:
+            if wait_for_servers > 0:
+                await runtime.wait_ready(within=wait_for_servers)
+            if chosen.calibration.at_start:
+                background.start_soon(_calibrate, host, _groups(host, chosen))
+            yield runtime
+        finally:
+            events.close()
+            sessions.cancel_scope.cancel("the runtime is closed")
+            background.cancel_scope.cancel("the runtime is closed")
+
+
+def _open_npc(
+    runtime: Runtime,
+    models: _Models,
+    nursery: trio.Nursery,
+    selector: Ref[Any],
+    approver: Approver | None,
+    npc: NpcConfig,
+) -> Npc:
+    grant = grant_of(npc, runtime.config, approver=approver is not None)
+    session = NpcSession(
+        npc=npc,
+        config=runtime.config.turn,
+        grant=grant,
+        llm=models.for_npc(npc.model),
+        host=runtime.host,
+        selector=selector,
+        events=runtime.events,
+        approver=approver,
+    )
+    return Npc(npc, grant, spawn(nursery, session.run, name=f"npc {npc.name}"))
+
+
+@attrs.define(eq=False)
+class _Models:
+    """One model for all NPCs, but for those that name another; made when needed."""
+
+    _given: LLM | None
+    _config: LlmConfig
+    _stack: AsyncExitStack
+    _made: dict[str | None, LLM] = attrs.field(factory=dict, init=False)
+
+    def for_npc(self, model: str | None) -> LLM:
+        if self._given is not None:
+            return self._given
+        if model not in self._made:
+            self._made[model] = self._make(model)
+        return self._made[model]
+
+    def _make(self, model: str | None) -> LLM:
+        config = self._config
+        if config.provider is Provider.OFFLINE:
+            from glyphoxa_trio.providers.offline import Offline
+
+            return Offline()
+        from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
+
+        link = ChatCompletions(
+            model=model or config.model or "",
+            base_url=config.base_url or "",
+            api_key=config.api_key,
+            options=Options(
+                temperature=config.temperature,
+                max_tokens=config.max_tokens,
+                extra=dict(config.extra),
+            ),
+        )
+        self._stack.push_async_callback(link.aclose)
+        return link
+
+
+@attrs.frozen(eq=False)
+class _Publisher:
+    """Hands a server's tools to the host, and new ones to calibration."""
+
+    _host: ToolHost
+    _nursery: trio.Nursery
+    _config: Config
+    _warn: Callable[[ServerWarning], None]
+
+    def __call__(self, server: str, state: ServerState, tools: Sequence[Tool]) -> None:
+        known = self._host.snapshot.by_key
+        fresh = [tool.key for tool in tools if tool.key not in known]
+        try:
+            self._host.publish(server, _AVAILABILITY[state], tools)
+        except GlyphoxaError as error:  # two tools under one name, a broken schema
+            self._warn(
+                ServerWarning(server=server, text=f"its tools are left out: {error}")
+            )
+            return
+        if fresh and self._config.calibration.at_start:
+            self._nursery.start_soon(_calibrate, self._host, fresh)
+
+
+async def _calibrate(host: ToolHost, keys: Sequence[str]) -> None:
+    try:
+        await host.calibrate(within=_CALIBRATION, keys=keys)
+    except GlyphoxaError:
+        return  # what was measured by then is kept; calibration is optional
+
+
+def _groups(host: ToolHost, config: Config) -> list[str]:
+    """The tools that are no server's: those are calibrated when they are ready."""
+    return [x.key for x in host.snapshot.listings if not x.definition.external]
+
+
+def _settings(config: Config) -> CalibratorSettings:
+    calibration = config.calibration
+    return CalibratorSettings(
+        limits=config.tiers,
+        tier_by=calibration.tier_by,
+        expiry=calibration.expiry,
+        probe_concurrency=calibration.probe_concurrency,
+        environment=calibration.environment or "local",
+    )
+
+
+def _rules(config: Config) -> SelectionRules:
+    selector = config.selector
+    rules = SelectionRules(
+        min_deep_interval=selector.min_deep_interval, queue_depth=selector.queue_depth
+    )
+    if selector.deep_keywords is not None:
+        rules = attrs.evolve(rules, deep=Keywords.of(selector.deep_keywords))
+    if selector.standard_keywords is not None:
+        rules = attrs.evolve(rules, standard=Keywords.of(selector.standard_keywords))
+    return rules
+
+
+def _builtin(config: Config) -> list[Tool]:
+    from glyphoxa_trio.builtin import dice, files, rules
+
+    builtin = config.builtin
+    found: list[Tool] = []
+    if builtin.dice.enabled:
+        found += dice.tools(tables=builtin.dice.tables)
+    if builtin.rules.enabled:
+        found += rules.tools(builtin.rules.datasets)
+    if builtin.files.served and builtin.files.base is not None:
+        found += files.tools(builtin.files.base)
+    return found
+
+
+def _overridden(config: Config, tools: Iterable[Tool]) -> list[Tool]:
+    """The built-in tools, with what the configuration says of them.
+
+    Raises:
+      ConfigError: for an override of no tool, or one that contradicts itself.
+    """
+    overrides = dict(config.tools)
+    problems: list[str] = []
+    changed: list[Tool] = []
+    for tool in tools:
+        definition = tool.definition
+        for name in (definition.key, definition.name):
+            if (override := overrides.pop(name, None)) is not None:
+                try:
+                    definition = override.applied_to(definition)
+                except ValueError as error:
+                    problems.append(f"{error} @ tools.{name}")
+        changed.append(attrs.evolve(tool, definition=definition))
+    known = [name for x in changed for name in (x.key, x.definition.name)]
+    for name in overrides:
+        near = nearest(name, known)
+        hint = f", did you mean {' or '.join(near)}?" if near else ""
+        problems.append(f"no built-in tool {name!r}{hint} @ tools.{name}")
+    if problems:
+        raise ConfigError(*problems)
+    return changed
+
+
+def _refuse_unknown_grants(runtime: Runtime) -> None:
+    certain = [problem for problem in runtime.problems() if problem.error]
+    if certain:
+        raise ConfigError(*map(str, certain))
