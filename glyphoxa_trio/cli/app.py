@@ -1,0 +1,169 @@
+"""The command line: verbs, their options and help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glyphoxa_trio.tools.tier import Tier
+
+from .common import Model
+
+app = typer.Typer(
+    name="glyphoxa",
+    help=(
+        "NPCs with tools that never hold the table longer than their latency tier"
+        " allows: FAST 500 ms, STANDARD 1500 ms, DEEP 4000 ms."
+        "\n\nStart with: glyphoxa play config/tavern.yaml"
+    ),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Config = Annotated[
+    Path,
+    typer.Argument(help="A configuration: YAML, TOML or JSON.", show_default=False),
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        envvar="GLYPHOXA_MODEL",
+        help="Speak with this model of an OpenAI-compatible server, instead of the"
+        " one configured. With Ollama: --model llama3.2 --base-url"
+        " http://localhost:11434/v1. A key, if it needs one, is read from"
+        " GLYPHOXA_API_KEY or OPENAI_API_KEY.",
+        show_default=False,
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        envvar=["GLYPHOXA_BASE_URL", "OPENAI_BASE_URL"],
+        help="Where that server is, up to and including /v1.",
+        show_default=False,
+    ),
+]
+Npc = Annotated[
+    str, typer.Argument(help="The NPC's name, or the beginning of it.", metavar="NPC")
+]
+
+
+def _tier(text: str | None) -> Tier | None:
+    if text is None:
+        return None
+    try:
+        return Tier.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+OptionalTier = Annotated[
+    str | None,
+    typer.Option(
+        "--tier", help="fast, standard or deep.", metavar="TIER", show_default=False
+    ),
+]
+
+
+@app.command()
+def play(config: Config, model: ModelName = None, base_url: BaseUrl = None) -> None:
+    """Talk to the NPCs of CONFIG in the terminal.
+
+    @Name says something to another NPC, /help lists the commands. The first
+    Ctrl-C interrupts the NPC, the second leaves. Lines can be piped in, too:
+    echo "roll 2d6+3 for me" | glyphoxa play config/tavern.yaml
+    """
+    from .play import play as run
+
+    raise typer.Exit(run(config, Model(model, base_url)))
+
+
+@app.command()
+def ask(
+    config: Config,
+    npc: Npc,
+    text: Annotated[str, typer.Argument(help="What to say to it.")],
+    json: Annotated[
+        bool, typer.Option("--json", help="Every event as one line of JSON.")
+    ] = False,
+    tier: OptionalTier = None,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+) -> None:
+    """Say TEXT to NPC once, and print the answer.
+
+    With --json every event of the turn is a line: what was shown to the model,
+    each call with its outcome and its milliseconds, each sentence, and at the end
+    where the time went. Exit status: 0 answered, 1 the turn failed, 2 bad input.
+    """
+    from .ask import ask as run
+
+    raise typer.Exit(
+        run(config, npc, text, Model(model, base_url), tier=_tier(tier), as_json=json)
+    )
+
+
+@app.command()
+def tools(
+    config: Config,
+    tier: OptionalTier = None,
+    npc: Annotated[
+        str | None,
+        typer.Option("--npc", help="As this NPC sees them.", show_default=False),
+    ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure first.")
+    ] = False,
+) -> None:
+    """Every tool: names, declared and measured time, tier, health, and whether a
+    model would see it in a turn of --tier (deep unless given); if not, why, and
+    what would change it.
+    """
+    from .tools import tools as run
+
+    raise typer.Exit(run(config, tier=_tier(tier), npc=npc, calibrate=calibrate))
+
+
+@app.command()
+def calibrate(
+    config: Config,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Also call tools that have side effects. They will take place.",
+        ),
+    ] = False,
+    within: Annotated[
+        float, typer.Option(help="Give up after so many seconds.", min=1.0)
+    ] = 120.0,
+) -> None:
+    """Measure each tool five times, then show the table of tools.
+
+    Only tools that are read-only or idempotent are called, unless --all is given.
+    """
+    from .calibrate import calibrate as run
+
+    raise typer.Exit(run(config, everything=everything, within=within))
+
+
+@app.command()
+def check(
+    config: Config,
+    servers: Annotated[
+        bool,
+        typer.Option(help="Start the servers and check the grants against them."),
+    ] = True,
+) -> None:
+    """Every problem of CONFIG at once, each with its place.
+
+    Exit status: 0 all is well, or there are only warnings; 1 there are problems.
+    """
+    from .check import check as run
+
+    raise typer.Exit(run(config, servers=servers))

@@ -1,0 +1,66 @@
+"""``glyphoxa ask``: one turn."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.npc import FanOutDone, FellBack, ModelFailed, TextDelta, TurnEnd
+from glyphoxa_trio.runtime import open_runtime
+from glyphoxa_trio.tools.tier import Tier
+
+from .common import Model, run, without_calibration
+from .render import event_json, fan_out_line
+
+
+def ask(
+    path: Path,
+    npc: str,
+    text: str,
+    model: Model,
+    *,
+    tier: Tier | None,
+    as_json: bool,
+) -> int:
+    """Say ``text`` once; 0 if it was answered, 1 if the turn failed."""
+
+    async def main(config: Config) -> int:
+        async with open_runtime(
+            without_calibration(config), wait_for_servers=30.0, on_warning=_warn
+        ) as runtime:
+            async with runtime.npc(npc).say(text, tier=tier) as turn:
+                async for event in turn:
+                    if as_json:
+                        _out(event_json(event) + "\n")
+                        continue
+                    match event:
+                        case TextDelta(text=piece):
+                            _out(piece)
+                        case FanOutDone():
+                            _note(f"· {fan_out_line(event)}")
+                        case ModelFailed(kind=kind, detail=detail):
+                            _note(f"the model failed: {kind}: {detail}")
+                        case FellBack(reason=reason):
+                            _note(f"· fallback: {reason}")
+                        case _:
+                            pass
+            if not as_json:
+                _out("\n")
+            done = turn.done
+            return 0 if done is not None and done.end is TurnEnd.COMPLETED else 1
+
+    return run(main, path, model)
+
+
+def _out(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _warn(warning: object) -> None:
+    _note(f"warning: {getattr(warning, 'server', '')}: {getattr(warning, 'text', '')}")

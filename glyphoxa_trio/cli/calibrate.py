@@ -1,0 +1,74 @@
+"""``glyphoxa calibrate``: measure, with a progress bar, then the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+import trio
+
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.errors import DeadlineExceeded
+from glyphoxa_trio.host import Probed
+from glyphoxa_trio.runtime import Runtime, open_runtime
+
+from .common import Model, run, without_calibration
+from .tools import show_absences, show_tools
+
+
+def calibrate(path: Path, *, everything: bool, within: float) -> int:
+    """Probe the tools; 1 if time ran out before all were done."""
+
+    async def main(config: Config) -> int:
+        console, errors = Console(), Console(stderr=True)
+        async with open_runtime(
+            without_calibration(config), wait_for_servers=30.0
+        ) as runtime:
+            late = False
+            with _bar(errors) as progress:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_follow, runtime, progress)
+                    try:
+                        probed = await runtime.calibrate(
+                            within=within, unsafe=everything
+                        )
+                    except DeadlineExceeded:
+                        probed, late = (), True
+                    nursery.cancel_scope.cancel()
+            await show_tools(runtime, console, tier=None, npc=None)
+            for one in probed:
+                if one.note:
+                    errors.print(
+                        f"{one.key}: {one.samples} samples, then: {one.note}",
+                        style="yellow",
+                        markup=False,
+                    )
+            show_absences(runtime, errors)
+            if late:
+                errors.print(f"not done within {within:g} s", style="red")
+        return 1 if late else 0
+
+    return run(main, path, Model())
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("measuring"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[tool]}"),
+        console=console,
+        transient=True,
+    )
+
+
+async def _follow(runtime: Runtime, progress: Progress) -> None:
+    task = progress.add_task("", total=None, tool="")
+    with runtime.host.events.subscribe() as events:
+        async for event in events:
+            if isinstance(event, Probed):
+                progress.update(
+                    task, completed=event.done, total=event.total, tool=event.key
+                )

@@ -1,0 +1,88 @@
+"""What the verbs share: the model's options, errors as lines, and a sure end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config import Config, LlmConfig, Provider, load_config
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.secret import Secret
+
+BAD_INPUT: Final = 2
+INTERRUPTED: Final = 130
+# Longer than any orderly end takes; only a handler that shields itself gets here.
+HARD_EXIT_AFTER: Final = 6.0
+_OPENAI: Final = "https://api.openai.com/v1"
+
+
+@attrs.frozen
+class Model:
+    """The model of the command line, which goes before the configured one."""
+
+    name: str | None = None
+    base_url: str | None = None
+
+    def applied_to(self, config: Config) -> Config:
+        if self.name is None:
+            return config
+        key = os.environ.get("GLYPHOXA_API_KEY") or os.environ.get("OPENAI_API_KEY")
+        llm = LlmConfig(
+            provider=Provider.CHAT_COMPLETIONS,
+            model=self.name,
+            base_url=self.base_url or config.llm.base_url or _OPENAI,
+            api_key=Secret(key) if key else config.llm.api_key,
+            temperature=config.llm.temperature,
+            max_tokens=config.llm.max_tokens,
+            extra=config.llm.extra,
+        )
+        # --model is for everybody, also for an NPC that has a model of its own.
+        npcs = tuple(attrs.evolve(npc, model=None) for npc in config.npcs)
+        return attrs.evolve(config, llm=llm, npcs=npcs)
+
+
+def without_calibration(config: Config) -> Config:
+    """For verbs that are over before a measurement would be of use."""
+    return attrs.evolve(
+        config, calibration=attrs.evolve(config.calibration, at_start=False)
+    )
+
+
+def run(main: Callable[[Config], Awaitable[int]], path: Path, model: Model) -> int:
+    """Load, run, and return the exit status; an error on purpose is a line."""
+
+    async def body() -> int:
+        return await main(model.applied_to(load_config(path)))
+
+    try:
+        return trio.run(body)
+    except GlyphoxaError as error:
+        return complain(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def complain(error: Exception) -> int:
+    for line in str(error).splitlines():
+        print(f"glyphoxa: {line}", file=sys.stderr)  # noqa: T201 a command speaks
+    return BAD_INPUT
+
+
+def end_for_sure(after: float = HARD_EXIT_AFTER) -> None:
+    """Leave the process after so many seconds, even if something resists.
+
+    trio cannot end a handler that shields itself, and a person who has asked to
+    leave twice must not wait for one. Server processes are in groups of their
+    own and end with their stdin.
+    """
+    timer = threading.Timer(after, os._exit, args=(INTERRUPTED,))
+    timer.daemon = True
+    timer.start()

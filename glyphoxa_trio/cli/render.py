@@ -1,0 +1,164 @@
+"""Events and tables as people and programs read them: pure, no terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from enum import Enum, IntEnum
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.host import Listing
+from glyphoxa_trio.npc import FanOutDone, TierSelected, ToolsShown, TurnDone, TurnEvent
+from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.gate import Refusal
+from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
+from glyphoxa_trio.units import in_ms, milliseconds
+
+# Seconds inside; at this edge they become whole milliseconds, and say so.
+_SECONDS: Final = frozenset(
+    {"budget", "elapsed", "remaining", "model", "tools", "total", "first_text"}
+)
+
+
+def fan_out_line(event: FanOutDone) -> str:
+    """One quiet line: tier, tools shown, each call against the ceiling, the cost."""
+    calls = ", ".join(_call(outcome) for outcome in event.outcomes)
+    return (
+        f"{event.tier} · {event.shown} tools shown · {calls}"
+        f" · {in_ms(event.elapsed)} of {in_ms(event.budget)}"
+    )
+
+
+def _call(outcome: Outcome) -> str:
+    name = outcome.tool or outcome.call.name
+    match outcome.status:
+        case Status.OK if outcome.cached:
+            return f"{name} cached"
+        case Status.OK:
+            return f"{name} {in_ms(outcome.elapsed)}"
+        case Status.TIMEOUT:
+            what = f"cut after {in_ms(outcome.elapsed)} by the {outcome.limit}'s limit"
+        case Status.SKIPPED | Status.DENIED | Status.UNAVAILABLE:
+            what = f"{outcome.status}: {outcome.message}"
+        case status:
+            what = status.replace("_", " ")
+    unknown = ", effect unknown" if outcome.effect is Effect.UNKNOWN else ""
+    return f"{name} {what}{unknown}"
+
+
+def why_lines(events: Iterable[TurnEvent]) -> list[str]:
+    """What the runtime decided in a turn, and on what grounds."""
+    lines: list[str] = []
+    for event in events:
+        match event:
+            case TierSelected():
+                held = (
+                    f", held to {event.tier} by the NPC's ceiling"
+                    if event.tier < event.selected
+                    else ""
+                )
+                lines.append(
+                    f"{event.selected} because of {event.reason}{held}:"
+                    f" {in_ms(event.budget)} for tools"
+                )
+            case ToolsShown():
+                names = ", ".join(event.shown) or "no tools"
+                words = " (asked to answer in words)" if event.forbidden else ""
+                lines.append(
+                    f"round {event.round + 1}: {in_ms(event.remaining)} left,"
+                    f" shown {names}{words}"
+                )
+                lines += [
+                    f"  hidden {name}: {no.text}"
+                    + (f" ({no.remedy})" if no.remedy else "")
+                    for name, no in event.hidden
+                    if no.reason != "not_granted"
+                ]
+            case FanOutDone():
+                lines.append(f"round {event.round + 1}: ran {fan_out_line(event)}")
+                lines += [
+                    f"  {outcome.tool or outcome.call.name}"
+                    f"({outcome.call.arguments}): {outcome.message}"
+                    for outcome in event.outcomes
+                ]
+            case TurnDone():
+                times = event.timings
+                lines.append(
+                    f"{event.end}: model {in_ms(times.model)}, tools"
+                    f" {in_ms(times.tools)}, all {in_ms(times.total)}"
+                )
+            case _:
+                pass
+    return lines
+
+
+COLUMNS: Final = ("tool", "exposed as", "declared", "p50", "p99", "tier", "health")
+
+
+def tool_row(listing: Listing, estimate: Estimate) -> tuple[str, ...]:
+    """One tool's cells, in the order of `COLUMNS`."""
+    declared = listing.definition.estimated_duration
+    return (
+        listing.key,
+        listing.exposed,
+        "–" if declared is None else in_ms(declared),  # noqa: RUF001 an empty cell
+        _measured(estimate.p50, estimate),
+        _measured(estimate.p99, estimate),
+        str(estimate.tier),
+        _health(listing, estimate),
+    )
+
+
+def _measured(value: float | None, estimate: Estimate) -> str:
+    if value is None:
+        return "–"  # noqa: RUF001 an empty cell
+    few = "" if estimate.source is Source.MEASURED else f" (n={estimate.samples})"
+    return f"{in_ms(value)}{few}"
+
+
+def _health(listing: Listing, estimate: Estimate) -> str:
+    if listing.availability != "ready":
+        return str(listing.availability)
+    return f"degraded: {estimate.degraded}" if estimate.degraded else "good"
+
+
+def hidden_because(no: Refusal | None) -> str:
+    """Why a tool is not shown and what would change it; empty if it is shown."""
+    if no is None:
+        return ""
+    return f"{no.text}; {no.remedy}" if no.remedy else no.text
+
+
+def event_json(event: TurnEvent) -> str:
+    """An event as one line of JSON: its class as ``event``, seconds as ``_ms``."""
+    return json.dumps({"event": type(event).__name__, **_plain(event)})
+
+
+def _plain(value: Any) -> Any:
+    if attrs.has(type(value)):
+        return {
+            (f"{name}_ms" if name in _SECONDS and _is_time(item) else name): (
+                milliseconds(item)
+                if name in _SECONDS and _is_time(item)
+                else _plain(item)
+            )
+            for name in (field.name for field in attrs.fields(type(value)))
+            if (item := getattr(value, name)) is not None
+        }
+    match value:
+        case IntEnum():
+            return str(value)
+        case Enum():
+            return value.value
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(item) for item in value]
+        case _:
+            return value
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, float)

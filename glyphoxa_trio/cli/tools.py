@@ -1,0 +1,64 @@
+"""``glyphoxa tools`` and the table that ``calibrate`` ends with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.tools.gate import EVERYTHING
+from glyphoxa_trio.tools.tier import Tier
+
+from .common import Model, run, without_calibration
+from .render import COLUMNS, hidden_because, tool_row
+
+
+def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) -> int:
+    """Print the table of tools, as a turn of ``tier`` or ``npc`` would see them."""
+
+    async def main(config: Config) -> int:
+        async with open_runtime(
+            without_calibration(config), wait_for_servers=30.0
+        ) as runtime:
+            if calibrate:
+                await runtime.calibrate()
+            await show_tools(runtime, Console(), tier=tier, npc=npc)
+            show_absences(runtime, Console(stderr=True))
+        return 0
+
+    return run(main, path, Model())
+
+
+async def show_tools(
+    runtime: Runtime, console: Console, *, tier: Tier | None, npc: str | None
+) -> None:
+    """The table. Raises `UnknownNpc` for an NPC that is not there."""
+    grant, ceiling = EVERYTHING, Tier.DEEP
+    if npc is not None:
+        found = runtime.npc(npc)
+        grant, ceiling = found.grant, found.config.budget_tier
+    seen = min(ceiling, Tier.DEEP if tier is None else tier)
+    estimates = await runtime.host.report()
+    whose = f" for {grant.npc}" if grant.npc else ""
+    table = Table(title=f"Tools in a {seen} turn{whose}", title_justify="left")
+    for column in COLUMNS:
+        right = column in ("declared", "p50", "p99")
+        table.add_column(column, justify="right" if right else "left", no_wrap=right)
+    table.add_column("hidden because")
+    for listing, no in runtime.host.explain(seen, grant=grant):
+        row = tool_row(listing, estimates.get(listing.key, listing.estimate))
+        table.add_row(*row, hidden_because(no), style=None if no is None else "dim")
+    console.print(table)
+
+
+def show_absences(runtime: Runtime, console: Console) -> None:
+    """What is missing, and why: absent servers, grants that mean nothing."""
+    for warning in runtime.warnings:
+        console.print(
+            f"warning: {warning.server}: {warning.text}", style="yellow", markup=False
+        )
+    for problem in runtime.problems():
+        console.print(f"warning: {problem}", style="yellow", markup=False)
