@@ -8,7 +8,7 @@ import attrs
 
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.host import Snapshot
-from glyphoxa_trio.tools.gate import Grant, TrustMode
+from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import is_glob, matches, nearest
 
 
@@ -30,7 +30,7 @@ def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
     return Grant(
         npc=npc.name,
         tools=npc.tools,
-        trust=TrustMode(config.trust.mode),
+        trust=config.trust.mode,
         allow_tools=config.trust.allow_tools,
         approver=approver,
     )

@@ -196,6 +196,7 @@ async def open_runtime(
             open_host(settings=_settings(chosen), naming=chosen.mcp.naming)
         )
         host.register(*_overridden(chosen, _builtin(chosen)), *own_tools)
+        _refuse_shadowed_groups(host, chosen)
         events: Topic[TurnEvent] = Topic()
         warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
         models = _Models(llm, chosen.llm, stack)
@@ -396,6 +397,16 @@ def _overridden(config: Config, tools: Iterable[Tool]) -> list[Tool]:
     if problems:
         raise ConfigError(*problems)
     return changed
+
+
+def _refuse_shadowed_groups(host: ToolHost, config: Config) -> None:
+    """A server named like a group of ours would be granted with it."""
+    ours = {listing.definition.group for listing in host.snapshot.listings}
+    taken = [spec.name for spec in config.mcp.servers if spec.name in ours]
+    if taken:
+        raise ConfigError(
+            *(f"{name!r} is a group of built-in tools @ mcp.servers" for name in taken)
+        )
 
 
 def _refuse_unknown_grants(runtime: Runtime) -> None:

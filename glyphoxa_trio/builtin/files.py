@@ -59,13 +59,15 @@ def tools(base: Path) -> list[Tool]:
     base.mkdir(parents=True, exist_ok=True)
     root = base.resolve(strict=True)
 
-    # No examples on either: a probe (D9) must not write, and what there is to
-    # read is unknown. The made-up, empty path is refused before the disk is seen.
+    # Idempotent, so it may be probed (D9), with made-up arguments if there are no
+    # examples, and somebody's file "a" would be gone. This example is refused
+    # before the disk is touched: the tool keeps its declared latency.
     @tool(
         group="files",
         estimated_duration_ms=20,
         max_duration_ms=100,
         idempotent=True,
+        examples=({"path": "", "content": ""},),
     )
     def write_file(
         path: _Path, content: Annotated[str, "The whole text of the file"]
@@ -123,14 +125,12 @@ def _parts(path: str) -> list[str]:
 
 
 def _encoded(content: str) -> bytes:
-    # A character is at least a byte: what is too long is not encoded first.
-    data = b""
-    if len(content) <= MAX_BYTES:
-        try:
-            data = content.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise ToolError("the content is not valid Unicode") from error
-    if len(content) > MAX_BYTES or len(data) > MAX_BYTES:
+    try:
+        # A character is at least a byte: of what is too long, enough to see it.
+        data = content[: MAX_BYTES + 1].encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ToolError("the content is not valid Unicode") from error
+    if len(data) > MAX_BYTES:
         raise ToolError(f"the content has more than {MAX_BYTES} bytes of UTF-8")
     return data
 
@@ -166,11 +166,14 @@ def _refusing(names: list[str]) -> Iterator[None]:
 
 def _read(root: Path, names: list[str]) -> bytes:
     with _directory(root, names, create=False) as here:
-        with open(os.open(names[-1], _READ, dir_fd=here), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(errno.ENXIO, "not a regular file")
-            # By reading, not by its size: a file may grow meanwhile.
-            data = file.read(MAX_BYTES + 1)
+        descriptor = os.open(names[-1], _READ, dir_fd=here)
+        try:
+            _check_regular(os.fstat(descriptor).st_mode)
+            with open(descriptor, "rb", closefd=False) as file:
+                # By reading, not by its size: a file may grow meanwhile.
+                data = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
     if len(data) > MAX_BYTES:
         raise ToolError(f"{'/'.join(names)!r} has more than {MAX_BYTES} bytes")
     return data
@@ -202,10 +205,14 @@ def _replaceable(name: str, here: int) -> int | None:
         there = os.stat(name, dir_fd=here, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return None
-    if stat.S_ISLNK(there):
-        raise OSError(errno.ELOOP, "a link")
-    if stat.S_ISDIR(there):
-        raise OSError(errno.EISDIR, "a directory")
-    if not stat.S_ISREG(there):
-        raise OSError(errno.ENXIO, "not a regular file")
+    _check_regular(there)
     return there & 0o777
+
+
+def _check_regular(mode: int) -> None:
+    if stat.S_ISLNK(mode):
+        raise OSError(errno.ELOOP, "a link")
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "a directory")
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.ENXIO, "not a regular file")

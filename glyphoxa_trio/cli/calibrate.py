@@ -15,14 +15,14 @@ from glyphoxa_trio.host import Probed
 from glyphoxa_trio.runtime import Runtime, open_runtime
 
 from .common import Model, run, without_calibration
-from .tools import show_absences, show_tools
+from .tools import show_absences, show_tools, wide_console
 
 
 def calibrate(path: Path, *, everything: bool, within: float) -> int:
     """Probe the tools; 1 if time ran out before all were done."""
 
     async def main(config: Config) -> int:
-        console, errors = Console(), Console(stderr=True)
+        console, errors = wide_console(), wide_console(stderr=True)
         async with open_runtime(
             without_calibration(config), wait_for_servers=30.0
         ) as runtime:

@@ -139,8 +139,9 @@ class _Table:
                 soft_wrap=True,
             )
         for npc in runtime.npcs:
+            granted = ", ".join(npc.tools) or "no tools"
             console.print(
-                f"  {npc.name} ({npc.budget_tier}): {', '.join(npc.tools) or 'no tools'}",
+                f"  {npc.name} ({npc.budget_tier}): {granted}",
                 style="dim",
                 markup=False,
             )

@@ -74,7 +74,6 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
                     f"  hidden {name}: {no.text}"
                     + (f" ({no.remedy})" if no.remedy else "")
                     for name, no in event.hidden
-                    if no.reason != "not_granted"
                 ]
             case FanOutDone():
                 lines.append(f"round {event.round + 1}: ran {fan_out_line(event)}")

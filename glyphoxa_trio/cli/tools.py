@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.runtime import Runtime, open_runtime
-from glyphoxa_trio.tools.gate import EVERYTHING
+from glyphoxa_trio.tools.gate import EVERYTHING, Reason
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import Model, run, without_calibration
 from .render import COLUMNS, hidden_because, tool_row
+
+_NUMBERS = ("declared", "p50", "p99")
 
 
 def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) -> int:
@@ -25,8 +28,8 @@ def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) ->
         ) as runtime:
             if calibrate:
                 await runtime.calibrate()
-            await show_tools(runtime, Console(), tier=tier, npc=npc)
-            show_absences(runtime, Console(stderr=True))
+            await show_tools(runtime, wide_console(), tier=tier, npc=npc)
+            show_absences(runtime, wide_console(stderr=True))
         return 0
 
     return run(main, path, Model())
@@ -43,15 +46,31 @@ async def show_tools(
     seen = min(ceiling, Tier.DEEP if tier is None else tier)
     estimates = await runtime.host.report()
     whose = f" for {grant.npc}" if grant.npc else ""
-    table = Table(title=f"Tools in a {seen} turn{whose}", title_justify="left")
+    table = Table(
+        title=f"Tools in a {seen} turn{whose}", title_justify="left", box=SIMPLE_HEAD
+    )
+    table.add_column("shown")
     for column in COLUMNS:
-        right = column in ("declared", "p50", "p99")
-        table.add_column(column, justify="right" if right else "left", no_wrap=right)
-    table.add_column("hidden because")
+        table.add_column(column, justify="right" if column in _NUMBERS else "left")
+    hidden: list[str] = []
     for listing, no in runtime.host.explain(seen, grant=grant):
+        if no is not None and no.reason is Reason.NOT_GRANTED:
+            continue
         row = tool_row(listing, estimates.get(listing.key, listing.estimate))
-        table.add_row(*row, hidden_because(no), style=None if no is None else "dim")
+        table.add_row("no" if no else "yes", *row, style=None if no is None else "dim")
+        if no is not None:
+            hidden.append(f"{listing.key}: {hidden_because(no)}")
     console.print(table)
+    for line in hidden:
+        console.print(f"hidden: {line}", style="dim", markup=False, soft_wrap=True)
+
+
+def wide_console(*, stderr: bool = False) -> Console:
+    """A console that does not fold a table that nobody looks at on a screen."""
+    console = Console(stderr=stderr)
+    if not console.is_terminal:
+        console.width = max(console.width, 160)
+    return console
 
 
 def show_absences(runtime: Runtime, console: Console) -> None:

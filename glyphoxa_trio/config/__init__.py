@@ -20,7 +20,6 @@ from .model import Provider as Provider
 from .model import RulesConfig as RulesConfig
 from .model import SelectorConfig as SelectorConfig
 from .model import TrustConfig as TrustConfig
-from .model import TrustMode as TrustMode
 from .model import TurnConfig as TurnConfig
 from .overrides import ToolOverride as ToolOverride
 from .problems import ConfigError as ConfigError

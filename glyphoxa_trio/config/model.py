@@ -17,6 +17,7 @@ import attrs
 
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.estimate import TierBy
+from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
 
 from .fields import (
@@ -74,13 +75,6 @@ class BuiltinConfig:
     dice: DiceConfig = DiceConfig()
     rules: RulesConfig = RulesConfig()
     files: FilesConfig = FilesConfig()
-
-
-class TrustMode(StrEnum):
-    """What approves a tool of somebody else's server (D13a)."""
-
-    LIMITED = "limited"  # `allow_tools`, or a full name in an NPC's `tools`
-    FULL = "full"  # everything
 
 
 @attrs.frozen(kw_only=True)

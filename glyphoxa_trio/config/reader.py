@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import attrs
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import cattrs
 
 _Hook = Callable[[Any, Any], Any]
-_DEEPEST: Final = 32  # levels of a free value: a YAML alias may hold itself
 
 
 @attrs.define(eq=False)
@@ -65,7 +64,7 @@ class Reader:
             self.converter.register_structure_hook(kind, hook)
         shapes: tuple[tuple[Callable[[Any], bool], _Hook], ...] = (
             (attrs.has, self._object),
-            (lambda kind: kind is Any, self._anything),
+            (lambda kind: kind is Any, self.scalars.anything),
             (lambda kind: kind == Secret | None, self.scalars.optional_secret),
             (lambda kind: get_origin(kind) is Annotated, self._marked),
             (lambda kind: get_origin(kind) is tuple, self._list),
@@ -128,36 +127,6 @@ class Reader:
                 continue
             with problems.under(key):
                 made[key] = self.converter.structure(item, get_args(kind)[1])
-        problems.end()
-        return made
-
-    def _anything(self, value: Any, _: Any, depth: int = 0) -> Any:
-        """A free value: what JSON can say, variables expanded."""
-        if depth > _DEEPEST:
-            raise ValueError(f"is nested more than {_DEEPEST} levels deep")
-        if value is None or type(value) in (bool, int):
-            return value
-        if type(value) is float:
-            return self.scalars.number(value, float)
-        if type(value) is str:
-            return self.scalars.text(value, str)
-        problems = Problems()
-        made: Any
-        if isinstance(value, list):
-            made = []
-            for index, item in enumerate(value):
-                with problems.under(index):
-                    made.append(self._anything(item, Any, depth + 1))
-        elif isinstance(value, Mapping):
-            made = {}
-            for key, item in value.items():
-                if type(key) is not str:
-                    problems.add(f"expected a name as key, got {shown(key)}")
-                    continue
-                with problems.under(key):
-                    made[key] = self._anything(item, Any, depth + 1)
-        else:
-            raise ValueError(f"expected what JSON can say, got {sort_of(value)}")
         problems.end()
         return made
 
@@ -225,7 +194,7 @@ class Reader:
         problems.end()
         made["command"] = made.get("command", ()) + args
         if (auth := made.pop("auth", None)) is not None:
-            made["token"] = auth.token
+            made["token"] = auth.token and _bare(auth.token)
         own = made.pop("defaults", None) or ServerDefaults()
         for limit in ("timeout", "start_timeout"):
             otherwise = getattr(own, limit) or getattr(self.defaults, limit)
@@ -291,6 +260,14 @@ class Reader:
                 taken.add(fold(name.strip()))
         problems.end()
         return tuple(made)
+
+
+def _bare(token: Secret) -> Secret | None:
+    """The token alone: seed 000 writes it with the scheme, others without."""
+    scheme, _, rest = token.reveal().partition(" ")
+    if scheme.lower() != "bearer":
+        return token
+    return Secret(rest.strip()) if rest.strip() else None
 
 
 def _by_name(value: Any, problems: Problems) -> dict[str | int, Any]:

@@ -1,4 +1,4 @@
-"""Plain values of the file as what the model wants: strict, variables expanded."""
+"""Single values of the file as what the model wants: strict, variables expanded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import attrs
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.tier import Tier
 
-from .problems import shown, sort_of
+from .problems import Problems, shown, sort_of
+
+_DEEPEST: Final = 32  # levels of a free value: a YAML alias may hold itself
 
 _VARIABLE: Final = re.compile(
     r"\$\$\{|\$\{(?:(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\})?", re.ASCII
@@ -55,7 +57,10 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 @attrs.frozen
 class Scalars:
-    """Reads scalars with one environment, for files in one folder."""
+    """Reads what has no class with one environment, for files in one folder.
+
+    Each method takes a value and the type wanted, and raises ValueError.
+    """
 
     env: Mapping[str, str]
     base: Path
@@ -130,3 +135,33 @@ class Scalars:
         except ValueError as error:
             raise ValueError(f"cannot be split into words: {error}") from None
         return tuple(expand(word, self.env) for word in words)
+
+    def anything(self, value: Any, _: Any, depth: int = 0) -> Any:
+        """A free value: what JSON can say, variables expanded."""
+        if depth > _DEEPEST:
+            raise ValueError(f"is nested more than {_DEEPEST} levels deep")
+        if value is None or type(value) in (bool, int):
+            return value
+        if type(value) is float:
+            return self.number(value, float)
+        if type(value) is str:
+            return self.text(value, str)
+        problems = Problems()
+        made: Any
+        if isinstance(value, list):
+            made = []
+            for index, item in enumerate(value):
+                with problems.under(index):
+                    made.append(self.anything(item, Any, depth + 1))
+        elif isinstance(value, Mapping):
+            made = {}
+            for key, item in value.items():
+                if type(key) is not str:
+                    problems.add(f"expected a name as key, got {shown(key)}")
+                    continue
+                with problems.under(key):
+                    made[key] = self.anything(item, Any, depth + 1)
+        else:
+            raise ValueError(f"expected what JSON can say, got {sort_of(value)}")
+        problems.end()
+        return made

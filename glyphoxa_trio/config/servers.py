@@ -83,6 +83,7 @@ class ServerSpec:
         of logs.
       transport: follows from which of the two is given.
       env: what a stdio server gets beside the safe list (D15).
+      token: for the ``Authorization`` header, without the word ``Bearer``.
       cwd: where a stdio server runs; None is the host's own directory.
       timeout: limit of one call, seconds; start_timeout: of connecting.
       estimated_duration: declared median of all its tools, seconds (D1).
@@ -149,12 +150,9 @@ class ServerSpec:
 
 @attrs.frozen(kw_only=True)
 class McpConfig:
-    """Other people's tools. ``defer_threshold``: up to so many of them are put
-    before a model in full (N24).
-    """
+    """Other people's tools."""
 
     enabled: bool = True
     naming: NamingStyle = NamingStyle.DOUBLE
-    defer_threshold: int = attrs.field(default=15, validator=not_negative)
     defaults: McpDefaults = McpDefaults()
     servers: tuple[ServerSpec, ...] = ()

@@ -258,4 +258,5 @@ def _probe_arguments(listing: Listing) -> Iterator[Mapping[str, Any]]:
     """Configured or known arguments first, then a minimal instance (D9)."""
     examples: Iterable[Mapping[str, Any]] = listing.definition.examples
     yield from examples
-    yield minimal_instance(listing.definition.parameters)
+    definition = listing.definition
+    yield minimal_instance(definition.parameters, foreign=definition.external)

@@ -26,6 +26,7 @@ from glyphoxa_trio.tools.definition import CallContext, OnInterrupt, ToolUnavail
 from glyphoxa_trio.tools.gate import Candidate, Grant, Reason, Refusal, refusal
 from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolCall, ToolResult
+from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
@@ -233,7 +234,7 @@ class Executor:
         except _Refused as no:
             self._refusals[no.refusal.reason] += 1
             return verdict.refused(slot, no.refusal, now)
-        except InvalidArguments as error:
+        except (InvalidArguments, BadSchema) as error:
             return verdict.invalid(slot, str(error), now)
         except ToolUnavailable as error:
             self._refusals[Reason.UNAVAILABLE] += 1

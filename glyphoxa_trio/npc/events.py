@@ -46,8 +46,9 @@ class TierSelected(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class ToolsShown(TurnEvent):
-    """What the model of this round may call, by exposed name, and what is hidden.
+    """What the model of this round may call, by exposed name.
 
+    ``hidden``: what the NPC is granted and cannot use in this round, with why.
     ``forbidden``: the model was asked to answer in words.
     """
 

@@ -10,11 +10,14 @@ A parameter annotated `CallContext` receives it and is not part of the schema.
 from __future__ import annotations
 
 import inspect
+import json
 import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any, Literal, Union, overload
+
+import attrs
 
 from glyphoxa_trio.units import seconds
 
@@ -27,6 +30,7 @@ _SCALARS: Mapping[Any, str] = {
     int: "integer",
     float: "number",
     bool: "boolean",
+    type(None): "null",
 }
 
 
@@ -83,20 +87,20 @@ def tool(
     are the declared median and the hard limit. See `ToolDefinition` for the rest.
 
     Raises:
-      TypeError: for a parameter whose annotation has no JSON schema; give
-        ``parameters`` then.
+      TypeError: for a parameter that cannot be given by name, or whose
+        annotation has no JSON schema; give ``parameters`` then.
       ValueError: for a definition that contradicts itself.
     """
 
     def make(function: Callable[..., Any]) -> Tool:
-        derived, context_at = _signature(function, derive=parameters is None)
+        signature = _signature(function, derive=parameters is None)
         definition = ToolDefinition(
             name=name or function.__name__,
             group=group,
             description=description
             if description is not None
             else inspect.cleandoc(function.__doc__ or ""),
-            parameters=derived if parameters is None else parameters,
+            parameters=signature.schema if parameters is None else parameters,
             estimated_duration=_seconds(estimated_duration_ms),
             max_duration=_seconds(max_duration_ms),
             read_only=read_only,
@@ -113,7 +117,7 @@ def tool(
         blocking = not inspect.iscoroutinefunction(function)
         return Tool(
             definition=definition,
-            handler=_handler(function, context_at, blocking=blocking),
+            handler=_handler(function, signature, blocking=blocking),
             blocking=blocking,
             function=function,
         )
@@ -125,48 +129,95 @@ def _seconds(value: float | None) -> float | None:
     return None if value is None else seconds(value)
 
 
-def _handler(
-    function: Callable[..., Any], context_at: str | None, *, blocking: bool
-) -> Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]:
-    def bound(arguments: Mapping[str, Any], context: CallContext) -> dict[str, Any]:
-        return {**arguments, context_at: context} if context_at else dict(arguments)
+@attrs.frozen
+class _Signature:
+    """What a function takes: as a schema, and what must be turned into it."""
 
+    schema: dict[str, Any]
+    context_at: str | None
+    enums: dict[str, type[Enum]]
+
+    def bound(
+        self, arguments: Mapping[str, Any], context: CallContext
+    ) -> dict[str, Any]:
+        """The arguments as the function wants them."""
+        values = dict(arguments)
+        for name, enum in self.enums.items():
+            if values.get(name) is not None:
+                values[name] = enum(values[name])
+        if self.context_at is not None:
+            values[self.context_at] = context
+        return values
+
+
+def _handler(
+    function: Callable[..., Any], signature: _Signature, *, blocking: bool
+) -> Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]:
     if blocking:
         return lambda arguments, context: ToolResult.of(
-            function(**bound(arguments, context))
+            function(**signature.bound(arguments, context))
         )
 
     async def handler(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
-        return ToolResult.of(await function(**bound(arguments, context)))
+        return ToolResult.of(await function(**signature.bound(arguments, context)))
 
     return handler
 
 
-def _signature(
-    function: Callable[..., Any], *, derive: bool
-) -> tuple[dict[str, Any], str | None]:
-    """The schema of the parameters, and which of them takes the context."""
+def _signature(function: Callable[..., Any], *, derive: bool) -> _Signature:
+    if not inspect.isfunction(function) and not inspect.ismethod(function):
+        raise TypeError(f"a tool is made from a function, not from {function!r}")
     hints = typing.get_type_hints(function, include_extras=True)
     properties: dict[str, Any] = {}
     required: list[str] = []
+    enums: dict[str, type[Enum]] = {}
     context_at: str | None = None
     for parameter in inspect.signature(function).parameters.values():
+        place = f"{function.__name__}({parameter.name})"
         hint = hints.get(parameter.name, Any)
-        if hint is CallContext:
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise TypeError(f"{place}: arguments come by name, this cannot be given so")
+        if CallContext in (hint, *_options(hint)):
             context_at = parameter.name
-        elif not derive:
             continue
-        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise TypeError(f"{function.__name__}: *{parameter.name} has no schema")
+        for option in (hint, *_options(hint)):
+            if _is_enum(option):
+                enums[parameter.name] = option
+        if not derive:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"{place}: a variable number of arguments has no schema")
+        schema = _schema(hint, place)
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
         else:
-            schema = _schema(hint, f"{function.__name__}({parameter.name})")
-            if parameter.default is parameter.empty:
-                required.append(parameter.name)
-            elif parameter.default is not None:
-                schema = {**schema, "default": parameter.default}
-            properties[parameter.name] = schema
+            schema |= _default(parameter.default)
+        properties[parameter.name] = schema
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return (schema | {"required": required} if required else schema), context_at
+    if required:
+        schema["required"] = required
+    return _Signature(schema, context_at, enums)
+
+
+def _default(value: object) -> dict[str, Any]:
+    """The default as the model is told of it, if it can be."""
+    plain = value.value if isinstance(value, Enum) else value
+    try:
+        json.dumps(plain, allow_nan=False)
+    except (TypeError, ValueError):
+        return {}
+    return {} if plain is None else {"default": plain}
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a union; nothing for anything else."""
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return typing.get_args(hint)
+    return ()
+
+
+def _is_enum(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Enum)
 
 
 def _schema(hint: Any, place: str) -> dict[str, Any]:
@@ -181,13 +232,11 @@ def _schema(hint: Any, place: str) -> dict[str, Any]:
         return {}
     if origin is Literal:
         return {"enum": list(args)}
-    if isinstance(hint, type) and issubclass(hint, Enum):
+    if _is_enum(hint):
         return {"enum": [member.value for member in hint]}
-    if origin in (Union, types.UnionType):
-        some = [arg for arg in args if arg is not type(None)]
-        if len(some) == 1:  # an optional parameter is one that may be left out
-            return _schema(some[0], place)
-        return {"anyOf": [_schema(arg, place) for arg in some]}
+    if options := _options(hint):
+        # null is an answer to an optional parameter: strict models send it.
+        return {"anyOf": [_schema(option, place) for option in options]}
     if hint is list or origin is list:
         return {"type": "array"} | ({"items": _schema(args[0], place)} if args else {})
     if hint is dict or origin is dict:

@@ -109,8 +109,10 @@ class ToolDefinition:
                 raise ValueError(f"{self.key}: {field} must be positive, got {value!r}")
         if not self.name or not self.group:
             raise ValueError(f"{self.key}: a tool needs a name and a group")
+        if "." in self.group:  # a.b + c and a + b.c would be one key
+            raise ValueError(f"{self.key}: a group's name must not have a dot")
         if not 0 <= self.cacheable < float("inf"):
-            raise ValueError(f"{self.key}: cacheable must not be negative")
+            raise ValueError(f"{self.key}: cacheable must be 0 or more, and finite")
         if self.cacheable and not (self.read_only or self.idempotent):
             raise ValueError(
                 f"{self.key}: cacheable, but neither read-only nor idempotent"

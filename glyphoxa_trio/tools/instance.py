@@ -86,7 +86,6 @@ class _Maker:
         schema = {} if schema is True else schema
         validator = self.validator.evolve(schema=schema)
         for guess in self.guesses(schema, open_refs):
-            self.spend(_GUESS)
             if validator.is_valid(guess):
                 yield guess
 

@@ -39,7 +39,7 @@ class ToolResult:
         """A plain Python value as a result: text stays text, the rest is data.
 
         Raises:
-          TypeError: if the value cannot be written as JSON.
+          TypeError, ValueError: if the value cannot be written as JSON.
         """
         if isinstance(value, ToolResult):
             return value
@@ -47,7 +47,9 @@ class ToolResult:
             return cls()
         if isinstance(value, str):
             return cls(text=(value,))
-        json.dumps(value)  # fails here, in the tool's own call, not later
+        json.dumps(
+            value, allow_nan=False
+        )  # fails here, in the tool's own call, not later
         return cls(structured=value)
 
 

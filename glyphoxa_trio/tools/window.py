@@ -100,7 +100,6 @@ class LatencyWindow:
     def forget(self) -> None:
         """Empty the window."""
         self._ring.clear()
-        self._since_anew = 0
 
     def samples(self, now: float) -> list[Sample]:
         """What is not expired, in the order recorded."""

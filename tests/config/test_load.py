@@ -6,6 +6,7 @@ import json
 import string
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -26,7 +27,6 @@ from glyphoxa_trio.config import (
     ToolOverride,
     Transport,
     TrustConfig,
-    TrustMode,
     load_config,
     load_text,
     parse,
@@ -36,6 +36,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import OnInterrupt, ToolDefinition
 from glyphoxa_trio.tools.estimate import TierBy
+from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.naming import NamingStyle
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 
@@ -95,7 +96,7 @@ def test_the_seeds_list_of_servers_loads() -> None:  # G27, A23, A25
         ServerSpec(
             name="premium-tools",
             url="https://premium.example.com/mcp",
-            token=Secret("Bearer s3cret"),
+            token=Secret("s3cret"),
         ),
     )
 
@@ -223,7 +224,9 @@ def test_a_key_with_everything_below_it_commented_out_is_the_default() -> None:
 
 def test_a_files_group_is_served_only_with_a_base() -> None:
     assert not read({}).builtin.files.served
-    given = {"builtin": {"files": {"base": "notes"}, "dice": {"enabled": False}}}
+    given: dict[str, Any] = {
+        "builtin": {"files": {"base": "notes"}, "dice": {"enabled": False}}
+    }
     builtin = read(given).builtin
     assert (builtin.files.served, builtin.dice.enabled) == (True, False)
     given["builtin"]["files"]["enabled"] = False
@@ -273,6 +276,16 @@ def test_relative_paths_start_at_the_file() -> None:
     ]
     assert config.builtin.files.base == Path("/table/n")
     assert config.builtin.rules.datasets == (Path("/table/a.json"), Path("/b"))
+
+
+def test_servers_may_differ_by_case_alone() -> None:  # case counts in grants, D13
+    assert len(read(servers(DICE, DICE | {"name": "Dice"})).mcp.servers) == 2
+
+
+@pytest.mark.parametrize("written", ["t0ken", "Bearer t0ken", "bearer  t0ken"])
+def test_a_token_may_be_written_with_its_scheme(written: str) -> None:  # G28
+    assert server(url="http://h", auth={"token": written}).token == Secret("t0ken")
+    assert server(url="http://h", auth={"token": "Bearer ${NONE:-}"}).token is None
 
 
 def test_http_is_short_for_streamable_http() -> None:
@@ -361,6 +374,12 @@ def test_no_problem_shows_a_secret() -> None:  # G28
     )
 
 
+def test_a_secret_of_the_wrong_type_is_not_shown_either() -> None:
+    assert problems(servers(DICE | {"env": {"PIN": 4711}})) == (
+        "expected text in quotes, got a number @ tavern.yaml.mcp.servers[0].env.PIN",
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -396,8 +415,10 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             servers(DICE | {"timeout": 5}),
-            "unknown key 'timeout', did you mean 'timeout_ms'?"
-            " @ tavern.yaml.mcp.servers[0]",
+            (
+                "unknown key 'timeout', did you mean 'timeout_ms'?"
+                " @ tavern.yaml.mcp.servers[0]"
+            ),
         ),
         (
             servers(DICE, WORLD | {"timeout_ms": "soon"}),
@@ -421,8 +442,10 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             servers(defaults={"timeout_ms": 10**5000}),
-            "expected a number, got a huge number"
-            " @ tavern.yaml.mcp.defaults.timeout_ms",
+            (
+                "expected a number, got a huge number"
+                " @ tavern.yaml.mcp.defaults.timeout_ms"
+            ),
         ),
         (
             {"turn": {"max_calls": 2.0}},
@@ -438,8 +461,10 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             {"mcp": {"naming": "triple"}},
-            "expected one of double, single, bare, got 'triple'"
-            " @ tavern.yaml.mcp.naming",
+            (
+                "expected one of double, single, bare, got 'triple'"
+                " @ tavern.yaml.mcp.naming"
+            ),
         ),
         (
             {"npcs": [{"name": "a", "greeting": 7}]},
@@ -454,13 +479,17 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             {"npcs": [{"name": "a", "engine": "s2s"}]},
-            "engine 's2s' is not available yet in this version; use 'cascaded'"
-            " @ tavern.yaml.npcs[0].engine",
+            (
+                "engine 's2s' is not available yet in this version; use 'cascaded'"
+                " @ tavern.yaml.npcs[0].engine"
+            ),
         ),
         (
             {"npcs": [{"name": "a", "budget_tier": "slow"}]},
-            "expected one of fast, standard, deep, got 'slow'"
-            " @ tavern.yaml.npcs[0].budget_tier",
+            (
+                "expected one of fast, standard, deep, got 'slow'"
+                " @ tavern.yaml.npcs[0].budget_tier"
+            ),
         ),
         (
             {"npcs": [{"name": "Bartok"}, {"name": "bartok "}]},
@@ -472,8 +501,10 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             servers(DICE | {"name": "di.ce"}),
-            "must be 1 to 64 letters, digits, _ or -, because tools are written"
-            " server.tool @ tavern.yaml.mcp.servers[0].name",
+            (
+                "must be 1 to 64 letters, digits, _ or -, because tools are written"
+                " server.tool @ tavern.yaml.mcp.servers[0].name"
+            ),
         ),
         (
             {"mcp": {"servers": {"a": DICE}}},
@@ -481,33 +512,45 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             {"mcp": {"servers": {"a b": {"command": "x"}}}},
-            "must be 1 to 64 letters, digits, _ or -, because tools are written"
-            " server.tool @ tavern.yaml.mcp.servers['a b'].name",
+            (
+                "must be 1 to 64 letters, digits, _ or -, because tools are written"
+                " server.tool @ tavern.yaml.mcp.servers['a b'].name"
+            ),
         ),
         (
             servers({"name": "a"}),
-            "needs a command (stdio) or a url (streamable-http)"
-            " @ tavern.yaml.mcp.servers[0]",
+            (
+                "needs a command (stdio) or a url (streamable-http)"
+                " @ tavern.yaml.mcp.servers[0]"
+            ),
         ),
         (
             servers(DICE | {"transport": "http"}),
-            "a streamable-http server needs a url, not a command"
-            " @ tavern.yaml.mcp.servers[0]",
+            (
+                "a streamable-http server needs a url, not a command"
+                " @ tavern.yaml.mcp.servers[0]"
+            ),
         ),
         (
             servers(WORLD | {"transport": "stdio"}),
-            "a stdio server needs a command, this one has a url"
-            " @ tavern.yaml.mcp.servers[0]",
+            (
+                "a stdio server needs a command, this one has a url"
+                " @ tavern.yaml.mcp.servers[0]"
+            ),
         ),
         (
             servers(WORLD | {"command": "x"}),
-            "both a command and a url: give the one it is reached by"
-            " @ tavern.yaml.mcp.servers[0]",
+            (
+                "both a command and a url: give the one it is reached by"
+                " @ tavern.yaml.mcp.servers[0]"
+            ),
         ),
         (
             servers({"name": "a", "transport": "sse", "url": "http://h"}),
-            "expected one of stdio, streamable-http, got 'sse'"
-            " @ tavern.yaml.mcp.servers[0].transport",
+            (
+                "expected one of stdio, streamable-http, got 'sse'"
+                " @ tavern.yaml.mcp.servers[0].transport"
+            ),
         ),
         (
             servers(DICE | {"auth": {"token": "t"}}),
@@ -515,15 +558,19 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             servers(WORLD | {"cwd": "."}),
-            "cwd means nothing to a streamable-http server"
-            " @ tavern.yaml.mcp.servers[0]",
+            (
+                "cwd means nothing to a streamable-http server"
+                " @ tavern.yaml.mcp.servers[0]"
+            ),
         ),
         (
             servers(
                 WORLD | {"headers": {"authorization": "a"}, "auth": {"token": "t"}}
             ),
-            "auth.token and an Authorization header: give one"
-            " @ tavern.yaml.mcp.servers[0]",
+            (
+                "auth.token and an Authorization header: give one"
+                " @ tavern.yaml.mcp.servers[0]"
+            ),
         ),
         (
             servers(WORLD | {"args": ["x"]}),
@@ -531,13 +578,17 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             servers(WORLD | {"auth": {"oauth": {"client_id": "x"}}}),
-            "oauth is not available yet in this version; use auth.token"
-            " @ tavern.yaml.mcp.servers[0].auth",
+            (
+                "oauth is not available yet in this version; use auth.token"
+                " @ tavern.yaml.mcp.servers[0].auth"
+            ),
         ),
         (
             servers(DICE | {"command": "a 'b"}),
-            "cannot be split into words: No closing quotation"
-            " @ tavern.yaml.mcp.servers[0].command",
+            (
+                "cannot be split into words: No closing quotation"
+                " @ tavern.yaml.mcp.servers[0].command"
+            ),
         ),
         (
             servers(DICE | {"command": []}),
@@ -554,21 +605,27 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         *(
             (
                 servers(WORLD | {"url": url}),
-                "must be an address that starts with http:// or https://"
-                " @ tavern.yaml.mcp.servers[0].url",
+                (
+                    "must be an address that starts with http:// or https://"
+                    " @ tavern.yaml.mcp.servers[0].url"
+                ),
             )
             for url in ("", "h", "ftp://h", "http://", "http://[", "http://h:x", "h:/ ")
         ),
         (
             servers(WORLD | {"auth": {"token": "${NO} ${NOR} ${NO}"}}),
-            "environment variable NO, NOR is not set"
-            " @ tavern.yaml.mcp.servers[0].auth.token",
+            (
+                "environment variable NO, NOR is not set"
+                " @ tavern.yaml.mcp.servers[0].auth.token"
+            ),
         ),
         *(
             (
                 {"llm": {"extra": {"a b": [stray]}}},
-                "'${' starts no ${VAR} or ${VAR:-default}; write $${ for a plain one"
-                " @ tavern.yaml.llm.extra['a b'][0]",
+                (
+                    "'${' starts no ${VAR} or ${VAR:-default};"
+                    " write $${ for a plain one @ tavern.yaml.llm.extra['a b'][0]"
+                ),
             )
             for stray in ("${", "${}", "${1}", "${A-b}", "${A", "${A:-", "$$$${${")
         ),
@@ -578,8 +635,10 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             {"llm": {"extra": {"when": PurePath()}}},
-            "expected what JSON can say, got a PurePosixPath"
-            " @ tavern.yaml.llm.extra.when",
+            (
+                "expected what JSON can say, got a PurePosixPath"
+                " @ tavern.yaml.llm.extra.when"
+            ),
         ),
         (
             {"tiers": {"standard": {"ceiling_ms": 1}}},
@@ -591,8 +650,10 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             {"builtin": {"dice": {"tables": {"t": []}}}},
-            "a table without a line cannot be rolled: 't'"
-            " @ tavern.yaml.builtin.dice.tables",
+            (
+                "a table without a line cannot be rolled: 't'"
+                " @ tavern.yaml.builtin.dice.tables"
+            ),
         ),
         (
             {"turn": {"fallback": []}},
@@ -608,7 +669,7 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             servers(DICE | {"tools": [{"name": "a"}, {"name": "a"}]}),
-            "the name 'a' is taken @ tavern.yaml.mcp.servers[0].tools[1].name",
+            "the name 'a' is taken @ tavern.yaml.mcp.servers[0].tools[1]",
         ),
         (
             {"tools": {"roll": {"min_teir": "deep"}}},
@@ -647,6 +708,17 @@ def test_a_name_that_is_taken_is_seen_beside_other_problems() -> None:
     ]
 
 
+def test_every_contradiction_of_one_object_is_reported() -> None:
+    assert problems({"llm": {"provider": "chat_completions"}}) == (
+        "chat_completions needs model @ tavern.yaml.llm",
+        "chat_completions needs base_url @ tavern.yaml.llm",
+    )
+    assert problems(servers(WORLD | {"cwd": ".", "env": {"A": "b"}})) == (
+        "env means nothing to a streamable-http server @ tavern.yaml.mcp.servers[0]",
+        "cwd means nothing to a streamable-http server @ tavern.yaml.mcp.servers[0]",
+    )
+
+
 def test_a_config_error_is_one_of_ours_and_prints_a_line_each() -> None:
     error = ConfigError("a", "b")
     assert isinstance(error, GlyphoxaError)
@@ -667,7 +739,15 @@ def test_a_config_error_is_one_of_ours_and_prints_a_line_each() -> None:
         ("a.yaml", "a: 1\n\tb: 2\n", "line 2, column 1 @ a.yaml"),
         ("a.yaml", "a: 1\n---\nb: 2\n", "line 2, column 1 @ a.yaml"),
         ("a.yaml", "a: \x00\n", "is not YAML"),
+        (
+            "a.yaml",
+            "a: 1\nb: !!bool maybe\n",
+            "fit its type, line 2, column 4 @ a.yaml",
+        ),
+        ("a.yaml", "a: 2024-13-40\n", "fit its type, line 1, column 4 @ a.yaml"),
+        ("a.yaml", "? [a]\n: b\n", "a key must be text, line 1, column 3 @ a.yaml"),
         ("a.json", '{"a": 1,\n}', "line 2, column 1 @ a.json"),
+        ("a.toml", "a = 1\na = 2\n", "is not TOML: Cannot overwrite a value"),
         ("a.toml", "a = 1\na = 2\n", "(at line 2, column 6) @ a.toml"),
         ("a.ini", "", "a configuration is a .yaml, .yml, .toml or .json file @ a.ini"),
         ("a", "", "no suffix: a configuration is a .yaml, .yml, .toml or .json file"),
@@ -692,7 +772,7 @@ def test_repeated_keys_are_all_reported_with_the_rest() -> None:
         "key 'turn' is there twice, line 5, column 1 @ tavern.yaml",
         "unknown key 'npsc', did you mean 'npcs'? @ tavern.yaml",
     }
-    with pytest.raises(ConfigError, match="key 'llm' is there twice @ a.json"):
+    with pytest.raises(ConfigError, match=r"key 'llm' is there twice @ a\.json"):
         load_text('{"llm": {}, "llm": {}}', source=PurePath("a.json"), env={})
 
 
@@ -711,7 +791,16 @@ def test_yaml_anchors_and_merges_work_and_may_be_overridden() -> None:
         load_text(text + "  - {<<: *guard, name: a, name: b}", source=SOURCE, env={})
 
 
+def test_an_anchor_may_be_used_again_without_a_warning() -> None:
+    text = "npcs: [{name: &a Nim, greeting: &a Hi, personality: *a}]"
+    assert load_text(text, source=SOURCE, env={}).npcs[0].personality == "Hi"
+
+
 def test_a_value_that_holds_itself_is_a_problem() -> None:
+    deep: Any = "x"
+    for _ in range(32):
+        deep = [deep]
+    read({"llm": {"extra": {"deepest": deep}}})
     with pytest.raises(ConfigError, match="more than 32 levels"):
         load_text("llm: {extra: &a {b: *a}}", source=SOURCE, env={})
 
@@ -725,7 +814,7 @@ def test_a_file_is_read_with_the_process_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "t.yaml").write_text(
-        "\ufeffnpcs: [{name: ${WHO}}]\nmcp: {servers: {a: {command: x}}}",
+        "npcs: [{name: '${WHO}'}]\nmcp: {servers: {a: {command: x}}}",
         encoding="utf-8",
     )
     monkeypatch.setenv("WHO", "Nim")
@@ -733,6 +822,12 @@ def test_a_file_is_read_with_the_process_environment(
     config = load_config("t.yaml")
     assert config.npcs[0].name == "Nim"
     assert config.mcp.servers[0].cwd == tmp_path
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    for name, text in {"a.yaml": "{}", "a.json": "{}", "a.toml": "[turn]"}.items():
+        (tmp_path / name).write_text("\ufeff" + text, encoding="utf-8")
+        assert load_config(tmp_path / name, env={}) == Config()
 
 
 def test_a_file_that_is_not_there_or_not_text_says_so(tmp_path: Path) -> None:
@@ -746,8 +841,8 @@ def test_a_file_that_is_not_there_or_not_text_says_so(tmp_path: Path) -> None:
 def test_importing_the_room_imports_nothing_heavy() -> None:
     code = (
         "import sys, glyphoxa_trio.config;"
-        "sys.exit(', '.join({'ruamel', 'ruamel.yaml', 'cattrs', 'mcp', 'jsonschema'}"
-        " & set(sys.modules)))"
+        "heavy = {'ruamel', 'ruamel.yaml', 'cattrs', 'mcp', 'jsonschema', 'httpx2'};"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
 
@@ -775,6 +870,12 @@ def test_an_override_replaces_what_it_states_and_nothing_else() -> None:
         examples=({"a": 2}, {"a": 1}),  # D9: configured first
     )
     assert ToolOverride().applied_to(author) == author
+
+
+def test_an_override_may_take_something_away() -> None:
+    author = ToolDefinition(name="roll", read_only=True, cacheable=5.0)
+    changed = ToolOverride(read_only=False, cacheable=0.0).applied_to(author)
+    assert changed == ToolDefinition(name="roll")
 
 
 def test_every_override_is_a_field_of_a_definition() -> None:
@@ -830,10 +931,7 @@ def like(kind: Any) -> st.SearchStrategy[Any]:
         if isinstance(part, type) and attrs.has(part):
             one: st.SearchStrategy[Any] = st.fixed_dictionaries(
                 {},
-                optional={
-                    name: st.deferred(lambda key=key: like(key.kind))
-                    for name, key in layout(part).items()
-                },
+                optional={name: like(key.kind) for name, key in layout(part).items()},
             )
             many = st.lists(one, max_size=2)
             named = st.dictionaries(st.sampled_from("ab"), one, max_size=2)
@@ -846,30 +944,32 @@ def test_any_data_is_a_config_or_a_config_error_with_places(data: Any) -> None:
     try:
         config = read(data, A="x")
     except ConfigError as error:
-        assert error.problems
-        for problem in error.problems:
-            what, _, place = problem.rpartition(" @ tavern.yaml")
-            assert what
-            assert place == "" or place[0] in ".["
+        found = error.problems
     else:
         assert isinstance(config, Config)
+        return
+    assert found
+    for problem in found:
+        what, _, place = problem.rpartition(" @ tavern.yaml")
+        assert what
+        assert place == "" or place[0] in ".["
 
 
 @given(st.text(alphabet=string.printable + "é\u2028\x00\ud800", max_size=60))
 def test_any_text_is_a_config_or_a_config_error(text: str) -> None:
     for suffix in ("yaml", "json", "toml"):
-        try:
+        with suppress(ConfigError):
             load_text(text, source=PurePath(f"a.{suffix}"), env={})
-        except ConfigError as error:
-            assert all(f" @ a.{suffix}" in problem for problem in error.problems)
 
 
-@given(st.lists(st.sampled_from("-?:[]{},&*!|>'\"%@`#<=~ \nab1."), max_size=25))
+PIECES = [*"-?:[]{},&*!|>'\"%@`#<=~ \nab1.", "\n  ", "&x ", "*x", "<<: ", "a: "]
+TAGS = ["bool", "int", "float", "timestamp", "binary", "set", "omap", "merge", "map"]
+
+
+@given(st.lists(st.sampled_from(PIECES + [f"!!{tag} " for tag in TAGS]), max_size=25))
 def test_any_yaml_punctuation_is_a_config_or_a_config_error(text: list[str]) -> None:
-    try:
+    with suppress(ConfigError):
         load_text("".join(text), source=SOURCE, env={})
-    except ConfigError as error:
-        assert error.problems
 
 
 PLACES: dict[str, tuple[type, Any]] = {

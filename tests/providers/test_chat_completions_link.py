@@ -175,12 +175,29 @@ async def test_429_says_how_long_to_wait() -> None:
     assert (error.kind, error.retry_after) == (ErrorKind.RATE_LIMITED, 2.5)
 
 
-async def test_redirects_are_not_followed() -> None:
+async def test_redirects_are_not_followed_not_even_by_a_client_that_would() -> None:
     async with open_model_server([Say("elsewhere")]) as other:
-        away = Fail(307, "", headers={"location": other.base_url})
-        error = await failure_of([away])
+        async with httpx2.AsyncClient(follow_redirects=True, trust_env=False) as eager:
+            there = f"{other.base_url}/chat/completions"
+            away = Fail(307, "", headers={"location": there})
+            error = await failure_of([away], client=eager)
         assert error.kind is ErrorKind.NOT_FOUND
         assert other.requests == []
+
+
+async def test_only_connecting_has_a_limit_of_its_own() -> None:  # D0
+    seen: list[object] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.extensions["timeout"])
+        return httpx2.Response(500)
+
+    async with httpx2.AsyncClient(
+        transport=httpx2.MockTransport(answer), timeout=1
+    ) as client:
+        with pytest.raises(LLMError):
+            await read(model_at("http://127.0.0.1/v1", client=client))
+    assert seen == [{"connect": 5.0, "read": None, "write": None, "pool": None}]
 
 
 async def test_an_answer_that_is_no_stream_is_malformed() -> None:
@@ -190,9 +207,15 @@ async def test_an_answer_that_is_no_stream_is_malformed() -> None:
 
 
 async def test_a_long_error_page_is_read_in_part() -> None:
-    error = await failure_of([Fail(500, "<html>" + "a" * 1_000_000)])
-    assert error.kind is ErrorKind.OVERLOADED
-    assert error.detail.startswith("HTTP 500: <html>aaa")
+    page = Fail(500, "<html>" + "a" * 30_000_000)  # more than any socket buffers
+    with trio.fail_after(10):
+        async with open_model_server([page]) as server:
+            model = model_at(server.base_url)
+            with pytest.raises(LLMError, match="HTTP 500: <html>aaa") as caught:
+                await read(model)
+            assert caught.value.kind is ErrorKind.OVERLOADED
+            await server.wait_hangups(1)
+            await model.aclose()
 
 
 async def test_nobody_at_that_address_is_unreachable() -> None:
@@ -214,8 +237,8 @@ async def test_a_stream_that_stops_halfway_is_interrupted(ending: Die | Cut) -> 
             heard: list[LLMEvent] = []
             with pytest.raises(LLMError) as caught:
                 async with model.stream(ASK) as events:
-                    async for event in events:
-                        heard.append(event)  # noqa: PERF401 - kept when it fails
+                    while True:
+                        heard.append(await anext(events))
             await model.aclose()
     assert heard == [TextChunk("Well,"), TextChunk(" I")]
     assert caught.value.kind is ErrorKind.INTERRUPTED
@@ -279,6 +302,21 @@ async def test_cancelling_while_the_model_is_silent_hangs_up(script: Script) -> 
     gc.collect()
 
 
+async def test_a_cancelled_turn_reads_no_further_though_events_are_there() -> None:
+    with trio.fail_after(10):
+        async with open_model_server([CallTools([("a", {}), ("b", {})])]) as server:
+            model = model_at(server.base_url)
+            heard: list[LLMEvent] = []
+            with trio.CancelScope() as turn:
+                async with model.stream(ASK) as events:
+                    async for event in events:
+                        heard += [event]
+                        turn.cancel()
+            assert turn.cancelled_caught
+            assert len(heard) == 1
+            await model.aclose()
+
+
 async def test_a_finished_answer_leaves_its_connection_to_the_next_round() -> None:
     with trio.fail_after(10):
         async with open_model_server([Say("one"), Say("two")]) as server:
@@ -291,7 +329,7 @@ async def test_a_finished_answer_leaves_its_connection_to_the_next_round() -> No
 
 async def test_an_answer_that_goes_on_after_its_end_is_left() -> None:
     with trio.fail_after(10):
-        late = [Say("done"), Raw("data: [DONE]\n\n"), Forever("la ", every=0)]
+        late: Reply = [Say("done"), Raw("data: [DONE]\n\n"), Forever("la ", every=0)]
         async with open_model_server([late]) as server:
             model = model_at(server.base_url)
             assert said(await read(model)) == "done"

@@ -140,6 +140,17 @@ def test_a_forgotten_drop_still_outdates_and_memory_stays_bounded() -> None:
     assert len(cache._dropped) == 256
 
 
+def test_a_group_that_is_dropped_again_is_not_the_oldest() -> None:
+    cache = ResultCache[str]()
+    for group in ["busy", *map(str, range(255))]:
+        cache.drop_group(group)
+    started = cache.epoch
+    cache.drop_group("busy")
+    cache.drop_group("one more")  # now one has to be forgotten
+    put(cache, ROLL, "7", epoch=started)
+    assert cache.get(ROLL, 0) == "7"
+
+
 def test_a_result_without_a_lifetime_is_not_kept() -> None:
     cache = ResultCache[str]()
     put(cache, ROLL, "7", ttl=0)

@@ -118,7 +118,8 @@ def test_a_default_that_does_not_fit_is_passed_over() -> None:
         ({"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 2}]}, 1),
         ({"anyOf": [False, {"type": "null"}]}, None),
         ({"type": "string", "anyOf": [{"minLength": 2}, {"const": "a"}]}, "aa"),
-        ({"allOf": [{"type": "integer"}, {"minimum": 2}, {"minimum": 4}]}, 4),
+        ({"allOf": [{"type": "integer"}, {"minimum": 400}, {"minimum": 2}]}, 400),
+        ({"allOf": [{"maximum": -400}, {"type": "integer", "maximum": 2}]}, -400),
         (
             {
                 "allOf": [
@@ -179,7 +180,7 @@ def test_a_schema_that_never_ends_has_no_instance() -> None:
         {"type": "array", "minItems": 2, "items": False},
         {"type": "array", "minItems": 3, "uniqueItems": True, "items": {"enum": [1]}},
         {"type": "array", "minItems": 10**9, "items": {"type": "integer"}},
-        {"type": "string", "minLength": 10**9},
+        {"type": "array", "minItems": 10**9},
         {"default": float("nan"), "const": float("nan")},
         {"contains": {"const": 1}, "type": "array"},
     ],
@@ -187,6 +188,11 @@ def test_a_schema_that_never_ends_has_no_instance() -> None:
 def test_what_cannot_be_made_is_said(schema: Any) -> None:
     with pytest.raises(NoInstance):
         made(schema)
+
+
+def test_a_string_that_no_call_could_carry_is_not_even_built() -> None:
+    with pytest.raises(NoInstance, match="nothing that was tried"):
+        made({"type": "string", "minLength": 10**15})
 
 
 def test_a_broken_schema_is_not_mistaken_for_an_impossible_one() -> None:

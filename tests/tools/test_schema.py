@@ -174,22 +174,14 @@ def test_a_schema_nested_beyond_reason_is_bad() -> None:
         ArgumentSchema(having({"x": deep})).warm()
 
 
-def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+def test_nothing_is_ever_fetched(keyword: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr("socket.socket.connect", lambda *args: asked.append(args))
     monkeypatch.setattr("urllib.request.urlopen", lambda *args: asked.append(args))
-    schema = ArgumentSchema(having({"x": {"$ref": "http://127.0.0.1:9/s.json"}}))
+    schema = ArgumentSchema(having({"x": {keyword: "http://127.0.0.1:9/s#a"}}))
     with pytest.raises(BadSchema, match="Unresolvable"):
-        schema.warm()
-    with pytest.raises(BadSchema):
         schema.parse('{"x": 1}')
     assert asked == []
-
-
-def test_a_dynamic_reference_outside_is_not_fetched_either() -> None:
-    schema = ArgumentSchema(having({"x": {"$dynamicRef": "http://127.0.0.1:9/s#a"}}))
-    with pytest.raises(BadSchema, match="Unresolvable"):
-        schema.parse('{"x": 1}')
 
 
 def test_a_property_may_be_called_like_a_keyword() -> None:

@@ -110,12 +110,20 @@ def terms(text: str) -> list[str]:
 
 
 def excerpt(text: str, query: str) -> str:
-    """The sentence that shares most words with ``query``; the first if none does."""
+    """The sentence that shares most words with ``query``, the first if none does,
+    and of what follows it as many sentences as fit.
+    """
     wanted = set(terms(query))
-    best = max(_SENTENCE.split(text), key=lambda some: len(wanted & set(_terms(some))))
-    if len(best) <= EXCERPT:
-        return best
-    return best[:EXCERPT].rsplit(maxsplit=1)[0] + " ..."
+    sentences = _SENTENCE.split(text)
+    shared = [len(wanted.intersection(_terms(sentence))) for sentence in sentences]
+    best, *rest = sentences[shared.index(max(shared)) :]
+    if len(best) > EXCERPT:
+        return best[:EXCERPT].rsplit(maxsplit=1)[0] + " ..."
+    for sentence in rest:
+        if len(best) + 1 + len(sentence) > EXCERPT:
+            break
+        best += f" {sentence}"
+    return best
 
 
 def _frequencies(rule: Rule) -> Mapping[str, float]:

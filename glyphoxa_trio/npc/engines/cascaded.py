@@ -41,7 +41,7 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     ToolSpec,
 )
-from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.gate import Grant, Reason
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
@@ -120,7 +120,11 @@ async def _show(turn: TurnInProgress, index: int, *, last: bool) -> list[Listing
             turn=turn.turn,
             round=index,
             shown=tuple(listing.exposed for listing in shown),
-            hidden=tuple((x.exposed, no) for x, no in explained if no is not None),
+            hidden=tuple(
+                (listing.exposed, no)
+                for listing, no in explained
+                if no is not None and no.reason is not Reason.NOT_GRANTED
+            ),
             remaining=remaining,
             forbidden=last or not shown,
         )

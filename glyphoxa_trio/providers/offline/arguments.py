@@ -11,24 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
-_WORD: Final = re.compile(r"[a-z0-9]+")
-QUOTED: Final = re.compile(r"\"([^\"]+)\"|(?<!\w)'(.+?)'(?!\w)")
-STRAIGHT_QUOTES: Final = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
-_DICE: Final = re.compile(
-    r"\b\d*d\d+(?:k[hl]\d+)?(?:\s*[+-]\s*\d+(?:d\d+)?)*", re.IGNORECASE
-)
-_FILE: Final = re.compile(r"(?<![\w.])(?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,4}\b")
-_IDENTIFIER: Final = re.compile(r"\b[a-z0-9]+(?:[-_:][a-z0-9]+)+\b")
-_NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])")
-_TO_WRITE: Final = re.compile(r"\b(?:write|save|note|put|add)\b(.+?)\b(?:in|to|into)\b")
-_SUBJECT: Final = re.compile(
-    r"\b(?:about|for|named|called|in|at|from|with|to|on|by) (.+)", re.IGNORECASE
-)
-_NEXT: Final = re.compile(r"\W+(?:about|of|for|in|at|from|with|to|on|by|please|now)\b")
-_NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z][\w'-]+(?: [A-Z][\w'-]+)*")
-_ARTICLE: Final = re.compile(r"^(?:the|a|an|my|your|our|this|that) ", re.IGNORECASE)
+from .utterance import WORD, Utterance, stem, stems
 
 _DICE_NAMES: Final = {"expression", "dice", "notation", "formula"}
 _PATH_NAMES: Final = {"path", "file", "filename", "filepath"}
@@ -36,95 +19,6 @@ _CONTENT_NAMES: Final = {"content", "contents", "body", "data"}
 _QUESTION_NAMES: Final = {"question", "prompt", "message", "text", "utterance"}
 _QUERY_NAMES: Final = {"query", "search", "q", "keywords", "topic", "term", "terms"}
 _IDENTIFIER_NAMES: Final = {"id", "ids", "uuid", "key", "session", "token"}
-
-_FUNCTION_WORDS: Final = frozenset(
-    _WORD.findall(
-        """
-        a about again all am an and any are as at be been but by can could did
-        do does for from get give had has have he her here hers him his how i if
-        in into is it its just let like may me might my now of off on or our out
-        over please she should so some than that the their them then there these
-        they thing this those to under up us was we were what when where which
-        who whom whose why will with would you your
-        """
-    )
-)
-_ASKING_WORDS: Final = frozenset(
-    _WORD.findall(
-        """ask find know look mean means meant recall remember say search tell think
-    work works"""
-    )
-)
-
-
-@attrs.frozen
-class Utterance:
-    """What was said, and what is plain to see in it."""
-
-    text: str
-
-    @property
-    def dice(self) -> str | None:
-        """Dice notation, closed up: ``2d6+3``."""
-        if found := _DICE.search(self.text):
-            closed = re.sub(r"\s", "", found[0]).lower()
-            return f"1{closed}" if closed.startswith("d") else closed
-        return None
-
-    @property
-    def file(self) -> str | None:
-        found = _FILE.search(QUOTED.sub(_only_files, self.text))
-        return found[0] if found else None
-
-    @property
-    def quoted(self) -> str | None:
-        """The first thing in quotes that is not the name of a file."""
-        for found in QUOTED.finditer(self.text):
-            inside = next(group for group in found.groups() if group)
-            if not _FILE.fullmatch(inside):
-                return inside
-        return None
-
-    @property
-    def topic(self) -> str:
-        """What is asked about, as written: all that follows "about", "of", "for"."""
-        bare = _DICE.sub("", self.text).strip(" .!?")
-        if found := _SUBJECT.search(bare):
-            return _ARTICLE.sub("", found[1])
-        marked = re.findall(r"[\w'-]+", bare)
-        dull = _FUNCTION_WORDS | _ASKING_WORDS
-        return " ".join(word for word in marked if word.lower() not in dull)
-
-    @property
-    def subject(self) -> str:
-        """Who or what is plainly meant: quoted, after "for" and the like, a name."""
-        if self.quoted:
-            return self.quoted
-        bare = _DICE.sub("", self.text).strip(" .!?")
-        if _SUBJECT.search(bare):
-            return _NEXT.split(self.topic)[0]
-        found = _NAME.search(bare)
-        return found[0] if found else ""
-
-
-def _only_files(quoted: re.Match[str]) -> str:
-    inside = next(group for group in quoted.groups() if group)
-    return f" {inside} " if _FILE.fullmatch(inside) else " "
-
-
-def stems(text: str) -> frozenset[str]:
-    """The words of ``text`` that carry meaning, without their endings."""
-    found = _WORD.findall(text.lower().replace("'s", ""))
-    return frozenset(stem(word) for word in found if word not in _FUNCTION_WORDS)
-
-
-def stem(word: str) -> str:
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    for ending in ("ing", "ed", "s"):
-        if word.endswith(ending) and len(word) - len(ending) > 2:
-            return word.removesuffix(ending)
-    return word
 
 
 def arguments_for(
@@ -136,7 +30,8 @@ def arguments_for(
     """
     properties = properties_of(parameters)
     needed = parameters.get("required")
-    required = set(needed) if isinstance(needed, list | tuple) else set()
+    needed = needed if isinstance(needed, list | tuple) else ()
+    required = {name for name in needed if isinstance(name, str)}
     arguments: dict[str, Any] = {}
     for name, schema in properties.items():
         value = evident(name, schema, utterance)
@@ -187,8 +82,7 @@ def evident(name: str, schema: Mapping[str, Any], utterance: Utterance) -> Any:
     if words & _PATH_NAMES:
         return utterance.file
     if words & _IDENTIFIER_NAMES:
-        found = _IDENTIFIER.search(utterance.text.lower())
-        return found[0] if found else None
+        return utterance.identifier
     return None
 
 
@@ -200,10 +94,10 @@ def _supposed(name: str, schema: Mapping[str, Any], utterance: Utterance) -> Any
         return choices[0] if len(choices) == 1 else None
     match _type(schema):
         case "integer" | "number" as kind:
-            found = _NUMBER.search(_DICE.sub("", utterance.text))
-            if not found:
+            if utterance.number is None:
                 return schema.get("minimum")
-            return int(float(found[0])) if kind == "integer" else float(found[0])
+            number = float(utterance.number)
+            return int(number) if kind == "integer" else number
         case "boolean":
             return not re.search(r"\b(no|not|never|off|stop)\b", utterance.text.lower())
         case "array":
@@ -217,23 +111,23 @@ def _supposed(name: str, schema: Mapping[str, Any], utterance: Utterance) -> Any
     return None
 
 
-def _text(words: frozenset[str], utterance: Utterance) -> str:
+def _text(words: frozenset[str], utterance: Utterance) -> str | None:
+    """Text for a parameter; empty if only what is left over could fill it."""
     if words & _DICE_NAMES:
-        return "1d20" if "roll" in stems(utterance.text) else ""
+        return "1d20" if "roll" in stems(utterance.text) else None
     if words & (_PATH_NAMES | _IDENTIFIER_NAMES):
-        return ""
+        return None
     if words & _CONTENT_NAMES:
-        found = _TO_WRITE.search(utterance.text)
-        return utterance.quoted or (found[1].strip(" :,") if found else "")
+        return utterance.quoted or utterance.to_write
     if words & _QUESTION_NAMES:
         return utterance.text
     if words & _QUERY_NAMES:
-        return utterance.quoted or utterance.topic
+        return utterance.quoted or utterance.topic or None
     return utterance.subject
 
 
 def _words_of(name: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()))
+    return frozenset(WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()))
 
 
 def _type(schema: Mapping[str, Any]) -> str:
@@ -252,10 +146,10 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
 
 def _chosen(choices: list[Any], utterance: Utterance) -> Any:
     """The choice whose words are all said; the one with the most words."""
-    said = {stem(word) for word in _WORD.findall(utterance.text.lower())}
+    said = {stem(word) for word in WORD.findall(utterance.text.lower())}
     best, most = None, 0
     for choice in choices:
-        words = {stem(word) for word in _WORD.findall(str(choice).lower())}
+        words = {stem(word) for word in WORD.findall(str(choice).lower())}
         if words <= said and len(words) > most:
             best, most = choice, len(words)
     return best

@@ -26,17 +26,9 @@ from glyphoxa_trio.providers.llm import (
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 
-from .arguments import (
-    QUOTED,
-    STRAIGHT_QUOTES,
-    Utterance,
-    arguments_for,
-    evident,
-    properties_of,
-    stem,
-    stems,
-)
+from .arguments import arguments_for, evident, properties_of
 from .report import report
+from .utterance import QUOTED, STRAIGHT_QUOTES, Utterance, stem, stems
 
 MOST_CALLS: Final = 3
 CONFESSION: Final = "I am the offline stand-in, not a language model."

@@ -1,0 +1,129 @@
+"""A server that plays a script, behind the seam where the SDK's sessions are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.mcp import ConnectionFailed, Loss
+from glyphoxa_trio.mcp.process import LastLines
+from glyphoxa_trio.mcp.transport import Listing, NeverSent
+from glyphoxa_trio.tools.definition import ConnectionLost, ToolError
+
+TOOLS = ("echo", "sleep", "refuse", "break", "miss")
+
+
+def listing(*names: str, warnings: tuple[str, ...] = ()) -> Listing:
+    tools = tuple({"name": name, "inputSchema": {"type": "object"}} for name in names)
+    return Listing(tools, warnings)
+
+
+@attrs.define(eq=False)
+class FakeSession:
+    """Tools: ``echo``, ``sleep`` for so long, ``refuse`` this call, ``break`` the
+    session, ``miss`` it (the call never arrives) in the first so many sessions.
+    """
+
+    server: FakeServer
+    pid: int | None = 4711
+    loss: Loss = attrs.field(factory=Loss)
+
+    async def list_tools(self) -> Listing:
+        await trio.sleep(self.server.listing_takes)
+        return self.server.tools
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        self.server.received.append((trio.current_time(), name, dict(meta)))
+        if name == "miss" and len(self.server.attempts) <= arguments["sessions"]:
+            self.loss.report("gone before it arrived")
+            raise NeverSent("gone before it arrived")
+        if name == "refuse":
+            raise ToolError("no")
+        if name == "break":
+            self.loss.report("it broke")
+            raise ConnectionLost("it broke")
+        await self._answered(arguments.get("seconds", 0))
+        return {"content": [{"type": "text", "text": str(arguments)}]}
+
+    async def _answered(self, seconds: float) -> None:
+        """Work for so long; a session's end ends its calls, as its contract says."""
+        try:
+            async with trio.open_nursery() as nursery:
+
+                async def lose() -> None:
+                    await self.loss.wait()
+                    raise ConnectionLost("in flight")
+
+                nursery.start_soon(lose)
+                await trio.sleep(seconds)
+                nursery.cancel_scope.cancel()
+        except* ConnectionLost:
+            lost = True
+        else:
+            lost = False
+        if lost:
+            raise ConnectionLost("in flight")
+
+
+@attrs.define(eq=False)
+class FakeServer:
+    """Its ``script`` says what each attempt to connect meets, in order.
+
+    ``ok`` connects, ``refuse`` and ``hang`` do not, a number connects and is
+    lost after so many seconds; when the script is over, all is ``ok``.
+    """
+
+    script: Sequence[str | float] = ()
+    tools: Listing = attrs.field(factory=lambda: listing(*TOOLS))
+    listing_takes: float = 0.0
+    closing_takes: float = 0.0
+    attempts: list[float] = attrs.field(factory=list)
+    received: list[tuple[float, str, dict[str, Any]]] = attrs.field(factory=list)
+    session: FakeSession | None = None
+    changed: Callable[[], None] | None = None
+
+    @asynccontextmanager
+    async def open(
+        self,
+        spec: ServerSpec,
+        *,
+        on_tools_changed: Callable[[], None],
+        stderr: LastLines,
+    ) -> AsyncGenerator[FakeSession]:
+        attempt = len(self.attempts)
+        self.attempts.append(trio.current_time())
+        line = self.script[attempt] if attempt < len(self.script) else "ok"
+        if line == "refuse":
+            stderr.feed(b"the cellar is flooded\n")
+            raise ConnectionFailed("refused")
+        if line == "hang":
+            await trio.sleep(spec.start_timeout)
+            raise ConnectionFailed("no handshake")
+        self.changed = on_tools_changed
+        session = self.session = FakeSession(self)
+
+        async def end(seconds: float) -> None:
+            await trio.sleep(seconds)
+            session.loss.report("it died")
+
+        try:
+            async with trio.open_nursery() as nursery:
+                if isinstance(line, int | float):
+                    nursery.start_soon(end, line)
+                yield session
+                nursery.cancel_scope.cancel()
+        except ExceptionGroup as group:  # the seam promises a plain error
+            raise ConnectionFailed(str(group.exceptions[0])) from group
+        finally:
+            session.loss.report("closed")
+            self.session = None
+            with trio.CancelScope(shield=True):
+                await trio.sleep(self.closing_takes)

@@ -1,0 +1,1 @@
+"""Servers for tests: programs of their own, run by path, never imported."""

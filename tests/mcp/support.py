@@ -1,0 +1,117 @@
+"""What the tests of this room share: specs of servers, a recorder, dead pids."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import SupervisionEvent
+from glyphoxa_trio.config import RestartConfig, ServerSpec
+from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
+from glyphoxa_trio.tools.definition import CallContext, Tool
+from glyphoxa_trio.tools.outcome import ToolResult
+
+SERVERS = Path(__file__).parent / "servers"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "servers"
+QUICKLY = RestartConfig(backoff=0.01)
+
+
+def plain(*habits: str, name: str = "plain", **options: Any) -> ServerSpec:
+    """The server of ``servers/plain.py``, with its habits."""
+    command = ("python", str(SERVERS / "plain.py"), *habits)
+    options.setdefault("restart", QUICKLY)
+    return ServerSpec(name=name, command=command, **options)
+
+
+@attrs.define(eq=False)
+class Watcher:
+    """Records what a fleet or a connection tells, and waits for what it should."""
+
+    published: list[tuple[str, ServerState, tuple[Tool, ...]]] = attrs.field(
+        factory=list
+    )
+    warnings: list[ServerWarning] = attrs.field(factory=list)
+    logged: list[tuple[str, str]] = attrs.field(factory=list)
+    events: list[SupervisionEvent] = attrs.field(factory=list)
+    statuses: dict[str, ServerStatus] = attrs.field(factory=dict)
+    pids: set[int] = attrs.field(factory=set)
+    _moved: trio.Event = attrs.field(factory=trio.Event)
+
+    def publish(self, server: str, state: ServerState, tools: tuple[Tool, ...]) -> None:
+        self.published.append((server, state, tools))
+        self._move()
+
+    def warn(self, warning: ServerWarning) -> None:
+        self.warnings.append(warning)
+        self._move()
+
+    def log(self, server: str, line: str) -> None:
+        self.logged.append((server, line))
+        self._move()
+
+    def report(self, status: ServerStatus) -> None:
+        self.statuses[status.name] = status
+        if status.pid is not None:
+            self.pids.add(status.pid)
+        self._move()
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = trio.Event()
+
+    async def until(self, condition: Callable[[], bool], *, within: float = 10) -> None:
+        with trio.fail_after(within):
+            while not condition():
+                await self._moved.wait()
+
+    def state(self, server: str) -> ServerState | None:
+        return next((s for n, s, _ in reversed(self.published) if n == server), None)
+
+    def states(self, server: str) -> list[ServerState]:
+        """The states it went through, each change once."""
+        states: list[ServerState] = []
+        for name, state, _ in self.published:
+            if name == server and states[-1:] != [state]:
+                states.append(state)
+        return states
+
+    def tools(self, server: str) -> dict[str, Tool]:
+        tools = next(t for n, _, t in reversed(self.published) if n == server)
+        return {tool.definition.name: tool for tool in tools}
+
+    async def call(
+        self, server: str, tool: str, /, *, deadline: float = 1e9, **arguments: Any
+    ) -> ToolResult:
+        """Call as a host does: through the handler, on somebody's behalf."""
+        context = CallContext(deadline=trio.current_time() + deadline)
+        result = self.tools(server)[tool].handler(arguments, context)
+        assert not isinstance(result, ToolResult)
+        return await result
+
+
+async def gone(pid: int, *, within: float = 5) -> None:
+    """Wait until a process that need not be our child is dead."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        with trio.fail_after(within):
+            await trio.lowlevel.wait_readable(handle)
+    finally:
+        os.close(handle)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a child of ours is dead and buried, now."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False

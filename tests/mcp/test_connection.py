@@ -1,0 +1,454 @@
+"""The connection against a scripted server, on virtual time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from glyphoxa_trio.actors import Failed, GaveUp, Ref, Restarting, Started
+from glyphoxa_trio.config import RestartConfig, ServerSpec
+from glyphoxa_trio.errors import ActorGone, DeadlineExceeded
+from glyphoxa_trio.mcp import CallTool, ServerState, spawn_connection
+from glyphoxa_trio.tools.definition import (
+    CallContext,
+    ConnectionLost,
+    ToolError,
+    ToolUnavailable,
+)
+from glyphoxa_trio.tools.outcome import ToolResult
+
+from .fakes import TOOLS, FakeServer, listing
+from .support import Watcher
+
+STARTING, READY = ServerState.STARTING, ServerState.READY
+RESTARTING, FAILED = ServerState.RESTARTING, ServerState.FAILED
+STOPPED = ServerState.STOPPED
+
+
+class _NoJitter(random.Random):
+    def random(self) -> float:
+        return 0.0
+
+
+def spec(**options: Any) -> ServerSpec:
+    options.setdefault("restart", RestartConfig(backoff=1.0, max_restarts=3))
+    options.setdefault("timeout", 5.0)
+    return ServerSpec(name="rules", command=("rules",), **options)
+
+
+@asynccontextmanager
+async def connected(
+    server: FakeServer, of: ServerSpec | None = None
+) -> AsyncGenerator[tuple[Ref[CallTool], Watcher]]:
+    watcher = Watcher()
+    async with trio.open_nursery() as nursery:
+        ref = spawn_connection(
+            nursery,
+            of or spec(),
+            publish=watcher.publish,
+            warn=watcher.warn,
+            report=watcher.report,
+            on_event=watcher.events.append,
+            open_session=server.open,
+            rng=_NoJitter(),
+        )
+        yield ref, watcher
+        nursery.cancel_scope.cancel()
+
+
+async def test_tools_are_published_once_they_are_listed(
+    autojump_clock: MockClock,
+) -> None:  # N18, N19
+    server = FakeServer(listing_takes=0.5)
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        assert trio.current_time() == 0.5
+        assert tuple(watcher.tools("rules")) == TOOLS
+        assert watcher.states("rules") == [STARTING, READY]
+        status = watcher.statuses["rules"]
+        assert (status.tools, status.restarts, status.pid) == (TOOLS, 0, 4711)
+        assert (status.since, status.last_error) == (0.5, None)
+
+
+async def test_calls_run_in_parallel_over_one_session(
+    autojump_clock: MockClock,
+) -> None:  # N20, G26
+    server = FakeServer()
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        async with trio.open_nursery() as askers:
+            for _ in range(30):  # more than the mailbox holds
+                askers.start_soon(partial(watcher.call, "rules", "sleep", seconds=2))
+        assert trio.current_time() == 2
+        assert server.attempts == [0]
+
+
+async def test_a_server_is_told_how_long_the_answer_is_of_use(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer()
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        await watcher.call("rules", "echo", deadline=0.4)
+        await watcher.call("rules", "echo", deadline=30)  # its own limit is 5
+    metas = [meta for _, _, meta in server.received]
+    key = "glyphoxa/remaining_ms"
+    assert metas == [{key: 400}, {key: 5000}]
+
+
+async def test_a_call_during_the_start_waits_for_the_server(
+    autojump_clock: MockClock,
+) -> None:  # D5
+    server = FakeServer(listing_takes=3)
+    async with connected(server) as (ref, _):
+        result = await ref.ask(CallTool("echo", {}), within=5)
+        assert result == ToolResult(text=("{}",))
+        assert trio.current_time() == 3
+
+
+async def test_a_waiting_call_leaves_when_its_askers_patience_ends(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer(["hang"])
+    async with connected(server) as (ref, _):
+        with pytest.raises(DeadlineExceeded):
+            await ref.ask(CallTool("echo", {}), within=0.25)
+        assert trio.current_time() == 0.25
+        assert server.received == []
+
+
+async def test_restarts_wait_ever_longer_and_then_once_a_minute(
+    autojump_clock: MockClock,
+) -> None:  # D17, A26, A42
+    server = FakeServer(["refuse"] * 6)
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is FAILED, within=60)
+        assert server.attempts == [0, 1, 3, 7]
+        assert trio.current_time() == 7
+        await watcher.until(lambda: watcher.state("rules") is READY, within=600)
+        assert server.attempts == [0, 1, 3, 7, 67, 127, 187]
+        assert watcher.states("rules") == [STARTING, RESTARTING, FAILED, READY]
+        kinds = [type(event) for event in watcher.events[:11]]
+        once = [Started, Failed, Restarting]
+        assert kinds == [*once, *once, *once, Started, Failed]
+        assert isinstance(watcher.events[11], GaveUp)
+
+
+async def test_a_failed_server_refuses_at_once(
+    autojump_clock: MockClock,
+) -> None:  # D5
+    server = FakeServer(["refuse"] * 9)
+    async with connected(server) as (ref, watcher):
+        async with trio.open_nursery() as askers:
+
+            async def ask() -> None:
+                with pytest.raises(ToolUnavailable, match="rules has failed: refused"):
+                    await ref.ask(CallTool("echo", {}), within=600)
+                assert trio.current_time() == 7  # not a moment of hope too long
+
+            askers.start_soon(ask)
+        assert watcher.state("rules") is FAILED
+        with pytest.raises(ToolUnavailable):
+            await ref.ask(CallTool("echo", {}), within=600)
+        assert trio.current_time() == 7
+
+
+async def test_a_failed_server_is_refused_during_its_slow_attempts_too(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer(["refuse"] * 4 + ["hang"])
+    async with connected(server, spec(start_timeout=10)) as (ref, watcher):
+        await trio.sleep(70)  # the attempt of t=67 hangs
+        assert server.attempts[-1] == 67
+        assert watcher.state("rules") is FAILED
+        with pytest.raises(ToolUnavailable):
+            await ref.ask(CallTool("echo", {}), within=600)
+        assert trio.current_time() == 70
+
+
+async def test_a_server_that_came_back_gets_its_restarts_back(
+    autojump_clock: MockClock,
+) -> None:
+    # Fails, comes back at t=67 for 5 s, is lost, and is restarted quickly.
+    server = FakeServer(["refuse"] * 4 + [5.0, "refuse"])
+    async with connected(server) as (_, watcher):
+        await trio.sleep(76)
+        assert server.attempts == [0, 1, 3, 7, 67, 73, 74]
+        assert watcher.states("rules") == [
+            *[STARTING, RESTARTING, FAILED],
+            *[READY, RESTARTING, READY],
+        ]
+
+
+async def test_uptime_forgives(autojump_clock: MockClock) -> None:  # D17
+    # Lost every 30 s, ten times: never more than 2 failures in a minute.
+    server = FakeServer([30.0] * 10)
+    async with connected(server) as (_, watcher):
+        await trio.sleep(400)
+        assert len(server.attempts) == 11
+        assert FAILED not in watcher.states("rules")
+        assert watcher.statuses["rules"].restarts == 10
+
+
+async def test_a_server_that_crashes_on_every_start_fails(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer([0.1] * 100)
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is FAILED)
+        assert server.attempts == pytest.approx([0, 1.1, 3.2, 7.3])
+
+
+async def test_without_restarts_the_first_failure_is_the_last(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer(["refuse"])
+    off = spec(restart=RestartConfig(enabled=False))
+    async with connected(server, off) as (ref, watcher):
+        await trio.sleep(600)
+        assert watcher.state("rules") is FAILED
+        assert server.attempts == [0]
+        with pytest.raises(ToolUnavailable):
+            await ref.ask(CallTool("echo", {}), within=1)
+
+
+async def test_calls_in_flight_fail_at_once_when_the_server_is_lost(
+    autojump_clock: MockClock,
+) -> None:  # D6, T2
+    # Ending the process takes 2 s more: that is on nobody's path.
+    server = FakeServer([3.0], closing_takes=2.0)
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        with pytest.raises(ConnectionLost):
+            await watcher.call("rules", "sleep", seconds=4)
+        assert trio.current_time() == 3
+        await wait_all_tasks_blocked()
+        assert watcher.state("rules") is RESTARTING
+        # The next call waits for the next life: 2 s to close, 1 s to back off.
+        await watcher.call("rules", "echo")
+        assert trio.current_time() == 6
+        assert tuple(watcher.tools("rules")) == TOOLS  # they stay visible (D5)
+
+
+async def test_one_calls_error_leaves_the_others_their_session(
+    autojump_clock: MockClock,
+) -> None:  # T2
+    server = FakeServer()
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        async with trio.open_nursery() as askers:
+            askers.start_soon(partial(watcher.call, "rules", "sleep", seconds=2))
+            for _ in range(5):
+                with pytest.raises(ToolError):
+                    await watcher.call("rules", "refuse")
+        assert server.attempts == [0]
+        assert watcher.statuses["rules"].restarts == 0
+
+
+async def test_what_breaks_the_session_is_lost_and_never_sent_again(
+    autojump_clock: MockClock,
+) -> None:  # D12
+    server = FakeServer()
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        with pytest.raises(ConnectionLost):
+            await watcher.call("rules", "break")
+        assert trio.current_time() == 0
+        await watcher.call("rules", "echo")
+        assert trio.current_time() == 1
+        assert [name for _, name, _ in server.received] == ["break", "echo"]
+
+
+async def test_a_call_that_never_arrived_is_sent_over_the_next_session(
+    autojump_clock: MockClock,
+) -> None:  # D12
+    server = FakeServer()
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        await watcher.call("rules", "miss", sessions=2)
+        assert [at for at, _, _ in server.received] == [0, 1, 3]
+
+
+async def test_a_server_that_no_call_reaches_fails_like_any_other(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer()
+    async with connected(server) as (ref, _):
+        with pytest.raises(ToolUnavailable):
+            await ref.ask(CallTool("miss", {"sessions": 99}), within=60)
+        assert [at for at, _, _ in server.received] == [0, 1, 3, 7]
+
+
+async def test_a_changed_list_is_read_and_published_again(
+    autojump_clock: MockClock,
+) -> None:  # T10
+    server = FakeServer()
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        server.tools = listing("echo", "new")
+        assert server.changed is not None
+        for _ in range(100):  # one reading is enough for a burst
+            server.changed()
+        await watcher.until(lambda: "new" in watcher.tools("rules"))
+        assert watcher.statuses["rules"].tools == ("echo", "new")
+        published = len(watcher.published)
+        await trio.sleep(60)
+        assert len(watcher.published) == published
+
+
+async def test_a_changed_list_that_cannot_be_read_leaves_the_old_one(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer()
+    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        server.listing_takes = 3600
+        assert server.changed is not None
+        server.changed()
+        await watcher.until(lambda: bool(watcher.warnings))
+        assert trio.current_time() == 2
+        assert "no list of tools within 2000 ms" in watcher.warnings[0].text
+        assert tuple(watcher.tools("rules")) == TOOLS
+        assert watcher.state("rules") is READY
+
+
+async def test_a_list_that_takes_too_long_fails_the_start(
+    autojump_clock: MockClock,
+) -> None:  # siblings.md: 003, fault 4
+    server = FakeServer(listing_takes=3600)
+    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
+        assert trio.current_time() == 2
+        assert watcher.statuses["rules"].last_error == (
+            "no list of tools within 2000 ms"
+        )
+
+
+async def test_the_operator_is_warned_once_an_outage_and_told_what_was_said(
+    autojump_clock: MockClock,
+) -> None:  # N23
+    server = FakeServer(["refuse", "refuse", "ok"])
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        (warning,) = watcher.warnings
+        assert warning.server == "rules"
+        assert warning.text == "refused\n  the cellar is flooded"
+        assert server.session is not None
+        server.session.loss.report("it died")
+        await watcher.until(lambda: len(watcher.warnings) == 2)
+        assert watcher.warnings[1].text == "it died"
+
+
+async def test_giving_up_is_a_warning_of_its_own(autojump_clock: MockClock) -> None:
+    async with connected(FakeServer(["refuse"] * 8)) as (_, watcher):
+        await trio.sleep(300)
+        texts = [warning.text.splitlines()[0] for warning in watcher.warnings]
+        assert texts == ["refused", "has failed, and is tried once a minute: refused"]
+
+
+async def test_nonsense_of_the_server_is_warned_of_once(
+    autojump_clock: MockClock,
+) -> None:
+    odd = listing("echo", "echo", warnings=("its list does not end",))
+    async with connected(FakeServer([1.0, 1.0], tools=odd)) as (_, watcher):
+        await trio.sleep(10)
+        texts = [warning.text for warning in watcher.warnings]
+        assert texts.count("echo: offered twice, the first one counts") == 1
+        assert texts.count("its list does not end") == 1
+
+
+async def test_stopping_says_goodbye_and_ends_calls_with_a_meaning(
+    autojump_clock: MockClock,
+) -> None:  # A43, N22
+    server = FakeServer(closing_takes=2.0)
+    async with connected(server) as (ref, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        echo = watcher.tools("rules")["echo"]
+        async with trio.open_nursery() as askers:
+
+            async def ask() -> None:
+                with pytest.raises(ConnectionLost):
+                    await watcher.call("rules", "sleep", seconds=60)
+                assert trio.current_time() == 0
+
+            askers.start_soon(ask)
+            await wait_all_tasks_blocked()
+            assert await ref.stop(within=5)
+        assert trio.current_time() == 2
+        assert watcher.published[-1] == ("rules", STOPPED, ())
+        with pytest.raises(ActorGone):
+            await ref.ask(CallTool("echo", {}), within=1)
+        result = echo.handler({}, CallContext())
+        assert not isinstance(result, ToolResult)
+        with pytest.raises(ToolUnavailable):
+            await result
+        assert trio.current_time() == 2
+
+
+async def test_stopping_does_not_wait_for_a_server_that_is_starting(
+    autojump_clock: MockClock,
+) -> None:
+    async with connected(FakeServer(["hang"])) as (ref, watcher):
+        async with trio.open_nursery() as askers:
+
+            async def ask() -> None:
+                with pytest.raises((ToolUnavailable, ActorGone)):
+                    await ref.ask(CallTool("echo", {}), within=60)
+
+            askers.start_soon(ask)
+            await wait_all_tasks_blocked()
+            assert await ref.stop(within=1)
+        assert trio.current_time() == 0
+        assert watcher.state("rules") is STOPPED
+
+
+_scripts = st.lists(
+    st.sampled_from(["ok", "refuse", "hang", 0.0, 0.5, 3.0, 70.0]), max_size=12
+)
+_calls = st.lists(
+    st.tuples(
+        st.floats(0, 300),
+        st.sampled_from(TOOLS),
+        st.sampled_from([0.0, 0.5, 5.0, 90.0]),
+    ),
+    max_size=8,
+)
+
+
+@given(_scripts, _calls)
+def test_whatever_the_server_does_every_call_ends_in_time(
+    script: list[str | float], calls: list[tuple[float, str, float]]
+) -> None:  # T1
+    async def main() -> None:
+        ended = 0
+        async with connected(FakeServer(script)) as (ref, watcher):
+
+            async def ask(at: float, tool: str, within: float) -> None:
+                nonlocal ended
+                await trio.sleep_until(at)
+                arguments = {"seconds": 1.0, "sessions": 3}
+                with suppress(
+                    ToolError, ToolUnavailable, ConnectionLost, DeadlineExceeded
+                ):
+                    await ref.ask(CallTool(tool, arguments), within=within)
+                assert trio.current_time() <= at + within + 1e-6
+                ended += 1
+
+            async with trio.open_nursery() as askers:
+                for call in calls:
+                    askers.start_soon(ask, *call)
+            assert ended == len(calls)
+            # Whatever the script was, there is an end to it, and then it is ready.
+            await watcher.until(lambda: watcher.state("rules") is READY, within=2000)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))

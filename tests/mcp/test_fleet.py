@@ -1,0 +1,318 @@
+"""Several servers together: scripted ones on virtual time, real ones for the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.mcp import (
+    Fleet,
+    FleetError,
+    OpenSession,
+    ServerState,
+    Session,
+    open_fleet,
+    open_session,
+)
+from glyphoxa_trio.mcp.process import LastLines
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.definition import (
+    CallContext,
+    ConnectionLost,
+    ToolError,
+    ToolUnavailable,
+)
+from glyphoxa_trio.tools.outcome import ToolResult
+
+from .fakes import FakeServer
+from .support import QUICKLY, Watcher, gone, is_gone, plain
+
+READY, RESTARTING = ServerState.READY, ServerState.RESTARTING
+FAILED, STOPPED = ServerState.FAILED, ServerState.STOPPED
+
+
+def spec(name: str, **options: Any) -> ServerSpec:
+    return ServerSpec(name=name, command=(name,), **options)
+
+
+def play(**servers: FakeServer) -> OpenSession:
+    """Opens the scripted server of the spec's name."""
+
+    def open_fake(
+        spec: ServerSpec, *, on_tools_changed: Callable[[], None], stderr: LastLines
+    ) -> AbstractAsyncContextManager[Session]:
+        return servers[spec.name].open(
+            spec, on_tools_changed=on_tools_changed, stderr=stderr
+        )
+
+    return open_fake
+
+
+@asynccontextmanager
+async def fleet_of(
+    *specs: ServerSpec, opening: OpenSession = open_session
+) -> AsyncGenerator[tuple[Fleet, Watcher]]:
+    watcher = Watcher()
+    async with open_fleet(
+        specs,
+        publish=watcher.publish,
+        warn=watcher.warn,
+        log=watcher.log,
+        on_event=watcher.events.append,
+        open_session=opening,
+    ) as fleet:
+        yield fleet, watcher
+
+
+# ------------------------------------------------------------ on virtual time
+
+
+async def test_servers_start_together(autojump_clock: MockClock) -> None:  # N17, T7
+    names = [f"s{number}" for number in range(8)]
+    servers = {name: FakeServer(listing_takes=0.25) for name in names}
+    async with fleet_of(*map(spec, names), opening=play(**servers)) as (fleet, _):
+        assert await fleet.wait_ready(5)
+        assert trio.current_time() == 0.25
+        rows = fleet.status()
+        assert [row.name for row in rows] == names
+        assert {row.state for row in rows} == {READY}
+
+
+async def test_one_that_fails_is_a_warning_and_the_rest_goes_on(
+    autojump_clock: MockClock,
+) -> None:  # N23
+    servers = {"good": FakeServer(), "bad": FakeServer(["refuse"] * 99)}
+    opening = play(**servers)
+    async with fleet_of(spec("bad"), spec("good"), opening=opening) as (fleet, watcher):
+        assert not await fleet.wait_ready(60)
+        assert trio.current_time() == 0  # its first attempt is over: nobody waits
+        assert [row.state for row in fleet.status()] == [RESTARTING, READY]
+        assert fleet.status()[0].last_error == "refused"
+        assert [warning.server for warning in watcher.warnings] == ["bad"]
+        assert (await watcher.call("good", "echo")).text == ("{}",)
+
+
+async def test_waiting_ends_when_the_time_is_up(autojump_clock: MockClock) -> None:
+    servers = {"slow": FakeServer(["hang"]), "good": FakeServer()}
+    opening = play(**servers)
+    both = (spec("slow", start_timeout=30), spec("good"))
+    async with fleet_of(*both, opening=opening) as (fleet, _):
+        assert not await fleet.wait_ready(2)
+        assert trio.current_time() == 2
+        states = [row.state for row in fleet.status()]
+        assert states == [ServerState.STARTING, READY]
+
+
+async def test_an_empty_fleet_is_ready(autojump_clock: MockClock) -> None:
+    async with fleet_of() as (fleet, _):
+        assert await fleet.wait_ready(5)
+        assert fleet.status() == ()
+    assert trio.current_time() == 0
+
+
+async def test_a_server_can_be_added_and_removed_while_running(
+    autojump_clock: MockClock,
+) -> None:  # N21, G42
+    opening = play(old=FakeServer(), new=FakeServer(listing_takes=1))
+    async with fleet_of(spec("old"), opening=opening) as (fleet, watcher):
+        await fleet.wait_ready(5)
+        fleet.add(spec("new"))
+        with pytest.raises(FleetError, match="there is a server 'new' already"):
+            fleet.add(spec("new"))
+        assert await fleet.wait_ready(5)
+        assert (await watcher.call("new", "echo")).text == ("{}",)
+        echo = watcher.tools("old")["echo"]
+        await fleet.remove("old")
+        assert watcher.tools("old") == {}
+        assert watcher.state("old") is STOPPED
+        assert [row.name for row in fleet.status()] == ["new"]
+        with pytest.raises(FleetError, match="no server 'old'"):
+            await fleet.remove("old")
+        # Whoever kept the tool is told, at once.
+        result = echo.handler({}, CallContext())
+        assert not isinstance(result, ToolResult)
+        with pytest.raises(ToolUnavailable):
+            await result
+        fleet.add(spec("old"))
+        assert await fleet.wait_ready(5)
+        assert [row.name for row in fleet.status()] == ["new", "old"]
+
+
+async def test_a_server_being_removed_still_has_its_name(
+    autojump_clock: MockClock,
+) -> None:
+    opening = play(slow=FakeServer(closing_takes=2))
+    async with fleet_of(spec("slow"), opening=opening) as (fleet, _):
+        await fleet.wait_ready(5)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fleet.remove, "slow")
+            await wait_all_tasks_blocked()
+            with pytest.raises(FleetError):
+                fleet.add(spec("slow"))
+        assert trio.current_time() == 2
+        fleet.add(spec("slow"))
+
+
+async def test_leaving_ends_all_servers_together(autojump_clock: MockClock) -> None:
+    names = [f"s{number}" for number in range(5)]  # N22
+    servers = {name: FakeServer(closing_takes=2) for name in names}
+    async with fleet_of(*map(spec, names), opening=play(**servers)) as (fleet, watcher):
+        await fleet.wait_ready(5)
+    assert trio.current_time() == 2
+    assert {watcher.state(name) for name in names} == {STOPPED}
+
+
+async def test_an_error_in_the_block_ends_the_servers_and_goes_on(
+    autojump_clock: MockClock,
+) -> None:
+    opening = play(one=FakeServer())
+    with pytest.RaisesGroup(KeyError):
+        async with fleet_of(spec("one"), opening=opening) as (fleet, watcher):
+            await fleet.wait_ready(5)
+            raise KeyError("a bug above")
+    assert watcher.state("one") is STOPPED
+
+
+# --------------------------------------------------------- with real processes
+
+
+async def test_a_server_that_cannot_start_is_shown_with_what_it_said() -> None:  # N23
+    with trio.fail_after(20):
+        async with fleet_of(plain("exits", name="bad"), plain()) as (fleet, watcher):
+            assert not await fleet.wait_ready(10)
+            await watcher.until(lambda: watcher.state("plain") is READY)
+            warning = watcher.warnings[0]
+            assert warning.server == "bad"
+            assert warning.text == "exited with status 3\n  the cellar is flooded"
+            assert ("bad", "the cellar is flooded") in watcher.logged
+            result = await watcher.call("plain", "echo", say="hi")
+            assert result.text == ('{"say": "hi"}',)
+
+
+async def test_a_killed_server_comes_back_and_its_next_calls_are_answered() -> None:
+    with trio.fail_after(20):  # D17, T2: idle, and in the middle of a call
+        async with fleet_of(plain()) as (fleet, watcher):
+            assert await fleet.wait_ready(10)
+            first = fleet.status()[0].pid
+            assert first is not None
+            os.kill(first, signal.SIGKILL)
+            await watcher.until(lambda: fleet.status()[0].restarts == 1)
+            for _ in range(3):
+                assert (await watcher.call("plain", "echo")).text == ("{}",)
+            second = fleet.status()[0].pid
+            assert second not in (None, first)
+            with pytest.raises(ConnectionLost):
+                await watcher.call("plain", "die")
+            assert (await watcher.call("plain", "echo")).text == ("{}",)
+            row = fleet.status()[0]
+            assert (row.restarts, row.last_error) == (2, "was ended by SIGKILL")
+            assert [w.text for w in watcher.warnings] == ["was ended by SIGKILL"] * 2
+    assert is_gone(first)
+    assert second is not None
+    assert is_gone(second)
+
+
+async def test_a_cancelled_call_tells_its_server_within_10_ms() -> None:  # T6, D3
+    async with fleet_of(plain()) as (fleet, watcher):
+        assert await fleet.wait_ready(10)
+        took: list[float] = []
+
+        def logged(count: int) -> Callable[[], bool]:
+            return lambda: len(watcher.logged) == count
+
+        for number in range(1, 6):  # the best of five: this machine has other work
+            with trio.CancelScope() as caller:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(partial(watcher.call, "plain", "hang"))
+                    await watcher.until(logged(2 * number - 1))
+                    began = trio.current_time()
+                    caller.cancel()
+            await watcher.until(logged(2 * number))
+            took.append(trio.current_time() - began)
+        lines = [line.split() for _, line in watcher.logged]
+        assert [word for word, _ in lines] == ["hanging", "cancelled"] * 5
+        assert all(a[1] == b[1] for a, b in zip(lines[::2], lines[1::2], strict=True))
+        assert min(took) < 0.010
+        assert (await watcher.call("plain", "echo")).text == ("{}",)
+
+
+async def test_a_server_that_stops_reading_holds_no_call_and_no_end() -> None:
+    with trio.fail_after(20):  # T1: the SDK shields the cancellation for 5 s
+        async with fleet_of(plain("deaf")) as (fleet, watcher):
+            assert await fleet.wait_ready(10)
+            pid = fleet.status()[0].pid
+            began = trio.current_time()
+            with trio.move_on_after(0.2):
+                async with trio.open_nursery() as nursery:
+                    for _ in range(8):  # together more than the pipe holds
+                        nursery.start_soon(
+                            partial(watcher.call, "plain", "echo", say="x" * 50_000)
+                        )
+            assert trio.current_time() - began < 0.2 + 0.1
+            began = trio.current_time()
+        assert trio.current_time() - began < 5  # it resists: it never saw its stdin end
+    assert pid is not None
+    assert is_gone(pid)
+
+
+async def test_bad_servers_delay_nobody_and_end_within_5_s() -> None:  # A43, T7, T8
+    habits = ("mute", "garbage", "stubborn", "floods", "endless", "exits")
+    with trio.fail_after(30):
+        specs = [plain(habit, name=habit) for habit in habits]
+        async with fleet_of(plain(), *specs) as (fleet, watcher):
+
+            def is_ready(name: str) -> bool:
+                return watcher.state(name) is READY
+
+            await watcher.until(lambda: watcher.state("plain") is READY)
+            assert (await watcher.call("plain", "echo")).text == ("{}",)
+            for name in ("garbage", "endless", "stubborn"):
+                await watcher.until(partial(is_ready, name))
+                with pytest.raises(ToolError):
+                    await watcher.call(name, "refuse")
+            child = int((await watcher.call("stubborn", "spawn")).text[0])
+            pids = [row.pid for row in fleet.status() if row.pid is not None]
+            assert len(pids) == 4
+            os.kill(pids[0], signal.SIGSTOP)
+            began = trio.current_time()
+        assert trio.current_time() - began < 5
+        assert all(map(is_gone, pids))
+        await gone(child)
+
+
+async def test_well_behaved_servers_end_at_once_even_when_cancelled() -> None:
+    with trio.fail_after(20):
+        with trio.CancelScope() as scope:
+            async with fleet_of(plain(name="a"), plain(name="b")) as (fleet, _):
+                assert await fleet.wait_ready(10)
+                pids = [row.pid for row in fleet.status()]
+                began = trio.current_time()
+                scope.cancel()
+                await trio.sleep_forever()
+        assert trio.current_time() - began < 2
+    assert all(pid is not None and is_gone(pid) for pid in pids)
+
+
+async def test_secrets_of_a_server_do_not_reach_warnings() -> None:  # A39
+    secret = {"GATE": Secret("sesame-9")}
+    with trio.fail_after(20):
+        code = "import os,sys; print('bad gate', os.environ['GATE'], file=sys.stderr)"
+        loud = ServerSpec(
+            name="loud", command=("python", "-c", code), env=secret, restart=QUICKLY
+        )
+        async with fleet_of(loud) as (fleet, watcher):
+            await fleet.wait_ready(10)
+            assert watcher.warnings[0].text == (
+                "exited with status 0\n  bad gate [secret]"
+            )
+            assert "sesame" not in repr((watcher.logged, fleet.status()))

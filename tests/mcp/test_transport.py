@@ -1,0 +1,599 @@
+"""The ways to a server: environment, process, pipes, HTTP border, handshake.
+
+Loopback and real processes only; no sleep stands for a condition; every wait
+has a bound.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trio
+from trio.testing import MockClock
+
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session
+from glyphoxa_trio.mcp import sdk as sdk_module
+from glyphoxa_trio.mcp.process import (
+    KEPT_LINES,
+    LONGEST_LINE,
+    LastLines,
+    command_line,
+    environment,
+    secrets_of,
+)
+from glyphoxa_trio.mcp.sdk import MOST_TOOLS, paginate
+from glyphoxa_trio.mcp.transport import NeverSent
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
+
+from .support import gone, is_gone, plain
+
+# ------------------------------------------------------- what needs no server
+
+
+def test_importing_the_room_does_not_import_the_sdk() -> None:  # D27
+    code = (
+        "import glyphoxa_trio.mcp, sys\n"
+        "heavy = {'mcp', 'mcp_types', 'httpx2', 'pydantic', 'anyio', 'jsonschema'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_server_sees_the_safe_list_and_its_own() -> None:  # D15, A39
+    host = {
+        "PATH": "/bin",
+        "HOME": "/h",
+        "LANG": "C",
+        "LC_ALL": "C",
+        "TMPDIR": "/t",
+        "TZ": "UTC",
+        "API_KEY": "sk",
+        "USER": "u",
+        "PYTHONPATH": "/x",
+    }
+    seen = environment({"TOKEN": Secret("tok"), "TZ": Secret("CET")}, host)
+    assert seen == {
+        "PATH": "/bin",
+        "HOME": "/h",
+        "LANG": "C",
+        "LC_ALL": "C",
+        "TMPDIR": "/t",
+        "TZ": "CET",
+        "TOKEN": "tok",
+    }
+
+
+def test_a_bare_python_is_the_one_that_runs_us() -> None:
+    assert command_line(("python", "x.py")) == [sys.executable, "x.py"]
+    assert command_line(("python3", "-V")) == [sys.executable, "-V"]
+    assert command_line(("/usr/bin/python", "x")) == ["/usr/bin/python", "x"]
+
+
+def test_last_lines_are_few_short_printable_and_keep_no_secret() -> None:  # A39, A41
+    kept = LastLines(("sesame-9",))
+    kept.feed(b"first\n" * 100)
+    assert kept.lines == ("first",) * KEPT_LINES
+    kept.feed(b"open sesame-9 now\n\x1b[31mred\x07\n" + b"x" * 10_000_000)
+    kept.feed(b"y" * 10 + b"\nhalf a l")
+    kept.feed(b"ine")
+    kept.finish()
+    assert kept.lines[-4:] == (
+        "open [secret] now",
+        "[31mred",
+        "x" * LONGEST_LINE,
+        "half a line",
+    )
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
+def test_lines_do_not_depend_on_how_they_arrive(data: bytes, cuts: list[int]) -> None:
+    places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    kept, messages = LastLines(), sdk_module._Lines()
+    found: list[bytes] = []
+    for start, end in pairwise(places):
+        kept.feed(data[start:end])
+        found += messages.feed(data[start:end])
+    kept.finish()
+    texts = (part.decode(errors="replace") for part in data.split(b"\n"))
+    clean = ["".join(filter(str.isprintable, text)).rstrip() for text in texts]
+    assert kept.lines == tuple([text for text in clean if text][-KEPT_LINES:])
+    assert found == [line for line in data.split(b"\n")[:-1] if line.strip()]
+
+
+async def test_a_chatty_server_is_logged_four_lines_a_second(
+    autojump_clock: MockClock,
+) -> None:  # A41
+    logged: list[str] = []
+    kept = LastLines(log=logged.append)
+    kept.feed(b"line\n" * 1000)
+    assert len(logged) == 20
+    await trio.sleep(2)
+    kept.feed(b"line\n" * 1000)
+    assert len(logged) == 28
+    await trio.sleep(3600)
+    kept.feed(b"line\n" * 1000)
+    assert len(logged) == 48
+
+
+def test_what_a_server_was_given_is_what_it_must_not_repeat() -> None:
+    web = ServerSpec(
+        name="web",
+        url="http://127.0.0.1/",
+        headers={"X-Key": Secret("a-long-key"), "X-On": Secret("1")},
+        token=Secret("a-long-token"),
+    )
+    assert set(secrets_of(web)) == {"a-long-key", "a-long-token"}
+
+
+def _page(first: int, count: int, cursor: str | None) -> types.ListToolsResult:
+    tools = [
+        types.Tool(name=f"t{number}", input_schema={"type": "object"})
+        for number in range(first, first + count)
+    ]
+    return types.ListToolsResult(tools=tools, next_cursor=cursor)
+
+
+def _pages(
+    page: Callable[[int], types.ListToolsResult],
+) -> tuple[Callable[[str | None], Awaitable[types.ListToolsResult]], list[str | None]]:
+    asked: list[str | None] = []
+
+    async def fetch(cursor: str | None) -> types.ListToolsResult:
+        await trio.lowlevel.checkpoint()
+        asked.append(cursor)
+        return page(len(asked))
+
+    return fetch, asked
+
+
+async def test_all_pages_are_read_in_order() -> None:  # siblings.md: 003, fault 8
+    fetch, asked = _pages(lambda n: _page(n * 10, 10, f"c{n}" if n < 3 else None))
+    listing = await paginate(fetch)
+    assert [tool["name"] for tool in listing.tools] == [f"t{n}" for n in range(10, 40)]
+    assert (asked, listing.warnings) == ([None, "c1", "c2"], ())
+
+
+async def test_a_cursor_that_does_not_advance_is_the_end() -> None:
+    fetch, asked = _pages(lambda n: _page(n, 1, "again"))
+    listing = await paginate(fetch)
+    assert len(asked) == 2
+    assert "does not end" in listing.warnings[0]
+
+
+async def test_a_list_of_empty_pages_ends_too() -> None:
+    fetch, asked = _pages(lambda n: _page(0, 0, f"c{n}"))
+    listing = await paginate(fetch)
+    assert len(asked) < 300
+    assert "does not end" in listing.warnings[0]
+
+
+async def test_a_thousand_tools_are_enough() -> None:
+    fetch, _ = _pages(lambda n: _page(n * 300, 300, f"c{n}"))
+    listing = await paginate(fetch)
+    assert len(listing.tools) == MOST_TOOLS
+    assert "more than 1000 tools" in listing.warnings[0]
+    fetch, _ = _pages(lambda n: _page(0, 1000, None))
+    assert (await paginate(fetch)).warnings == ()
+
+
+# ------------------------------------------------------------------ over pipes
+
+
+@asynccontextmanager
+async def opened(
+    spec: ServerSpec, stderr: LastLines | None = None, changed: list[int] | None = None
+) -> AsyncGenerator[Session]:
+    def on_tools_changed() -> None:
+        if changed is not None:
+            changed.append(1)
+
+    with trio.fail_after(15):
+        async with open_session(
+            spec, on_tools_changed=on_tools_changed, stderr=stderr or LastLines()
+        ) as session:
+            yield session
+
+
+def _text(answer: Any) -> str:
+    text = answer["content"][0]["text"]
+    assert isinstance(text, str)
+    return text
+
+
+async def test_a_session_over_stdio_lists_and_calls() -> None:  # G2, N18, N20
+    async with opened(plain()) as session:
+        listing = await session.list_tools()
+        assert [tool["name"] for tool in listing.tools][:2] == ["echo", "hang"]
+        answer = await session.call_tool("echo", {"say": "hé"}, {})
+        assert json.loads(_text(answer)) == {"say": "hé"}
+        meta = {"glyphoxa/remaining_ms": 250}
+        answer = await session.call_tool("what_meta", {}, meta)
+        assert json.loads(_text(answer)) == meta
+        pid = session.pid
+        assert pid is not None
+        assert not is_gone(pid)
+    assert is_gone(pid)
+
+
+async def test_the_newer_protocol_family_is_spoken_too() -> None:
+    async with opened(plain("modern")) as session:
+        assert len((await session.list_tools()).tools) == 8
+        assert _text(await session.call_tool("echo", {}, {})) == "{}"
+
+
+async def test_what_is_no_message_is_kept_beside_stderr_and_otherwise_ignored() -> None:
+    said = LastLines()  # siblings.md: 003, fault 5
+    async with opened(plain("garbage"), said) as session:
+        assert len((await session.list_tools()).tools) == 8
+        assert _text(await session.call_tool("echo", {}, {})) == "{}"
+    assert "stdout: warming up ..." in said.lines
+    assert not any("\x1b" in line for line in said.lines)
+
+
+async def test_a_server_has_its_environment_and_directory_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # D15, A39
+    monkeypatch.setenv("HOST_SECRET", "do not tell")
+    logged: list[str] = []
+    said = LastLines(("sesame-9",), logged.append)
+    spec = plain("tells", cwd=tmp_path, env={"GATE": Secret("sesame-9")})
+    async with opened(spec, said) as session:
+        await session.list_tools()
+    (line,) = logged
+    seen = json.loads(line)
+    assert seen["cwd"] == str(tmp_path)
+    assert seen["env"]["GATE"] == "[secret]"
+    assert "HOST_SECRET" not in seen["env"]
+    allowed = {"PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "TZ", "GATE"}
+    extra = {name for name in seen["env"] if not name.startswith("LC_")} - allowed
+    assert extra <= {"PWD"}  # an interpreter may add its own
+
+
+async def test_a_server_without_a_list_of_tools_has_none() -> None:
+    async with opened(plain("unlisted")) as session:
+        listing = await session.list_tools()
+        assert (listing.tools, listing.warnings) == ((), ("it offers no tools",))
+
+
+async def test_a_list_without_end_is_cut_and_said() -> None:
+    async with opened(plain("endless")) as session:
+        assert "does not end" in (await session.list_tools()).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (plain("exits"), "exited with status 3"),
+        (plain("mute", start_timeout=0.2), "no handshake within 200 ms"),
+        (plain("floods", start_timeout=10), "a line of more than 16 MB"),
+        (
+            ServerSpec(name="x", command=("/no/such/program",)),
+            "cannot be started: .*No such file",
+        ),
+        (plain(cwd=Path("/no/such/place")), "cannot be started: .*/no/such/place"),
+    ],
+    ids=["exits", "mute", "floods", "no program", "no directory"],
+)
+async def test_a_server_that_cannot_start_says_why(spec: ServerSpec, why: str) -> None:
+    said = LastLines()
+    with pytest.raises(ConnectionFailed, match=why):  # N23
+        async with opened(spec, said):
+            raise AssertionError("it must not open")
+    if "exits" in spec.command:
+        assert said.lines == ("the cellar is flooded",)
+
+
+async def test_one_calls_error_is_that_calls_error() -> None:  # T2
+    async with opened(plain()) as session:
+        with pytest.raises(ToolError, match="not with these arguments"):
+            await session.call_tool("refuse", {}, {})
+        assert session.loss.why is None
+        assert _text(await session.call_tool("echo", {}, {})) == "{}"
+
+
+async def test_a_killed_server_ends_its_calls_at_once() -> None:  # T2, D6
+    async with opened(plain()) as session:
+        await session.list_tools()
+        async with trio.open_nursery() as nursery:
+
+            async def lost() -> None:
+                with pytest.raises(ConnectionLost):
+                    await session.call_tool("hang", {}, {})
+
+            nursery.start_soon(lost)
+            with pytest.raises(ConnectionLost):
+                await session.call_tool("die", {}, {})
+        assert await session.loss.wait() == "was ended by SIGKILL"
+
+
+async def test_death_is_noticed_although_a_child_holds_the_pipe_open() -> None:  # T8
+    async with opened(plain()) as session:
+        child = int(_text(await session.call_tool("spawn", {}, {})))
+        assert session.pid is not None
+        os.kill(session.pid, signal.SIGKILL)
+        with trio.fail_after(2):
+            assert await session.loss.wait() == "was ended by SIGKILL"
+    await gone(child)
+
+
+async def test_no_child_of_a_server_is_left_behind() -> None:  # T8
+    async with opened(plain()) as session:
+        child = int(_text(await session.call_tool("spawn", {}, {})))
+    await gone(child)
+
+
+async def test_a_server_that_hears_no_more_is_noticed_by_the_next_call() -> None:
+    async with opened(plain()) as session:
+        await session.list_tools()
+        await session.call_tool("blind", {}, {})
+        with pytest.raises(ConnectionLost):
+            await session.call_tool("echo", {}, {})
+        assert session.loss.why == "closed its stdin"
+
+
+async def test_a_changed_list_is_announced() -> None:  # T10
+    changed: list[int] = []
+    async with opened(plain(), changed=changed) as session:
+        await session.call_tool("grow", {}, {})
+        # The notification came before the answer, on the same pipe; it is handled
+        # in a task of its own.
+        await trio.testing.wait_all_tasks_blocked()
+        assert changed == [1]
+        assert (await session.list_tools()).tools[-1]["name"] == "grown"
+
+
+async def test_a_server_that_resists_is_ended_within_bounds() -> None:  # A43, T8
+    async with opened(plain("stubborn")) as session:
+        pid = session.pid
+        assert pid is not None
+        began = trio.current_time()
+    assert trio.current_time() - began < 3
+    assert is_gone(pid)
+
+
+async def test_a_stopped_server_is_ended_and_holds_nobody() -> None:  # T1, T8
+    async with opened(plain()) as session:
+        await session.list_tools()
+        pid = session.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        with trio.move_on_after(0.05) as patience:
+            await session.call_tool("echo", {}, {})
+        assert patience.cancelled_caught
+        began = trio.current_time()
+    assert trio.current_time() - began < 3
+    assert is_gone(pid)
+
+
+async def test_a_cancelled_opening_leaves_no_process(tmp_path: Path) -> None:  # T8
+    pids: list[int] = []
+    seen = trio.Event()
+
+    def on_line(line: str) -> None:
+        pids.append(int(line))
+        seen.set()
+
+    code = "import os,sys,time; print(os.getpid(),file=sys.stderr); time.sleep(60)"
+    spec = ServerSpec(name="slow", command=("python", "-c", code))
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+
+            async def open_for_ever() -> None:
+                async with opened(spec, LastLines(log=on_line)):
+                    pass
+
+            nursery.start_soon(open_for_ever)
+            await seen.wait()
+            nursery.cancel_scope.cancel()
+    assert is_gone(pids[0])
+
+
+# ------------------------------------------------------------------- over HTTP
+
+
+@asynccontextmanager
+async def answering(*responses: bytes) -> AsyncGenerator[tuple[str, list[bytes]]]:
+    """A server that gives these raw responses in turn, the last one for ever."""
+    requests: list[bytes] = []
+
+    async def serve(stream: trio.SocketStream) -> None:
+        request = b""
+        while True:
+            head, mark, body = request.partition(b"\r\n\r\n")
+            length = 0
+            for line in head.split(b"\r\n"):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            if mark and len(body) >= length:
+                break
+            if not (chunk := await stream.receive_some(65536)):
+                return
+            request += chunk
+        requests.append(request)
+        await stream.send_all(responses[min(len(requests), len(responses)) - 1])
+        await stream.aclose()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        port = listeners[0].socket.getsockname()[1]
+        yield f"http://127.0.0.1:{port}/mcp", requests
+        nursery.cancel_scope.cancel()
+
+
+def response(status: str, body: bytes = b"", *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "Connection: close", "", ""]).encode() + body
+
+
+def rpc(result: dict[str, Any], ident: int, *headers: str) -> bytes:
+    body = json.dumps({"jsonrpc": "2.0", "id": ident, "result": result}).encode()
+    return response("200 OK", body, "Content-Type: application/json", *headers)
+
+
+DISCOVERED = rpc(
+    {
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}},
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "public",
+    },
+    1,
+)
+
+
+def web(url: str, **options: Any) -> ServerSpec:
+    return ServerSpec(name="web", url=url, **options)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (response("401 Unauthorized"), "^HTTP 401 Unauthorized$"),
+        (response("500 Oops", b"<html>"), "^HTTP 500 Oops$"),
+        (response("404 Not Found"), "^HTTP 404 Not Found$"),
+        (b"", "broke off"),
+        (b"SSH-2.0-OpenSSH\r\n", "broke off"),
+    ],
+)
+async def test_a_server_on_the_web_that_refuses_says_why(
+    answer: bytes, why: str
+) -> None:
+    async with answering(answer) as (url, _):
+        with pytest.raises(ConnectionFailed, match=why):
+            async with opened(web(url)):
+                raise AssertionError("it must not open")
+
+
+async def test_nobody_there_is_said_so() -> None:
+    with pytest.raises(ConnectionFailed, match="cannot connect"):
+        async with opened(web("http://127.0.0.1:9/mcp")):
+            raise AssertionError("it must not open")
+
+
+async def test_a_header_that_is_not_legal_is_not_shown() -> None:  # A39
+    async with answering(DISCOVERED) as (url, requests):
+        with pytest.raises(ConnectionFailed) as caught:
+            async with opened(web(url, token=Secret("sesame\nnine"))):
+                raise AssertionError("it must not open")
+        assert "sesame" not in str(caught.value)
+        assert requests == []
+
+
+async def test_the_token_goes_to_no_other_host() -> None:  # A39
+    async with answering(DISCOVERED) as (elsewhere, stolen):
+        redirect = response("307 Temporary Redirect", b"", f"Location: {elsewhere}")
+        async with answering(redirect) as (url, requests):
+            with pytest.raises(ConnectionFailed, match="Redirect"):
+                async with opened(web(url, token=Secret("a-token"))):
+                    raise AssertionError("it must not open")
+            assert b"a-token" in requests[0]
+        assert stolen == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "lost"),
+    [
+        (response("401 Unauthorized"), ToolUnavailable, False),
+        (response("503 Busy"), ToolUnavailable, False),
+        (response("502 Bad Gateway"), ConnectionLost, False),
+        (b"", ConnectionLost, False),
+        (
+            rpc({"content": "not a list"}, 2),
+            ToolError,
+            False,
+        ),
+        (
+            response(
+                "400 Bad Request",
+                b'{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"bad"}}',
+                "Content-Type: application/json",
+            ),
+            ToolError,
+            False,
+        ),
+        (
+            response(
+                "200 OK",
+                b'{"jsonrpc":"2.0","id":2,"error":'
+                b'{"code":-32600,"message":"Session terminated"}}',
+                "Content-Type: application/json",
+            ),
+            NeverSent,
+            True,
+        ),
+    ],
+    ids=["401", "503", "502", "nothing", "nonsense", "invalid params", "terminated"],
+)
+async def test_what_goes_wrong_with_one_request_has_a_meaning(
+    answer: bytes, error: type[Exception], lost: bool
+) -> None:  # T2: by meaning, not by one code
+    async with answering(DISCOVERED, answer) as (url, _):
+        async with opened(web(url)) as session:
+            with pytest.raises(error) as caught:
+                await session.call_tool("echo", {}, {})
+            assert caught.type is error
+            assert (session.loss.why is not None) is lost
+
+
+async def test_a_session_the_server_forgot_was_never_reached() -> None:
+    refused = response("400 Bad Request")
+    hello = rpc(
+        {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "serverInfo": {"name": "old", "version": "1"},
+        },
+        2,
+        "Mcp-Session-Id: abc",
+    )
+    accepted = response("202 Accepted")
+    forgot = response("404 Not Found", b"{}", "Content-Type: application/json")
+    async with answering(refused, hello, accepted, forgot) as (url, requests):
+        async with opened(web(url)) as session:
+            with trio.fail_after(5):
+                while not any(r.startswith(b"GET") for r in requests):
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+            with pytest.raises(NeverSent):
+                await session.call_tool("echo", {}, {})
+            assert session.loss.why is not None
+
+
+async def test_a_server_that_went_away_was_never_reached() -> None:
+    async with trio.open_nursery() as nursery:
+        up = trio.Event()
+        url = ""
+        scope = trio.CancelScope()
+
+        async def once() -> None:
+            nonlocal url
+            with scope:
+                async with answering(DISCOVERED) as (url, _):
+                    up.set()
+                    await trio.sleep_forever()
+
+        nursery.start_soon(once)
+        await up.wait()
+        async with opened(web(url)) as session:
+            scope.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(NeverSent):
+                await session.call_tool("echo", {}, {})
+            assert "cannot connect" in str(session.loss.why)

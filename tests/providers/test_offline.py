@@ -1,0 +1,333 @@
+"""The stand-in: sensible calls for a demonstration, and never a wild one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trio
+from trio.testing import MockClock
+
+from glyphoxa_trio.providers.llm import (
+    LLM,
+    CallReady,
+    Finished,
+    FinishReason,
+    LLMEvent,
+    LLMRequest,
+    Message,
+    TextChunk,
+    ToolSpec,
+)
+from glyphoxa_trio.providers.offline import Offline, respond
+from glyphoxa_trio.tools.outcome import ToolCall
+
+TEXT: Mapping[str, Any] = {"type": "string"}
+
+
+def spec(
+    name: str, description: str, parameters: Mapping[str, Any], *required: str
+) -> ToolSpec:
+    schema = {"type": "object", "properties": parameters, "required": list(required)}
+    return ToolSpec(name=name, description=description, parameters=schema)
+
+
+TABLES = {"type": "string", "enum": ["wild_magic", "treasure_hoard"]}
+MOODS = {"enum": ["calm", "battle"], "default": "calm"}
+TOOLS = (
+    spec("roll", "Roll dice such as 2d6+3.", {"expression": TEXT}, "expression"),
+    spec("roll_table", "Roll on a table.", {"table_name": TABLES}, "table_name"),
+    spec("search_rules", "Search the rules.", {"query": TEXT, "system": TEXT}, "query"),
+    spec("get_rule", "A specific rule by its ID.", {"id": TEXT}, "id"),
+    spec(
+        "write_file",
+        "Write to a file.",
+        {"path": TEXT, "content": TEXT},
+        "path",
+        "content",
+    ),
+    spec("read_file", "Read a file.", {"path": TEXT}, "path"),
+    spec("search_facts", "Search for facts.", {"query": TEXT}, "query"),
+    spec("query_entities", "Find entities by name.", {"name": TEXT, "type": TEXT}),
+    spec("get_summary", "Snapshot of an entity.", {"entity_id": TEXT}, "entity_id"),
+    spec("mcp__ledger__open_tab", "Open a tab.", {"patron": TEXT}, "patron"),
+    spec("mcp__oracle__consult", "Ask the oracle.", {"question": TEXT}, "question"),
+    spec(
+        "play_music",
+        "Play music.",
+        {"mood": MOODS, "loud": {"type": "boolean"}},
+        "mood",
+    ),
+    spec("mcp__bar__pour", "Pour ale.", {"mugs": {"type": "integer"}}, "mugs"),
+)
+GRETA = Message(role="system", content="You are Greta Ironfoot, an innkeeper.")
+
+
+def request(text: str, *more: Message, **fields: Any) -> LLMRequest:
+    user = Message(role="user", content=text)
+    return LLMRequest(messages=(GRETA, user, *more), **({"tools": TOOLS} | fields))
+
+
+def calls(text: str, **fields: Any) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (event.call.name, json.loads(event.call.arguments))
+        for event in respond(request(text, **fields))
+        if isinstance(event, CallReady)
+    ]
+
+
+def said(events: list[LLMEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextChunk))
+
+
+def told(*results: tuple[str, Any]) -> str:
+    """What is said after these tools answered so."""
+    asked = tuple(ToolCall(f"c{i}", name) for i, (name, _) in enumerate(results))
+    answers = [
+        Message(
+            role="tool",
+            call_id=f"c{i}",
+            content=content if isinstance(content, str) else json.dumps(content),
+        )
+        for i, (_, content) in enumerate(results)
+    ]
+    turn = [Message(role="assistant", calls=asked), *answers]
+    events = respond(request("roll 2d6 for me", *turn))
+    assert not any(isinstance(event, CallReady) for event in events)
+    return said(events)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("roll 2d6+3 for me", ("roll", {"expression": "2d6+3"})),
+        ("Roll 4d6kh3 + 2!", ("roll", {"expression": "4d6kh3+2"})),
+        ("a d20, please", ("roll", {"expression": "1d20"})),
+        ("roll for perception", ("roll", {"expression": "1d20"})),
+        ("what does blinded mean?", ("search_rules", {"query": "blinded"})),
+        (
+            "write 'hello' to notes.txt",
+            ("write_file", {"path": "notes.txt", "content": "hello"}),
+        ),
+        (
+            "save the shopping list to trips/list.md",
+            ("write_file", {"path": "trips/list.md", "content": "the shopping list"}),
+        ),
+        ("read notes.txt", ("read_file", {"path": "notes.txt"})),
+        ("roll on the wild magic table", ("roll_table", {"table_name": "wild_magic"})),
+        ("open a tab for Greta", ("mcp__ledger__open_tab", {"patron": "Greta"})),
+        (
+            "\u201cConsult the oracle about the storm\u201d",
+            (
+                "mcp__oracle__consult",
+                {"question": '"Consult the oracle about the storm"'},
+            ),
+        ),
+        ("play some battle music", ("play_music", {"mood": "battle"})),
+        ("play some music", ("play_music", {"mood": "calm"})),
+        ("pour 3 mugs of ale", ("mcp__bar__pour", {"mugs": 3})),
+    ],
+)
+def test_what_is_asked_calls_the_tool_that_does_it(
+    text: str, expected: tuple[str, dict[str, Any]]
+) -> None:
+    assert calls(text) == [expected]
+
+
+def test_one_question_may_be_put_to_several_tools_at_once() -> None:
+    assert calls("what do you remember about the mayor?") == [
+        ("query_entities", {"name": "mayor"}),
+        ("search_facts", {"query": "mayor"}),
+    ]
+
+
+def test_several_wishes_are_several_calls_in_their_order_three_at_most() -> None:
+    wishes = "Open a tab for Bram and roll 1d6; then read 'a and b' or notes.txt"
+    assert calls(wishes) == [
+        ("mcp__ledger__open_tab", {"patron": "Bram"}),
+        ("roll", {"expression": "1d6"}),
+        ("read_file", {"path": "notes.txt"}),
+    ]
+    assert calls("roll 1d6 and roll 1d6") == [("roll", {"expression": "1d6"})]
+    assert len(calls("roll 1d6, and roll 1d8, and roll 1d10, and roll 1d12")) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hello there", "open the door", "who are you?", "thank you!", "", "\0000\0"],
+)
+def test_small_talk_calls_nothing(text: str) -> None:
+    assert calls(text) == []
+
+
+def test_ids_are_new_in_the_whole_conversation() -> None:
+    before = Message(role="assistant", calls=(ToolCall("offline_1", "roll"),))
+    again = Message(role="user", content="roll 1d6")
+    first, _ = respond(request("roll 1d4", before, again))
+    assert isinstance(first, CallReady)
+    assert first.call.id == "offline_2"
+
+
+def test_without_a_tool_it_says_who_it_is_once_and_what_it_sees() -> None:
+    first = said(respond(request("hello", tools=TOOLS[:2])))
+    assert first == (
+        "Greta Ironfoot here. I am the offline stand-in, not a language model. "
+        "The tools I can see right now: roll, roll_table."
+    )
+    more = (
+        Message(role="assistant", content=first),
+        Message(role="user", content="hm"),
+    )
+    second = said(respond(request("hello", *more)))
+    assert "stand-in" not in second
+    assert second.endswith("query_entities and 5 more.")
+    assert said(respond(request("roll 1d6", tools=()))).endswith(
+        "I can see no tools right now."
+    )
+
+
+def test_forbidden_tools_are_not_called() -> None:
+    events = respond(request("roll 2d6", tools_forbidden=True))
+    assert said(events).endswith("I may use no tools right now.")
+    assert events[-1] == Finished(reason=FinishReason.STOP)
+
+
+def test_calls_end_a_response_as_tool_calls() -> None:
+    assert respond(request("roll 2d6"))[-1] == Finished(reason=FinishReason.TOOL_CALLS)
+
+
+def test_results_are_spoken_in_the_order_of_the_calls() -> None:
+    ok = {"status": "ok", "message": "You rolled 11", "data": {"total": 11}}
+    data = {"status": "ok", "message": "", "data": {"table": "wild", "rolls": [1, 2]}}
+    assert told(("roll", ok), ("roll_table", data), ("read_file", "plain words")) == (
+        "You rolled 11. Table wild, rolls 1, 2. Plain words."
+    )
+    assert told(("roll", {"total": 7, "ok": True})) == "Total 7, ok true."
+    assert told(("roll", "")) == "Roll is done."
+    assert len(told(("read_file", "x" * 5000))) < 310
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"status": "timeout", "message": "x"}, "I could not finish open tab in time."),
+        ({"status": "skipped"}, "I could not finish open tab in time."),
+        ({"status": "cancelled"}, "I broke off open tab."),
+        ({"status": "denied"}, "I may not use open tab."),
+        ({"status": "unavailable"}, "I cannot use open tab right now."),
+        ({"status": "crashed"}, "I cannot use open tab right now."),
+        ({"status": "tool_error", "message": "no"}, "Open tab did not work: no."),
+        ({"status": "invalid_arguments"}, "Open tab failed."),
+        ({"error": "no such patron"}, "Open tab did not work: no such patron."),
+    ],
+)
+def test_what_did_not_work_is_said_honestly(result: object, words: str) -> None:
+    assert told(("mcp__ledger__open_tab", result)) == words
+
+
+WORDS = st.sampled_from(
+    [
+        *("roll", "2d6+3", "d20", "and", "then", "the", "wild", "magic", "table", "'a"),
+        *("b'", '"', "notes.txt", "write", "to", "for", "Greta", "?", ".", "3", "not"),
+        *("remember", "mayor", "\0", "\0001\0", "rule", "condition-blinded", "open"),
+    ]
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner)
+    ),
+    max_leaves=6,
+)
+odd_schemas = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["string", "integer", "array", "boolean", "object"])
+        | json_values,
+        "enum": json_values,
+        "const": json_values,
+        "default": json_values,
+        "minimum": json_values,
+        "items": json_values,
+    },
+)
+PARAMETER = st.sampled_from(
+    ["expression", "query", "path", "content", "id", "name", "x"]
+)
+odd_tools = st.builds(
+    lambda name, properties, required: ToolSpec(
+        name=name,
+        description="Roll, write and remember.",
+        parameters={"type": "object", "properties": properties, "required": required},
+    ),
+    st.sampled_from(["roll", "write_file", "mcp__a__open_tab", "_", "rule"]),
+    st.dictionaries(PARAMETER, odd_schemas | json_values, max_size=3) | json_values,
+    st.lists(PARAMETER, max_size=2) | json_values,
+)
+
+
+@given(
+    text=st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=60),
+    tools=st.lists(odd_tools | st.sampled_from(TOOLS), max_size=6),
+)
+def test_whatever_is_said_it_calls_only_what_it_sees_and_each_once(
+    text: str, tools: list[ToolSpec]
+) -> None:
+    asked = request(text, tools=tuple(tools))
+    events = respond(asked)
+    assert respond(asked) == events
+    assert isinstance(events[-1], Finished)
+    made = [event.call for event in events if isinstance(event, CallReady)]
+    assert len(made) <= 3
+    assert {call.name for call in made} <= {tool.name for tool in tools}
+    assert len({(call.name, call.arguments) for call in made}) == len(made)
+    assert len({call.id for call in made}) == len(made)
+    assert all(isinstance(json.loads(call.arguments), dict) for call in made)
+    assert bool(made) == (said(events) == "")
+
+
+@given(st.text() | json_values.map(json.dumps))
+def test_whatever_a_tool_answers_something_is_said(content: str) -> None:
+    assert told(("roll", content))
+
+
+@pytest.mark.parametrize(
+    "text", ["and " * 5000, "'" * 5000, "a.b/" * 5000, "x " * 5000]
+)
+def test_of_a_long_utterance_only_the_beginning_is_heard(text: str) -> None:
+    assert calls(f"{text} read notes.txt") == []
+
+
+async def test_words_come_at_their_pace(autojump_clock: MockClock) -> None:
+    model: LLM = Offline(pace=0.5)
+    assert model.label == "offline stand-in (no language model)"
+    async with model.stream(request("hello", tools=())) as events:
+        heard = [(trio.current_time(), event) async for event in events]
+    assert [event for _, event in heard] == respond(request("hello", tools=()))
+    words = len(heard) - 1
+    assert [at for at, _ in heard] == [
+        *(0.5 * (i + 1) for i in range(words)),
+        words / 2,
+    ]
+
+
+async def test_leaving_early_and_cancelling_leave_nothing_behind(
+    autojump_clock: MockClock,
+) -> None:
+    with trio.move_on_after(0.7) as turn:
+        async with Offline(pace=0.5).stream(request("hello")) as events:
+            assert await anext(events) == TextChunk("Greta")
+            await anext(events)
+    assert turn.cancelled_caught
+    async with Offline().stream(request("hello")) as events:
+        await anext(events)
+
+
+def test_a_pace_is_not_negative() -> None:
+    with pytest.raises(ValueError, match="pace"):
+        Offline(pace=-1.0)
