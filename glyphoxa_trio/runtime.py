@@ -13,7 +13,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -292,11 +293,20 @@ class _Models:
             options=Options(
                 temperature=config.temperature,
                 max_tokens=config.max_tokens,
+                max_tokens_field=_max_tokens_field(config.base_url or ""),
                 extra=dict(config.extra),
             ),
         )
         self._stack.push_async_callback(link.aclose)
         return link
+
+
+def _max_tokens_field(
+    base_url: str,
+) -> Literal["max_completion_tokens", "max_tokens"]:
+    """The vendor has renamed the field; the servers that follow it have not all."""
+    vendor = urlsplit(base_url).hostname == "api.openai.com"
+    return "max_completion_tokens" if vendor else "max_tokens"
 
 
 @attrs.frozen(eq=False)

@@ -145,10 +145,13 @@ class _Table:
                 style="dim",
                 markup=False,
             )
-        if runtime.servers():
-            self._show_servers()
         if self.interactive:
+            names = ", ".join(spec.name for spec in runtime.config.mcp.servers)
+            if names and runtime.config.mcp.enabled:
+                console.print(f"  servers, starting: {names}", style="dim")
             console.print("/help lists what can be done", style="dim")
+        else:
+            self._show_servers()
         self._greet()
 
     def _greet(self) -> None:

@@ -157,7 +157,8 @@ class SdkSession:
         except MCPError as error:
             if error.code == types.METHOD_NOT_FOUND:
                 return Listing((), ("it offers no tools",))
-            if error.code in _GONE:
+            if error.code in (*_GONE, http.BROKEN):
+                # Twice in a row, if a call broke off before: that is no stumble.
                 self.loss.report(reason(error))
             raise ConnectionFailed(f"no list of tools: {reason(error)}") from error
         except ValidationError as error:

@@ -553,6 +553,33 @@ async def test_what_goes_wrong_with_one_request_has_a_meaning(
             assert (session.loss.why is not None) is lost
 
 
+@pytest.mark.parametrize(
+    ("answer", "lost"),
+    [
+        (b"", True),
+        (response("502 Bad Gateway"), True),
+        (response("401 Unauthorized"), False),
+    ],
+)
+async def test_a_server_that_cannot_even_list_is_lost(
+    answer: bytes, lost: bool
+) -> None:
+    async with answering(DISCOVERED, answer) as (url, _):
+        async with opened(web(url)) as session:
+            with pytest.raises(ConnectionFailed, match="no list of tools"):
+                await session.list_tools()
+            assert (session.loss.why is not None) is lost
+
+
+async def test_a_call_that_broke_off_makes_us_look_after_the_server() -> None:
+    changed: list[int] = []
+    async with answering(DISCOVERED, b"") as (url, _):
+        async with opened(web(url), changed=changed) as session:
+            with pytest.raises(ConnectionLost):
+                await session.call_tool("echo", {}, {})
+            assert changed == [1]
+
+
 async def test_a_session_the_server_forgot_was_never_reached() -> None:
     refused = response("400 Bad Request")
     hello = rpc(

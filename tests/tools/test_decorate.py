@@ -347,8 +347,9 @@ async def test_an_enum_reaches_the_function_as_its_member() -> None:
         return f"{season!r} {other!r}"
 
     member = next(iter(Season))
-    result = await f.handler({"season": member.value, "other": None}, CallContext())
-    assert result == ToolResult(text=(f"{member!r} None",))
+    running = f.handler({"season": member.value, "other": None}, CallContext())
+    assert isinstance(running, Awaitable)
+    assert await running == ToolResult(text=(f"{member!r} None",))
 
 
 def test_an_enum_default_is_told_by_its_value() -> None:
