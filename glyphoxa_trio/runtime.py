@@ -13,26 +13,24 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
-from urllib.parse import urlsplit
+from typing import Any, Final
 
 import attrs
 
 import trio
 
 from glyphoxa_trio.actors import Backoff, Ref, Topic, lone_errors, spawn
+from glyphoxa_trio.assembly import Models, builtin_tools, rules_of, settings_of
 from glyphoxa_trio.config import (
     Config,
     ConfigError,
-    LlmConfig,
     NpcConfig,
-    Provider,
     ServerSpec,
     load_config,
 )
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.grants import GrantProblem, check_grants, grant_of
-from glyphoxa_trio.host import CalibratorSettings, Probed, ToolHost, open_host
+from glyphoxa_trio.host import Probed, ToolHost, open_host
 from glyphoxa_trio.mcp import (
     Fleet,
     ServerState,
@@ -41,7 +39,6 @@ from glyphoxa_trio.mcp import (
     open_fleet,
 )
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, TurnEvent
-from glyphoxa_trio.npc.selection import Keywords, SelectionRules
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
@@ -194,13 +191,13 @@ async def open_runtime(
     async with AsyncExitStack() as stack:
         stack.enter_context(lone_errors())
         host = await stack.enter_async_context(
-            open_host(settings=_settings(chosen), naming=chosen.mcp.naming)
+            open_host(settings=settings_of(chosen), naming=chosen.mcp.naming)
         )
-        host.register(*_overridden(chosen, _builtin(chosen)), *own_tools)
+        host.register(*builtin_tools(chosen), *own_tools)
         _refuse_shadowed_groups(host, chosen)
         events: Topic[TurnEvent] = Topic()
         warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
-        models = _Models(llm, chosen.llm, stack)
+        models = Models(llm, chosen.llm, stack)
         runtime = Runtime(chosen, host, events, models.for_npc(None), warnings)
 
         def warn(warning: ServerWarning) -> None:
@@ -220,7 +217,7 @@ async def open_runtime(
         sessions = await stack.enter_async_context(trio.open_nursery())
         selector: Ref[Any] = spawn(
             sessions,
-            Selector(_rules(chosen)).run,
+            Selector(rules_of(chosen)).run,
             name="selector",
             capacity=1024,
             restart=Backoff(first=0.05, ceiling=5.0),
@@ -242,7 +239,7 @@ async def open_runtime(
 
 def _open_npc(
     runtime: Runtime,
-    models: _Models,
+    models: Models,
     nursery: trio.Nursery,
     selector: Ref[Any],
     approver: Approver | None,
@@ -260,53 +257,6 @@ def _open_npc(
         approver=approver,
     )
     return Npc(npc, grant, spawn(nursery, session.run, name=f"npc {npc.name}"))
-
-
-@attrs.define(eq=False)
-class _Models:
-    """One model for all NPCs, but for those that name another; made when needed."""
-
-    _given: LLM | None
-    _config: LlmConfig
-    _stack: AsyncExitStack
-    _made: dict[str | None, LLM] = attrs.field(factory=dict, init=False)
-
-    def for_npc(self, model: str | None) -> LLM:
-        if self._given is not None:
-            return self._given
-        if model not in self._made:
-            self._made[model] = self._make(model)
-        return self._made[model]
-
-    def _make(self, model: str | None) -> LLM:
-        config = self._config
-        if config.provider is Provider.OFFLINE:
-            from glyphoxa_trio.providers.offline import Offline
-
-            return Offline()
-        from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
-
-        link = ChatCompletions(
-            model=model or config.model or "",
-            base_url=config.base_url or "",
-            api_key=config.api_key,
-            options=Options(
-                temperature=config.temperature,
-                max_tokens=config.max_tokens,
-                max_tokens_field=_max_tokens_field(config.base_url or ""),
-                extra=dict(config.extra),
-            ),
-        )
-        self._stack.push_async_callback(link.aclose)
-        return link
-
-
-def _max_tokens_field(
-    base_url: str,
-) -> Literal["max_completion_tokens", "max_tokens"]:
-    """The vendor has renamed the field; the servers that follow it have not all."""
-    vendor = urlsplit(base_url).hostname == "api.openai.com"
-    return "max_completion_tokens" if vendor else "max_tokens"
 
 
 @attrs.frozen(eq=False)
@@ -342,71 +292,6 @@ async def _calibrate(host: ToolHost, keys: Sequence[str]) -> None:
 def _groups(host: ToolHost, config: Config) -> list[str]:
     """The tools that are no server's: those are calibrated when they are ready."""
     return [x.key for x in host.snapshot.listings if not x.definition.external]
-
-
-def _settings(config: Config) -> CalibratorSettings:
-    calibration = config.calibration
-    return CalibratorSettings(
-        limits=config.tiers,
-        tier_by=calibration.tier_by,
-        expiry=calibration.expiry,
-        probe_concurrency=calibration.probe_concurrency,
-        environment=calibration.environment or "local",
-    )
-
-
-def _rules(config: Config) -> SelectionRules:
-    selector = config.selector
-    rules = SelectionRules(
-        min_deep_interval=selector.min_deep_interval, queue_depth=selector.queue_depth
-    )
-    if selector.deep_keywords is not None:
-        rules = attrs.evolve(rules, deep=Keywords.of(selector.deep_keywords))
-    if selector.standard_keywords is not None:
-        rules = attrs.evolve(rules, standard=Keywords.of(selector.standard_keywords))
-    return rules
-
-
-def _builtin(config: Config) -> list[Tool]:
-    from glyphoxa_trio.builtin import dice, files, rules
-
-    builtin = config.builtin
-    found: list[Tool] = []
-    if builtin.dice.enabled:
-        found += dice.tools(tables=builtin.dice.tables)
-    if builtin.rules.enabled:
-        found += rules.tools(builtin.rules.datasets)
-    if builtin.files.served and builtin.files.base is not None:
-        found += files.tools(builtin.files.base)
-    return found
-
-
-def _overridden(config: Config, tools: Iterable[Tool]) -> list[Tool]:
-    """The built-in tools, with what the configuration says of them.
-
-    Raises:
-      ConfigError: for an override of no tool, or one that contradicts itself.
-    """
-    overrides = dict(config.tools)
-    problems: list[str] = []
-    changed: list[Tool] = []
-    for tool in tools:
-        definition = tool.definition
-        for name in (definition.key, definition.name):
-            if (override := overrides.pop(name, None)) is not None:
-                try:
-                    definition = override.applied_to(definition)
-                except ValueError as error:
-                    problems.append(f"{error} @ tools.{name}")
-        changed.append(attrs.evolve(tool, definition=definition))
-    known = [name for x in changed for name in (x.key, x.definition.name)]
-    for name in overrides:
-        near = nearest(name, known)
-        hint = f", did you mean {' or '.join(near)}?" if near else ""
-        problems.append(f"no built-in tool {name!r}{hint} @ tools.{name}")
-    if problems:
-        raise ConfigError(*problems)
-    return changed
 
 
 def _refuse_shadowed_groups(host: ToolHost, config: Config) -> None:

@@ -146,10 +146,22 @@ class Attempts:
         """A tool was removed or replaced: nothing of it is remembered."""
         self._breakers.pop(key, None)
         self.cache.drop_tool(key)
+        self._join_no_more(lambda listing: listing.key == key)
+
+    def wrote(self, listing: Listing) -> None:
+        """A call of the tool is over: what it wrote outdates reads of its group."""
+        definition = listing.definition
+        if definition.side_effects:
+            self.cache.drop_group(definition.group)
+            self._join_no_more(lambda other: other.definition.group == definition.group)
 
     def _landed(self, attempt: Attempt, result: outcome.Maybe[Any]) -> None:
         """The flight has landed by itself, before its passengers hear of it."""
+        epoch = attempt._epoch
+        undisturbed = epoch == self.cache.epoch
         self._gone(attempt)
+        if undisturbed:  # what it dropped just now is older than its own result
+            epoch = self.cache.epoch
         kind, answer = _kind_of(result)
         self._record(attempt, kind)
         if kind is SampleKind.OK and answer and attempt.cache_key is not None:
@@ -159,7 +171,7 @@ class Attempts:
                 group=attempt.listing.definition.group,
                 ttl=attempt.listing.definition.cacheable,
                 now=trio.current_time(),
-                epoch=attempt._epoch,
+                epoch=epoch,
             )
 
     def _gone(self, attempt: Attempt) -> None:
@@ -167,8 +179,15 @@ class Attempts:
         key = attempt.cache_key
         if key is not None and self._in_flight.get(key) is attempt:
             del self._in_flight[key]
-        if attempt.listing.definition.side_effects:
-            self.cache.drop_group(attempt.listing.definition.group)
+        self.wrote(attempt.listing)
+
+    def _join_no_more(self, outdated: Callable[[Listing], bool]) -> None:
+        """Later calls must not share reads that may be from before a change."""
+        self._in_flight = {
+            key: attempt
+            for key, attempt in self._in_flight.items()
+            if not outdated(attempt.listing)
+        }
 
     def _record(self, attempt: Attempt, kind: SampleKind | None) -> None:
         """At most one sample an attempt, however many callers it had."""
@@ -194,7 +213,7 @@ def _kind_of(
         case outcome.Value(value):
             try:
                 answer = ToolResult.of(value)
-            except (TypeError, ValueError):  # not JSON: a bug of the handler
+            except Exception:  # border: the value is foreign, and no result
                 return SampleKind.FAILED, None
             ok = not answer.is_error
             return (SampleKind.OK if ok else SampleKind.TOOL_ERROR), answer

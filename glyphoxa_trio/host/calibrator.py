@@ -143,6 +143,10 @@ class Calibrator:
     _catalogue: Catalogue
     _probe: Probe
     _on_probed: Callable[[Probed], None]
+    _slots: trio.Semaphore = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._slots = trio.Semaphore(self._measurements.settings.probe_concurrency)
 
     async def run(self, inbox: Inbox[Any]) -> None:
         """Read the mailbox until stopped; probes run beside it."""
@@ -150,9 +154,7 @@ class Calibrator:
             async for call in inbox:
                 match call.request:
                     case Observe(key, sample):
-                        if key in self._catalogue.current.by_key:
-                            self._measurements.window(key).record(sample)
-                            self._publish(key)
+                        self._record(key, sample)
                     case HealthAnew(key):
                         self._measurements.window(key).start_health_anew()
                         self._publish(key)
@@ -167,6 +169,11 @@ class Calibrator:
                     case Report():
                         with call.answering():
                             call.reply(self._report())
+
+    def _record(self, key: str, sample: Sample) -> None:
+        if key in self._catalogue.current.by_key:  # else it has gone meanwhile
+            self._measurements.window(key).record(sample)
+            self._publish(key)
 
     def _publish(self, key: str) -> None:
         listing = self._catalogue.current.by_key.get(key)
@@ -199,11 +206,10 @@ class Calibrator:
                 if (request.keys is None or key in request.keys)
                 and (request.unsafe or listing.definition.probeable)
             ]
-            slots = trio.Semaphore(self._measurements.settings.probe_concurrency)
             done: list[Probed] = []
 
             async def one(listing: Listing) -> None:
-                async with slots:
+                async with self._slots:
                     samples, note = await self._probe_tool(listing)
                 probed = Probed(
                     key=listing.key,
@@ -247,10 +253,9 @@ class Calibrator:
                 if result.is_error:
                     return samples, " ".join(result.text) or "the tool said no"
             now = trio.current_time()
-            window = self._measurements.window(listing.key)
-            window.record(Sample(kind=kind, seconds=now - started, at=now))
+            sample = Sample(kind=kind, seconds=now - started, at=now, probe=True)
+            self._record(listing.key, sample)
             samples += 1
-            self._publish(listing.key)
         return samples, ""
 
 

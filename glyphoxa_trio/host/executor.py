@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import attrs
+import outcome
 
 import trio
 
@@ -135,7 +136,12 @@ class Executor:
         running call is treated by its policy (D12a), and its outcome goes to
         ``caller.on_outcome`` alone.
         """
-        slots = [Slot(index, call) for index, call in enumerate(calls)]
+        # An id that occurs twice says nothing of which call was approved.
+        ids = Counter(call.id for call in calls)
+        slots = [
+            Slot(index, call, call.id in caller.approved and ids[call.id] == 1)
+            for index, call in enumerate(calls)
+        ]
         outcomes: list[Outcome | None] = [None] * len(slots)
 
         def settle(slot: Slot, end: Outcome) -> None:
@@ -164,8 +170,9 @@ class Executor:
 
         turns = self._write_turns(slots)
         try:
+            await trio.lowlevel.checkpoint_if_cancelled()  # before anything has begun
             await fan.run([partial(job, slot, turns.get(slot.index)) for slot in slots])
-        except trio.Cancelled:
+        except BaseException:  # several jobs are cancelled as a group
             settle_rest(verdict.interrupted)
             raise
         settle_rest(verdict.cut)
@@ -188,6 +195,7 @@ class Executor:
                 return ToolResult.of(await flight.landing())
         finally:
             flight.leave()
+            self._attempts.wrote(listing)
 
     def statistics(self) -> ExecutorStatistics:
         return ExecutorStatistics(
@@ -201,7 +209,7 @@ class Executor:
         turns: dict[int, _WriteTurn] = {}
         last: dict[str, _WriteTurn] = {}
         for slot in slots:
-            listing = self._resolve(slot.call.name)
+            listing = slot.listing = self._resolve(slot.call.name)
             if listing is not None and listing.definition.side_effects:
                 group = listing.definition.group
                 turns[slot.index] = last[group] = _WriteTurn(last.get(group))
@@ -220,7 +228,8 @@ class Executor:
             if cache_key is not None:
                 hit = self._attempts.cache.get(cache_key, now)
                 if hit is not None:
-                    return verdict.answered(slot, hit, now, cached=True)
+                    kept = outcome.Value(hit)
+                    return verdict.judged(slot, kept, now, cached=True)
             attempt = self._attempts.in_flight(cache_key)
             shared = attempt is not None
             if attempt is None:
@@ -281,13 +290,16 @@ class Executor:
     async def _finish(self, slot: Slot, attempt: Attempt, caller: Caller) -> None:
         """See an interrupted call to its end, on the seat of the one who left."""
         end: Outcome | None = None
+        early: SampleKind | None = None
         latest = attempt.started + LONGEST_FLIGHT
         try:
             with trio.CancelScope(deadline=min(attempt.own_deadline, latest)):
                 result = await attempt.flight.settled()
                 end = verdict.judged(slot, result, trio.current_time())
+            own = attempt.own_deadline <= latest  # nobody else's limit is its failure
+            early = SampleKind.TIMEOUT if own else SampleKind.CENSORED
         finally:
-            self._attempts.leave(attempt, SampleKind.TIMEOUT)
+            self._attempts.leave(attempt, early)
         if caller.on_late is not None:
             caller.on_late(end or verdict.timed_out(slot, trio.current_time()))
 
@@ -307,17 +319,16 @@ class Executor:
             raise _Refused(
                 Reason.UNKNOWN, f"there is no tool {slot.call.name[:64]!r}{hint}"
             )
-        approved = slot.call.id in caller.approved
         no = refusal(
             self._candidate(listing),
             caller.grant,
             tier=caller.tier,
             remaining=remaining,
-            approved=approved,
+            approved=slot.approved,
         )
         if no is not None:
             raise _Refused(no.reason, no.text)
-        if not approved and not caller.grant.approves(
+        if not slot.approved and not caller.grant.approves(
             listing.definition, listing.exposed
         ):
             # It was shown because somebody could be asked; nobody said yes.

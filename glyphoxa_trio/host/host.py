@@ -254,6 +254,15 @@ async def open_host(
                 restart=Backoff(first=0.05, ceiling=5.0),
                 on_event=events.publish,
             )
+
+            async def reckon_anew() -> None:
+                # Nobody calls a tool that is hidden, so nobody else would notice
+                # that what was measured of it has expired (D7).
+                while True:
+                    await trio.sleep(chosen.expiry / 24)
+                    ref.tell(Reckon(tuple(catalogue.current.by_key)))
+
+            nursery.start_soon(reckon_anew)
             try:
                 yield ToolHost(
                     chosen, events, catalogue, executor, attempts, flights, ref

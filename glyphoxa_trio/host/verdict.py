@@ -37,6 +37,7 @@ class Slot:
 
     index: int
     call: ToolCall
+    approved: bool = False
     listing: Listing | None = None
     arguments: str = ""  # canonical
     begun: float | None = None
@@ -80,14 +81,20 @@ def answered(
 
 
 def judged(
-    slot: Slot, result: outcome.Maybe[Any], now: float, *, shared: bool = False
+    slot: Slot,
+    result: outcome.Maybe[Any],
+    now: float,
+    *,
+    cached: bool = False,
+    shared: bool = False,
 ) -> Outcome:
-    """A landed flight: what its handler returned or raised."""
+    """A landed flight, or a kept one: what its handler returned or raised."""
     match result:
         case outcome.Value(value):
             try:
-                return answered(slot, ToolResult.of(value), now, shared=shared)
-            except (TypeError, ValueError) as error:  # not JSON: the handler's bug
+                answer = ToolResult.of(value)
+                return answered(slot, answer, now, cached=cached, shared=shared)
+            except Exception as error:  # border: the value is foreign, and no result
                 return _crashed(slot, error, now)
         case outcome.Error(ToolError() as error):
             return _end(slot, Status.TOOL_ERROR, now, message=str(error))
