@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import attrs
 
-from glyphoxa_trio.config import Config, NpcConfig
+from glyphoxa_trio.config import Config, ConfigError, NpcConfig
 from glyphoxa_trio.host import Snapshot
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import is_glob, matches, nearest
@@ -65,6 +65,20 @@ def check_grants(
             certain = not (waiting or is_glob(pattern))
             problems.append(GrantProblem(npc.name, pattern, text, certain))
     return problems
+
+
+def refuse_shadowed_groups(config: Config, builtin: Snapshot) -> None:
+    """A server named like a group of ours would be granted together with it.
+
+    Raises:
+      ConfigError: naming each such server.
+    """
+    ours = {listing.definition.group for listing in builtin.listings}
+    taken = [spec.name for spec in config.mcp.servers if spec.name in ours]
+    if taken:
+        raise ConfigError(
+            *(f"{name!r} is a group of built-in tools @ mcp.servers" for name in taken)
+        )
 
 
 def _may_be_of(pattern: str, server: str) -> bool:

@@ -29,7 +29,12 @@ from glyphoxa_trio.config import (
     load_config,
 )
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.grants import GrantProblem, check_grants, grant_of
+from glyphoxa_trio.grants import (
+    GrantProblem,
+    check_grants,
+    grant_of,
+    refuse_shadowed_groups,
+)
 from glyphoxa_trio.host import Probed, ToolHost, open_host
 from glyphoxa_trio.mcp import (
     Fleet,
@@ -194,7 +199,7 @@ async def open_runtime(
             open_host(settings=settings_of(chosen), naming=chosen.mcp.naming)
         )
         host.register(*builtin_tools(chosen), *own_tools)
-        _refuse_shadowed_groups(host, chosen)
+        refuse_shadowed_groups(chosen, host.snapshot)
         events: Topic[TurnEvent] = Topic()
         warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
         models = Models(llm, chosen.llm, stack)
@@ -292,16 +297,6 @@ async def _calibrate(host: ToolHost, keys: Sequence[str]) -> None:
 def _groups(host: ToolHost, config: Config) -> list[str]:
     """The tools that are no server's: those are calibrated when they are ready."""
     return [x.key for x in host.snapshot.listings if not x.definition.external]
-
-
-def _refuse_shadowed_groups(host: ToolHost, config: Config) -> None:
-    """A server named like a group of ours would be granted with it."""
-    ours = {listing.definition.group for listing in host.snapshot.listings}
-    taken = [spec.name for spec in config.mcp.servers if spec.name in ours]
-    if taken:
-        raise ConfigError(
-            *(f"{name!r} is a group of built-in tools @ mcp.servers" for name in taken)
-        )
 
 
 def _refuse_unknown_grants(runtime: Runtime) -> None:
