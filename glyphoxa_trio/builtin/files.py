@@ -68,6 +68,7 @@ def tools(base: Path) -> list[Tool]:
         max_duration_ms=100,
         idempotent=True,
         examples=({"path": "", "content": ""},),
+        speech_template="It is written to {path}.",
     )
     def write_file(
         path: _Path, content: Annotated[str, "The whole text of the file"]
@@ -87,6 +88,7 @@ def tools(base: Path) -> list[Tool]:
         max_duration_ms=100,
         read_only=True,
         idempotent=True,
+        speech_field="content",
     )
     def read_file(path: _Path) -> dict[str, Any]:
         """Read a text file of at most 1 MiB from the sandbox."""

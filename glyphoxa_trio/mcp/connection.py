@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from enum import StrEnum
 from typing import Any, Final
 
 import attrs
@@ -23,7 +22,6 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import (
-    Backoff,
     Call,
     Failed,
     Inbox,
@@ -33,10 +31,9 @@ from glyphoxa_trio.actors import (
     Started,
     SupervisionEvent,
     spawn,
-    supervise,
 )
-from glyphoxa_trio.config import RestartConfig, ServerSpec
-from glyphoxa_trio.errors import ActorGone, GlyphoxaError, RestartsExhausted
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.errors import ActorGone, GlyphoxaError
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
@@ -47,8 +44,10 @@ from glyphoxa_trio.tools.definition import (
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.units import in_ms, milliseconds
 
+from .lives import keep_alive
 from .metadata import PREFIX, describe, result_of
 from .process import LastLines, secrets_of
+from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import (
     ConnectionFailed,
     Listing,
@@ -58,19 +57,10 @@ from .transport import (
     open_session,
 )
 
-SLOW_RETRY: Final = 60.0  # D17: seconds between attempts once a server has failed
 _BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its bugs
 _GOODBYE: Final = 1.0  # seconds to tell a server that the session ends
 _RELIST_PAUSE: Final = 0.1  # a server that changes its tools all the time
 _SHOWN_LINES: Final = 5
-
-
-class ServerState(StrEnum):
-    STARTING = "starting"  # never been ready
-    READY = "ready"
-    RESTARTING = "restarting"  # lost, or not reached yet; tools stay visible (D5)
-    FAILED = "failed"  # given up, but for one attempt a minute
-    STOPPED = "stopped"
 
 
 @attrs.frozen
@@ -80,31 +70,6 @@ class CallTool(Request[ToolResult]):
     tool: str
     arguments: Mapping[str, Any]
     deadline: float = math.inf
-
-
-@attrs.frozen(kw_only=True)
-class ServerWarning:
-    """Something about a server that its operator should see (N23)."""
-
-    server: str
-    text: str
-
-
-@attrs.frozen(kw_only=True)
-class ServerStatus:
-    """A server as its connection sees it. ``since`` is on trio's clock."""
-
-    name: str
-    transport: str
-    state: ServerState
-    tools: tuple[str, ...]
-    restarts: int
-    since: float
-    last_error: str | None
-    pid: int | None
-
-
-Publish = Callable[[str, ServerState, tuple[Tool, ...]], None]
 
 
 def spawn_connection(
@@ -182,7 +147,15 @@ class _Connection:
 
         async def live() -> None:
             try:
-                await self._lives()
+                await keep_alive(
+                    self._life,
+                    self.spec.restart,
+                    name=self.spec.name,
+                    served=lambda: self._served,
+                    on_failed=self._give_up,
+                    on_event=self._on_event,
+                    rng=self.rng,
+                )
             finally:
                 over.set()
 
@@ -242,34 +215,7 @@ class _Connection:
         remaining = min(request.deadline - trio.current_time(), self.spec.timeout)
         return {f"{PREFIX}remaining_ms": max(0, milliseconds(remaining))}
 
-    # -------------------------------------------------------------- its lives
-
-    async def _lives(self) -> None:
-        """One life of the server after the other (D17)."""
-        restart = self.spec.restart
-        often = _backoff(restart)
-        once = attrs.evolve(often, max_restarts=0)
-        policy = often if restart.enabled else once
-        while True:
-            try:
-                return await supervise(
-                    self._life,
-                    policy,
-                    name=self.spec.name,
-                    on_event=self._on_event,
-                    rng=self.rng,
-                )
-            except RestartsExhausted:
-                pass
-            if policy is once and self._served and restart.enabled:
-                policy = often  # it had come back: it deserves a fresh start
-                await trio.sleep(often.delay(1, self.rng))
-                continue
-            self._give_up(retried=restart.enabled)
-            if not restart.enabled:
-                return None
-            policy = once
-            await trio.sleep(SLOW_RETRY)
+    # --------------------------------------------------------------- its lives
 
     async def _life(self) -> None:
         """Connect, list, serve until the server is lost or not wanted any more.
@@ -351,8 +297,9 @@ class _Connection:
         if self.on_event is not None:
             self.on_event(event)
 
-    def _give_up(self, *, retried: bool) -> None:
+    def _give_up(self) -> None:
         if self.state is not ServerState.FAILED:
+            retried = self.spec.restart.enabled
             next_step = "tried once a minute" if retried else "not tried again"
             self._warn(f"has failed, and is {next_step}: {self._last_error}")
             self._become(ServerState.FAILED)
@@ -415,14 +362,6 @@ class _Connection:
         if text not in self._told:
             self._told.add(text)
             self.warn(ServerWarning(server=self.spec.name, text=text))
-
-
-def _backoff(restart: RestartConfig) -> Backoff:
-    return Backoff(
-        first=restart.backoff,
-        max_restarts=restart.max_restarts,
-        period=restart.period,
-    )
 
 
 async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:

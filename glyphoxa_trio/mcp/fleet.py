@@ -25,14 +25,8 @@ from glyphoxa_trio.actors import OnEvent, Ref
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 
-from .connection import (
-    CallTool,
-    Publish,
-    ServerState,
-    ServerStatus,
-    ServerWarning,
-    spawn_connection,
-)
+from .connection import CallTool, spawn_connection
+from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import OpenSession, open_session
 
 CLOSING: Final = 5.0  # seconds within which every server is gone (A43, N22)

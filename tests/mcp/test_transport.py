@@ -27,7 +27,6 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session
-from glyphoxa_trio.mcp import sdk as sdk_module
 from glyphoxa_trio.mcp.process import (
     KEPT_LINES,
     LONGEST_LINE,
@@ -37,6 +36,7 @@ from glyphoxa_trio.mcp.process import (
     secrets_of,
 )
 from glyphoxa_trio.mcp.sdk import MOST_TOOLS, paginate
+from glyphoxa_trio.mcp.stdio import Framing
 from glyphoxa_trio.mcp.transport import NeverSent
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
@@ -104,7 +104,7 @@ def test_last_lines_are_few_short_printable_and_keep_no_secret() -> None:  # A39
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
 def test_lines_do_not_depend_on_how_they_arrive(data: bytes, cuts: list[int]) -> None:
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    kept, messages = LastLines(), sdk_module._Lines()
+    kept, messages = LastLines(), Framing()
     found: list[bytes] = []
     for start, end in pairwise(places):
         kept.feed(data[start:end])

@@ -42,6 +42,7 @@ def tools(
         max_duration_ms=20,
         read_only=True,
         examples=({"expression": "1d20+5"},),
+        speech_template="{expression} comes to {total}.",
     )
     async def roll_dice(
         expression: Annotated[
@@ -73,6 +74,7 @@ def tools(
         estimated_duration_ms=5,
         max_duration_ms=20,
         read_only=True,
+        speech_field="result",
     )
     async def roll_table(table_name: str) -> dict[str, Any]:
         if table_name not in entries:

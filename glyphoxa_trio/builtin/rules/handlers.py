@@ -67,6 +67,7 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
         idempotent=True,
         cacheable_seconds=3600,
         examples=({"query": "how do I escape a grapple"},),
+        speech_template="{results.0.name}: {results.0.excerpt}",
     )
     async def search_rules(
         query: str, system: str | None = None, limit: int = 5
@@ -104,6 +105,7 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
         idempotent=True,
         cacheable_seconds=3600,
         examples=({"id": "condition-blinded"},),
+        speech_field="text",
     )
     async def get_rule(
         id: Annotated[  # noqa: A002  the seed's name of the argument

@@ -1,0 +1,43 @@
+"""What the world may know of a server: its state, its figures, its troubles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import attrs
+
+from glyphoxa_trio.tools.definition import Tool
+
+
+class ServerState(StrEnum):
+    STARTING = "starting"  # never been ready
+    READY = "ready"
+    RESTARTING = "restarting"  # lost, or not reached yet; tools stay visible (D5)
+    FAILED = "failed"  # given up, but for one attempt a minute
+    STOPPED = "stopped"
+
+
+@attrs.frozen(kw_only=True)
+class ServerWarning:
+    """Something about a server that its operator should see (N23)."""
+
+    server: str
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class ServerStatus:
+    """A server as its connection sees it. ``since`` is on trio's clock."""
+
+    name: str
+    transport: str
+    state: ServerState
+    tools: tuple[str, ...]
+    restarts: int
+    since: float
+    last_error: str | None
+    pid: int | None
+
+
+Publish = Callable[[str, ServerState, tuple[Tool, ...]], None]
