@@ -185,6 +185,7 @@ class Calibrator:
         # could act on is not published: Report has the exact figures.
         if (
             fresh.tier is not known.tier
+            or fresh.tier_by_number is not known.tier_by_number
             or fresh.source is not known.source
             or fresh.degraded != known.degraded
             or abs(fresh.seconds - known.seconds) > 0.02 * known.seconds
@@ -243,7 +244,9 @@ class Calibrator:
             kind = SampleKind.OK
             try:
                 result = await self._probe(listing, arguments, deadline=deadline)
-            except trio.TooSlowError:
+            except trio.TooSlowError as error:
+                if trio.current_time() < deadline:  # it gave up, not we
+                    return samples, f"{type(error).__name__}: {error}"
                 kind = SampleKind.CENSORED
             except ToolError as error:
                 return samples, str(error)

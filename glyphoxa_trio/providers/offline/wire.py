@@ -132,7 +132,9 @@ def _candidates(text: str, tools: Sequence[ToolSpec]) -> list[_Candidate]:
     for tool in tools:
         score = _score(tool, utterance)
         if score >= _ENOUGH:
-            arguments = arguments_for(tool.parameters, utterance, _named(tool))
+            # Of mcp__oracle__vision the tool is the end; the rest is whose it is.
+            own = stems(tool.name.rpartition("__")[2].replace("_", " "))
+            arguments = arguments_for(tool.parameters, utterance, own)
             if arguments is not None:
                 fitting.append(
                     _Candidate(score=score, name=tool.name, arguments=arguments)
