@@ -64,7 +64,12 @@ def _builtin(config: Config) -> list[Tool]:
     if builtin.rules.enabled:
         found += rules.tools(builtin.rules.datasets)
     if builtin.files.served and builtin.files.base is not None:
-        found += files.tools(builtin.files.base)
+        try:
+            found += files.tools(builtin.files.base)
+        except OSError as error:
+            raise ConfigError(
+                f"no sandbox can be there: {error} @ builtin.files.base"
+            ) from None
     return found
 
 

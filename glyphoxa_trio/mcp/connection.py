@@ -8,6 +8,8 @@ actor, so nobody above needs to know that there is a server.
 
 Calls run beside the session, not inside it: whatever tears a session down, they
 end with a meaning, and one call's error never costs the others their session.
+
+Above 300 lines, because an actor's state and all that touches it stand together.
 """
 
 from __future__ import annotations

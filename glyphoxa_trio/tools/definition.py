@@ -73,7 +73,8 @@ class ToolDefinition:
       cacheable: how long a result stays good, seconds; 0 is never.
       per_npc: results differ by who asks, so they are cached per NPC.
       min_tier: never shown below this tier, however fast it measures.
-      examples: arguments that are known to work, best first, for probes (D9).
+      examples: arguments to probe with, best first (D9). One that the tool refuses
+        without doing anything keeps a tool from being probed.
       on_interrupt: None follows D12a: `CANCEL` for read-only tools, otherwise
         `FINISH_SILENTLY`.
       external: belongs to somebody else's server, so trust applies (D13a).

@@ -83,6 +83,10 @@ class LatencyWindow:
     expiry: float = attrs.field(default=86400.0, validator=attrs.validators.gt(0))
     _ring: deque[Sample] = attrs.field(init=False, repr=False)
     _since_anew: int = attrs.field(default=0, init=False, repr=False)
+    # An estimate asks four times at one moment: (now, expiry, measured, cut).
+    _known: tuple[float, float, list[float], list[float]] | None = attrs.field(
+        default=None, init=False, repr=False
+    )
 
     @_ring.default
     def _empty(self) -> deque[Sample]:
@@ -92,6 +96,7 @@ class LatencyWindow:
         """Add the newest sample; in a full window the oldest makes room."""
         self._ring.append(sample)
         self._since_anew += 1
+        self._known = None
 
     def start_health_anew(self) -> None:
         """Samples so far say nothing of health any more; latencies stay (D7)."""
@@ -100,6 +105,7 @@ class LatencyWindow:
     def forget(self) -> None:
         """Empty the window."""
         self._ring.clear()
+        self._known = None
 
     def samples(self, now: float) -> list[Sample]:
         """What is not expired, in the order recorded."""
@@ -183,12 +189,13 @@ class LatencyWindow:
         )
 
     def _latencies(self, now: float) -> tuple[list[float], list[float]]:
-        """Unordered: calls measured to their end, and calls cut before it."""
-        live = self.samples(now)
-        return (
-            [s.seconds for s in live if s.kind is _OK or s.kind is _TIMEOUT],
-            [s.seconds for s in live if s.kind is _CENSORED],
-        )
+        """In any order: calls measured to their end, and calls cut before it."""
+        if self._known is None or self._known[:2] != (now, self.expiry):
+            live = self.samples(now)
+            measured = [s.seconds for s in live if s.kind is _OK or s.kind is _TIMEOUT]
+            cut = [s.seconds for s in live if s.kind is _CENSORED]
+            self._known = now, self.expiry, measured, cut
+        return self._known[2:]
 
 
 def _product_limit(p: int, measured: list[float], cut: list[float]) -> float:
