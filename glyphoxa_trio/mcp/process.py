@@ -156,7 +156,7 @@ async def end(process: trio.Process) -> None:
             await process.stdin.aclose()
         if not await _exits(process, _GOODBYE):
             _signal_group(process, signal.SIGTERM)
-            pass  # the stopped obey only so
+            _signal_group(process, signal.SIGCONT)  # the stopped obey only so
             if not await _exits(process, _OBEY):
                 _signal_group(process, signal.SIGKILL)
                 await _exits(process, _REAP)

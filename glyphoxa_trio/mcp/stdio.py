@@ -52,8 +52,6 @@ async def open_streams(
             try:
                 yield read, write, server.pid
             finally:
-                # First what a full pipe holds: a write in there is shielded.
-                from_session.close()
                 await process.end(server)
                 with trio.move_on_after(_LAST_WORDS):
                     await silent.wait()
@@ -150,10 +148,9 @@ async def _write_stdin(
             else process.how_it_ended(server)
         )
         to_session.close()
-    except anyio.ClosedResourceError:
-        pass  # we closed it, on the way out
     finally:
-        from_session.close()  # whoever waits to write learns of it
+        # Whoever waits to write learns of it, the SDK's shielded writes too.
+        from_session.close()
 
 
 async def _read_stderr(

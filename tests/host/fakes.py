@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from math import inf
 from typing import Any
 
 import attrs
@@ -68,15 +69,16 @@ def fake(
         log.began.append((name, trio.current_time()))
         try:
             with trio.CancelScope(shield=does is Does.SHIELD):
-                await (trio.sleep_forever() if does is Does.HANG else nap(seconds))
+                await nap(inf if does is Does.HANG else seconds)
         except trio.Cancelled:
             log.cancelled.append((name, trio.current_time()))
             raise
         log.ended.append((name, trio.current_time()))
         return answer(name, does)
 
-    definition = {"group": "fake", "estimated_duration": 0.01} | definition
-    return Tool(definition=ToolDefinition(name=name, **definition), handler=handler)
+    fields: dict[str, Any] = {"group": "fake", "estimated_duration": 0.01}
+    fields |= definition
+    return Tool(definition=ToolDefinition(name=name, **fields), handler=handler)
 
 
 async def nap(seconds: float) -> None:
@@ -97,8 +99,8 @@ def answer(name: str, does: Does) -> ToolResult:
     return ToolResult(text=(name,))
 
 
-def call(name: str, *, id: str | None = None, **arguments: Any) -> ToolCall:
-    return ToolCall(name if id is None else id, name, json.dumps(arguments))
+def call(name: str, call_id: str = "", **arguments: Any) -> ToolCall:
+    return ToolCall(call_id or name, name, json.dumps(arguments))
 
 
 async def fan_out(

@@ -249,7 +249,8 @@ async def test_a_server_on_the_web_in_both_protocol_families() -> None:
                 assert result.text == ("again",)
                 began = trio.current_time()
             assert trio.current_time() - began < 2
-            await web.until_it_says("DELETE /old/mcp Bearer a-token seven")
+            # One for the session that was refused, one at the end.
+            await web.until_it_says("DELETE /old/mcp Bearer a-token seven", 2)
             requests = [line for line in web.lines if "/mcp" in line]
             assert {line.split()[0] for line in requests} == {"POST", "GET", "DELETE"}
             assert all(line.endswith("Bearer a-token seven") for line in requests)

@@ -1,0 +1,58 @@
+"""The examples run, as they stand, and the README shows what they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+
+SAYS = {
+    "bare_host.py": [r"shown in a FAST turn: roll roll_table gaze", r"(?m)^timeout "],
+    "custom_tool.py": [r"In .*it is cool, overcast with arcane lightning\."],
+    "embed.py": [r"Blinded: ", r"\[tools: 0\.\d+ s of 1\.5 s\]"],
+}
+
+
+def test_every_example_is_expected_to_say_something() -> None:
+    assert {path.name for path in EXAMPLES} == SAYS.keys()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs(path: Path, tmp_path: Path) -> None:
+    # From elsewhere: nothing may depend on the working directory.
+    ran = subprocess.run(
+        [sys.executable, path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    for pattern in SAYS[path.name]:
+        assert re.search(pattern, ran.stdout), ran.stdout
+
+
+def test_the_readmes_programs_are_the_examples() -> None:
+    """Every Python block of the README stands in an example, word for word."""
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert blocks
+    sources = [path.read_text() for path in EXAMPLES]
+    for block in blocks:
+        assert any(block.strip() in source for source in sources), block
+
+
+def test_the_readmes_files_and_commands_are_there() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for target in re.findall(r"\]\(([^)#:]+)\)", readme):
+        assert (ROOT / target).exists(), target
+    makefile = (ROOT / "Makefile").read_text()
+    for verb in re.findall(r"(?m)^make (\w+)", readme):
+        assert re.search(rf"(?m)^{verb}:", makefile), verb
