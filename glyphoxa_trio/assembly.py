@@ -45,11 +45,14 @@ def rules_of(config: Config) -> SelectionRules:
     return rules
 
 
-def builtin_tools(config: Config) -> list[Tool]:
+def builtin_tools(config: Config) -> tuple[list[Tool], list[str]]:
     """The groups that are switched on, with what the configuration says of them.
 
+    Beside them a problem for each override of no tool, and for each that
+    contradicts itself.
+
     Raises:
-      ConfigError: for an override of no tool, or one that contradicts itself.
+      ConfigError: for a group that cannot be made.
     """
     return _overridden(config, _builtin(config))
 
@@ -73,7 +76,7 @@ def _builtin(config: Config) -> list[Tool]:
     return found
 
 
-def _overridden(config: Config, tools: Iterable[Tool]) -> list[Tool]:
+def _overridden(config: Config, tools: Iterable[Tool]) -> tuple[list[Tool], list[str]]:
     overrides = dict(config.tools)
     problems: list[str] = []
     changed: list[Tool] = []
@@ -91,9 +94,7 @@ def _overridden(config: Config, tools: Iterable[Tool]) -> list[Tool]:
         near = nearest(name, known)
         hint = f", did you mean {' or '.join(near)}?" if near else ""
         problems.append(f"no built-in tool {name!r}{hint} @ tools.{name}")
-    if problems:
-        raise ConfigError(*problems)
-    return changed
+    return changed, problems
 
 
 @attrs.define(eq=False)
@@ -120,17 +121,20 @@ class Models:
             return Offline()
         from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
 
-        link = ChatCompletions(
-            model=model or config.model or "",
-            base_url=config.base_url or "",
-            api_key=config.api_key,
-            options=Options(
-                temperature=config.temperature,
-                max_tokens=config.max_tokens,
-                max_tokens_field=_max_tokens_field(config.base_url or ""),
-                extra=dict(config.extra),
-            ),
-        )
+        try:
+            link = ChatCompletions(
+                model=model or config.model or "",
+                base_url=config.base_url or "",
+                api_key=config.api_key,
+                options=Options(
+                    temperature=config.temperature,
+                    max_tokens=config.max_tokens,
+                    max_tokens_field=_max_tokens_field(config.base_url or ""),
+                    extra=dict(config.extra),
+                ),
+            )
+        except ValueError as error:  # an address or a key that no request can carry
+            raise ConfigError(f"{error} @ llm") from None
         self._stack.push_async_callback(link.aclose)
         return link
 

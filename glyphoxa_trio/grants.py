@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
 
 import attrs
 
-from glyphoxa_trio.config import Config, ConfigError, NpcConfig
+from glyphoxa_trio.config import Config, NpcConfig, ServerSpec
 from glyphoxa_trio.host import Snapshot
 from glyphoxa_trio.tools.gate import Grant
-from glyphoxa_trio.tools.naming import is_glob, matches, nearest
+from glyphoxa_trio.tools.naming import NamingStyle, is_glob, matches, nearest
+
+# How the exposed names of a server's tools begin, as far as a long name keeps it.
+_HEAD: Final = {
+    NamingStyle.DOUBLE: "mcp__{}__",
+    NamingStyle.SINGLE: "mcp_{}_",
+    NamingStyle.BARE: "",
+}
+_KEPT: Final = 55
 
 
 @attrs.frozen
@@ -37,12 +47,12 @@ def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
 
 
 def check_grants(
-    config: Config, snapshot: Snapshot, *, absent: Collection[str]
+    config: Config, snapshot: Snapshot, *, absent: Sequence[ServerSpec]
 ) -> list[GrantProblem]:
     """Every granted name or pattern that no tool answers to.
 
     Args:
-      absent: servers that are configured and have not listed their tools (yet).
+      absent: servers that are configured and not ready (yet): theirs may come.
     """
     known = [*snapshot.by_exposed, *snapshot.by_key]
     groups = {listing.definition.group for listing in snapshot.listings}
@@ -53,7 +63,8 @@ def check_grants(
                 matches(pattern, x.definition, x.exposed) for x in snapshot.listings
             ):
                 continue
-            waiting = [server for server in absent if _may_be_of(pattern, server)]
+            naming = config.mcp.naming
+            waiting = [x.name for x in absent if _may_be_of(pattern, x, naming)]
             near = nearest(pattern, [*known, *groups])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
             if waiting:
@@ -67,24 +78,21 @@ def check_grants(
     return problems
 
 
-def refuse_shadowed_groups(config: Config, builtin: Snapshot) -> None:
-    """A server named like a group of ours would be granted together with it.
-
-    Raises:
-      ConfigError: naming each such server.
-    """
-    ours = {listing.definition.group for listing in builtin.listings}
-    taken = [spec.name for spec in config.mcp.servers if spec.name in ours]
-    if taken:
-        raise ConfigError(
-            *(f"{name!r} is a group of built-in tools @ mcp.servers" for name in taken)
-        )
+def shadowed_groups(servers: Iterable[ServerSpec], snapshot: Snapshot) -> list[str]:
+    """A problem per server named like a group of ours: it would take its place."""
+    ours = {x.definition.group for x in snapshot.listings if not x.definition.external}
+    return [
+        f"{spec.name!r} is a group of built-in tools @ mcp.servers"
+        for spec in servers
+        if spec.name in ours
+    ]
 
 
-def _may_be_of(pattern: str, server: str) -> bool:
+def _may_be_of(pattern: str, server: ServerSpec, naming: NamingStyle) -> bool:
     """Whether a tool of ``server`` could answer to the pattern, by its shape."""
-    return (
-        pattern == server
-        or pattern.startswith((f"{server}.", "mcp_"))
-        or is_glob(pattern)
-    )
+    if any(override.expose_as == pattern for override in server.tools.values()):
+        return True
+    if "." in pattern:
+        return fnmatchcase(server.name, pattern.partition(".")[0])
+    head = _HEAD[naming].format(server.name)[:_KEPT]
+    return is_glob(pattern) or pattern == server.name or pattern.startswith(head)

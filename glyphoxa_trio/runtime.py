@@ -33,9 +33,9 @@ from glyphoxa_trio.grants import (
     GrantProblem,
     check_grants,
     grant_of,
-    refuse_shadowed_groups,
+    shadowed_groups,
 )
-from glyphoxa_trio.host import Probed, ToolHost, open_host
+from glyphoxa_trio.host import Probed, Snapshot, ToolHost, open_host
 from glyphoxa_trio.mcp import (
     Fleet,
     ServerState,
@@ -48,7 +48,7 @@ from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.gate import Availability
-from glyphoxa_trio.tools.naming import nearest
+from glyphoxa_trio.tools.naming import NameCollision, nearest
 
 # How long the first calibration of a server's tools may take, seconds.
 _CALIBRATION: Final = 120.0
@@ -94,14 +94,25 @@ class Runtime:
         Raises:
           UnknownNpc: with the nearest names.
         """
-        config = self._find(name)
+        config = find_npc(self.config, name)
         npc = self._npcs.get(config.name)
         if npc is None:
             npc = self._npcs[config.name] = self._open_npc(config)
         return npc
 
     def register(self, *tools: Tool) -> None:
-        """Add tools of your own, at any time. Raises as `ToolHost.register`."""
+        """Add tools of your own, at any time.
+
+        Raises:
+          NameCollision: also for a group that has the name of a server, whose
+            next list of tools would replace it. Else as `ToolHost.register`.
+        """
+        servers = {row.name for row in self.servers()}
+        for tool in tools:
+            if tool.definition.group in servers:
+                raise NameCollision(
+                    f"{tool.key}: {tool.definition.group!r} is a server's name"
+                )
         self.host.register(*tools)
 
     def deregister(self, name: str) -> tuple[str, ...]:
@@ -113,7 +124,10 @@ class Runtime:
 
         Raises:
           FleetError: if there is one of that name.
+          ConfigError: if a group of built-in or own tools has that name.
         """
+        if problems := shadowed_groups([spec], self.host.snapshot):
+            raise ConfigError(*problems)
         self._fleet.add(spec)
 
     async def remove_server(self, name: str) -> None:
@@ -122,8 +136,9 @@ class Runtime:
         Raises:
           FleetError: if there is none of that name.
         """
+        if any(row.name == name for row in self.servers()):
+            self.host.deregister(name)  # its process takes longer to end
         await self._fleet.remove(name)
-        self.host.deregister(name)
 
     def servers(self) -> tuple[ServerStatus, ...]:
         """Every server with its state, also the ones that are absent."""
@@ -138,9 +153,14 @@ class Runtime:
 
     def problems(self) -> list[GrantProblem]:
         """What NPCs are granted and nobody offers, as of now."""
-        there = {listing.definition.group for listing in self.host.snapshot.listings}
-        specs = self.config.mcp.servers if self.config.mcp.enabled else ()
-        absent = [spec.name for spec in specs if spec.name not in there]
+        listed = {x.definition.group for x in self.host.snapshot.listings}
+        there = {
+            row.name
+            for row in self.servers()
+            # One whose tools were left out has had its warning.
+            if row.state is ServerState.READY and (row.name in listed or not row.tools)
+        }
+        absent = [spec for spec in self.config.mcp.servers if spec.name not in there]
         return check_grants(self.config, self.host.snapshot, absent=absent)
 
     async def calibrate(
@@ -149,17 +169,23 @@ class Runtime:
         """Measure every tool that may be probed; see `ToolHost.calibrate`."""
         return await self.host.calibrate(within=within, unsafe=unsafe)
 
-    def _find(self, name: str) -> NpcConfig:
-        wanted = name.casefold().strip()
-        names = {npc.name.casefold(): npc for npc in self.config.npcs}
-        if wanted in names:
-            return names[wanted]
-        begun = [npc for full, npc in names.items() if full.startswith(wanted)]
-        if wanted and len(begun) == 1:
-            return begun[0]
-        known = [npc.name for npc in self.config.npcs]
-        near = [npc.name for npc in begun] or nearest(name, known) or known
-        raise UnknownNpc(f"no NPC {name!r}, there is {', '.join(near)}")
+
+def find_npc(config: Config, name: str) -> NpcConfig:
+    """The NPC of that name; the beginning of a name is enough if it is unique.
+
+    Raises:
+      UnknownNpc: with the nearest names.
+    """
+    wanted = name.casefold().strip()
+    names = {npc.name.casefold(): npc for npc in config.npcs}
+    if wanted in names:
+        return names[wanted]
+    begun = [npc for full, npc in names.items() if full.startswith(wanted)]
+    if wanted and len(begun) == 1:
+        return begun[0]
+    known = [npc.name for npc in config.npcs]
+    near = [npc.name for npc in begun] or nearest(name, known) or known
+    raise UnknownNpc(f"no NPC {name!r}, there is {', '.join(near) or 'none'}")
 
 
 @asynccontextmanager
@@ -188,7 +214,8 @@ async def open_runtime(
       on_warning: told of each warning; must not block.
 
     Raises:
-      ConfigError: with every problem and its place.
+      ConfigError: with every problem and its place; also for a grant that a
+        server which is ready by then does not keep.
       NameCollision: two tools under one name.
     """
     chosen = config if isinstance(config, Config) else load_config(Path(config))
@@ -198,11 +225,15 @@ async def open_runtime(
         host = await stack.enter_async_context(
             open_host(settings=settings_of(chosen), naming=chosen.mcp.naming)
         )
-        host.register(*builtin_tools(chosen), *own_tools)
-        refuse_shadowed_groups(chosen, host.snapshot)
+        builtin, problems = builtin_tools(chosen)
+        host.register(*builtin, *own_tools)
+        _refuse(chosen, host.snapshot, problems)  # before any process is started
         events: Topic[TurnEvent] = Topic()
+        stack.callback(events.close)  # after the last turn has told its end
         warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
-        models = Models(llm, chosen.llm, stack)
+        # A stack of its own: NPCs make models later, and use them until they end.
+        links = await stack.enter_async_context(AsyncExitStack())
+        models = Models(llm, chosen.llm, links)
         runtime = Runtime(chosen, host, events, models.for_npc(None), warnings)
 
         def warn(warning: ServerWarning) -> None:
@@ -218,7 +249,6 @@ async def open_runtime(
                 warn=warn,
             )
         )
-        _refuse_unknown_grants(runtime)
         sessions = await stack.enter_async_context(trio.open_nursery())
         selector: Ref[Any] = spawn(
             sessions,
@@ -233,11 +263,12 @@ async def open_runtime(
         try:
             if wait_for_servers > 0:
                 await runtime.wait_ready(within=wait_for_servers)
+                if certain := [str(x) for x in runtime.problems() if x.error]:
+                    raise ConfigError(*certain)
             if chosen.calibration.at_start:
-                background.start_soon(_calibrate, host, _groups(host, chosen))
+                background.start_soon(_calibrate, host, _own_keys(host))
             yield runtime
         finally:
-            events.close()
             sessions.cancel_scope.cancel("the runtime is closed")
             background.cancel_scope.cancel("the runtime is closed")
 
@@ -272,6 +303,7 @@ class _Publisher:
     _nursery: trio.Nursery
     _config: Config
     _warn: Callable[[ServerWarning], None]
+    _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
 
     def __call__(self, server: str, state: ServerState, tools: Sequence[Tool]) -> None:
         known = self._host.snapshot.by_key
@@ -279,9 +311,12 @@ class _Publisher:
         try:
             self._host.publish(server, _AVAILABILITY[state], tools)
         except GlyphoxaError as error:  # two tools under one name, a broken schema
-            self._warn(
-                ServerWarning(server=server, text=f"its tools are left out: {error}")
-            )
+            # What it had before stays, and must not look better than it is.
+            self._host.publish(server, _AVAILABILITY[state], None)
+            text = f"its tools are left out: {error}"
+            if (server, text) not in self._told:
+                self._told.add((server, text))
+                self._warn(ServerWarning(server=server, text=text))
             return
         if fresh and self._config.calibration.at_start:
             self._nursery.start_soon(_calibrate, self._host, fresh)
@@ -294,12 +329,18 @@ async def _calibrate(host: ToolHost, keys: Sequence[str]) -> None:
         return  # what was measured by then is kept; calibration is optional
 
 
-def _groups(host: ToolHost, config: Config) -> list[str]:
+def _own_keys(host: ToolHost) -> list[str]:
     """The tools that are no server's: those are calibrated when they are ready."""
     return [x.key for x in host.snapshot.listings if not x.definition.external]
 
 
-def _refuse_unknown_grants(runtime: Runtime) -> None:
-    certain = [problem for problem in runtime.problems() if problem.error]
-    if certain:
-        raise ConfigError(*map(str, certain))
+def _refuse(config: Config, snapshot: Snapshot, problems: Iterable[str]) -> None:
+    """Everything that can be known to be wrong without a server, at once."""
+    servers = config.mcp.servers
+    found = [
+        *problems,
+        *shadowed_groups(servers, snapshot),
+        *(str(x) for x in check_grants(config, snapshot, absent=servers) if x.error),
+    ]
+    if found:
+        raise ConfigError(*found)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 
 SAYS = {
-    "bare_host.py": [r"shown in a FAST turn: roll roll_table gaze", r"(?m)^timeout "],
+    "bare_host.py": [r"shown in a FAST turn: gaze roll roll_table", r"(?m)^timeout "],
     "custom_tool.py": [r"In .*it is cool, overcast with arcane lightning\."],
     "embed.py": [r"Blinded: ", r"\[tools: 0\.\d+ s of 1\.5 s\]"],
 }

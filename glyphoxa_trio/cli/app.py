@@ -120,9 +120,11 @@ def tools(
         bool, typer.Option("--calibrate", help="Measure first.")
     ] = False,
 ) -> None:
-    """Every tool: names, declared and measured time, tier, health, and whether a
-    model would see it in a turn of --tier (deep unless given); if not, why, and
-    what would change it.
+    """Every tool: names, times, tier, health, and why a hidden one is hidden.
+
+    Times are what it declares and what was measured, p50 and p99. Shown is what a
+    model would see in a turn of --tier (deep unless given); of the rest the table
+    says why not, and what would change it.
     """
     from .tools import tools as run
 

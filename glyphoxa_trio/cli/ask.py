@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.npc import FanOutDone, FellBack, ModelFailed, TextDelta, TurnEnd
-from glyphoxa_trio.runtime import open_runtime
+from glyphoxa_trio.runtime import find_npc, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import Model, run, without_calibration
-from .render import event_json, fan_out_line
+from .render import event_json, fan_out_line, on_screen
 
 
 def ask(
@@ -26,6 +27,8 @@ def ask(
     """Say ``text`` once; 0 if it was answered, 1 if the turn failed."""
 
     async def main(config: Config) -> int:
+        find_npc(config, npc)  # before any server is waited for
+        speaking = False
         async with open_runtime(
             without_calibration(config), wait_for_servers=30.0, on_warning=_warn
         ) as runtime:
@@ -36,8 +39,12 @@ def ask(
                         continue
                     match event:
                         case TextDelta(text=piece):
-                            _out(piece)
+                            _out(on_screen(piece))
+                            speaking = True
                         case FanOutDone():
+                            if speaking:
+                                _out("\n")
+                                speaking = False
                             _note(f"· {fan_out_line(event)}")
                         case ModelFailed(kind=kind, detail=detail):
                             _note(f"the model failed: {kind}: {detail}")
@@ -59,8 +66,8 @@ def _out(text: str) -> None:
 
 
 def _note(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{on_screen(text)}\n")
 
 
-def _warn(warning: object) -> None:
-    _note(f"warning: {getattr(warning, 'server', '')}: {getattr(warning, 'text', '')}")
+def _warn(warning: ServerWarning) -> None:
+    _note(f"warning: {warning.server}: {warning.text}")

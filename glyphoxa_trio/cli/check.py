@@ -7,13 +7,11 @@ from pathlib import Path
 import attrs
 from rich.console import Console
 
-import trio
-
-from glyphoxa_trio.config import Config, ConfigError, load_config
+from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.runtime import open_runtime
 
-from .common import without_calibration
+from .common import Model, run, without_calibration
 
 
 def check(path: Path, *, servers: bool) -> int:
@@ -21,9 +19,12 @@ def check(path: Path, *, servers: bool) -> int:
     console = Console(highlight=False, soft_wrap=True)
 
     async def main(config: Config) -> int:
+        if not servers:
+            config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, enabled=False))
         async with open_runtime(
-            without_calibration(config), wait_for_servers=30.0 if servers else 0.0
+            without_calibration(config), wait_for_servers=0.0
         ) as runtime:
+            await runtime.wait_ready(within=30.0)
             problems = runtime.problems()
             for warning in runtime.warnings:
                 _line(console, "warning", f"{warning.server}: {warning.text}")
@@ -33,22 +34,17 @@ def check(path: Path, *, servers: bool) -> int:
             console.print(
                 f"{path}: {len(config.npcs)} NPCs,"
                 f" {len(runtime.host.snapshot.listings)} tools,"
-                f" {len(ready)} of {len(config.mcp.servers)} servers ready"
+                f" {len(ready)} of {len(config.mcp.servers)} servers ready",
+                markup=False,
             )
             return 1 if any(problem.error for problem in problems) else 0
 
-    try:
-        config = load_config(path)
-        if not servers:
-            config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, enabled=False))
-        return trio.run(main, config)
-    except ConfigError as error:
-        for line in error.problems:
+    def on_error(error: GlyphoxaError) -> int:
+        for line in str(error).splitlines():
             _line(console, "problem", line)
         return 1
-    except GlyphoxaError as error:
-        _line(console, "problem", str(error))
-        return 1
+
+    return run(main, path, Model(), on_error=on_error)
 
 
 def _line(console: Console, kind: str, text: str) -> None:

@@ -13,9 +13,17 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.config import Config, LlmConfig, Provider, load_config
+from glyphoxa_trio.config import (
+    Config,
+    ConfigError,
+    LlmConfig,
+    Provider,
+    load_config,
+)
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.secret import Secret
+
+from .terminal import interrupts
 
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
@@ -32,18 +40,29 @@ class Model:
     base_url: str | None = None
 
     def applied_to(self, config: Config) -> Config:
+        """The configuration with this model for every NPC.
+
+        Raises:
+          ConfigError: for an address that is none.
+        """
         if self.name is None:
             return config
         key = os.environ.get("GLYPHOXA_API_KEY") or os.environ.get("OPENAI_API_KEY")
-        llm = LlmConfig(
-            provider=Provider.CHAT_COMPLETIONS,
-            model=self.name,
-            base_url=self.base_url or config.llm.base_url or _OPENAI,
-            api_key=Secret(key) if key else config.llm.api_key,
-            temperature=config.llm.temperature,
-            max_tokens=config.llm.max_tokens,
-            extra=config.llm.extra,
-        )
+        # A configured key is for the configured server, and for no other.
+        elsewhere = self.base_url not in (None, config.llm.base_url)
+        configured = None if elsewhere else config.llm.api_key
+        try:
+            llm = LlmConfig(
+                provider=Provider.CHAT_COMPLETIONS,
+                model=self.name,
+                base_url=self.base_url or config.llm.base_url or _OPENAI,
+                api_key=Secret(key) if key else configured,
+                temperature=config.llm.temperature,
+                max_tokens=config.llm.max_tokens,
+                extra=config.llm.extra,
+            )
+        except ValueError as error:
+            raise ConfigError(f"{error} @ --base-url") from None
         # --model is for everybody, also for an NPC that has a model of its own.
         npcs = tuple(attrs.evolve(npc, model=None) for npc in config.npcs)
         return attrs.evolve(config, llm=llm, npcs=npcs)
@@ -56,24 +75,45 @@ def without_calibration(config: Config) -> Config:
     )
 
 
-def run(main: Callable[[Config], Awaitable[int]], path: Path, model: Model) -> int:
-    """Load, run, and return the exit status; an error on purpose is a line."""
+def complain(error: GlyphoxaError) -> int:
+    for line in str(error).splitlines():
+        print(f"glyphoxa: {line}", file=sys.stderr)  # noqa: T201 a command speaks
+    return BAD_INPUT
+
+
+def run(
+    main: Callable[[Config], Awaitable[int]],
+    path: Path,
+    model: Model,
+    *,
+    on_error: Callable[[GlyphoxaError], int] = complain,
+) -> int:
+    """Load, run, and return the exit status; an error on purpose is a line.
+
+    Ctrl-C and SIGTERM leave in order, so that no server is left behind.
+    """
 
     async def body() -> int:
-        return await main(model.applied_to(load_config(path)))
+        config = model.applied_to(load_config(path))
+        with trio.CancelScope() as scope:
+
+            def leave(_: int) -> None:
+                scope.cancel("a signal")
+                end_for_sure()
+
+            async with interrupts(leave):
+                return await main(config)
+        return INTERRUPTED
 
     try:
         return trio.run(body)
     except GlyphoxaError as error:
-        return complain(error)
+        return on_error(error)
+    except BrokenPipeError:  # whoever read our lines has had enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 for the flush at exit
+        return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-
-
-def complain(error: Exception) -> int:
-    for line in str(error).splitlines():
-        print(f"glyphoxa: {line}", file=sys.stderr)  # noqa: T201 a command speaks
-    return BAD_INPUT
 
 
 def end_for_sure(after: float = HARD_EXIT_AFTER) -> None:

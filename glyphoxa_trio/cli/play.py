@@ -9,6 +9,7 @@ from typing import Final
 
 import attrs
 from rich.console import Console
+from rich.markup import escape
 
 import trio
 
@@ -28,9 +29,9 @@ from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import INTERRUPTED, Model, end_for_sure, run
-from .render import fan_out_line, why_lines
+from .render import fan_out_line, on_screen, why_lines
 from .terminal import Lines, interrupts
-from .tools import show_absences, show_tools
+from .tools import show_absences, show_tools, wide_console
 
 HELP: Final = """\
 @Name TEXT         say TEXT to another NPC, and stay with that one
@@ -50,11 +51,13 @@ def play(path: Path, model: Model) -> int:
 
     async def main(config: Config) -> int:
         interactive = sys.stdin.isatty()
-        console = Console(highlight=False)
+        console = wide_console()
 
         def warn(warning: ServerWarning) -> None:
             console.print(
-                f"! {warning.server}: {warning.text}", style="yellow", markup=False
+                on_screen(f"! {warning.server}: {warning.text}"),
+                style="yellow",
+                markup=False,
             )
 
         if not config.npcs:
@@ -94,7 +97,7 @@ class _Table:
         """The first Ctrl-C interrupts the NPC, the second leaves, the third must."""
         if self.left_by_signal:
             end_for_sure(0.0)
-        elif self._warned or number == signal.SIGTERM:
+        elif self._warned or number != signal.SIGINT:
             self.left_by_signal = True
             self.scope.cancel("the player left")
             end_for_sure()
@@ -113,7 +116,9 @@ class _Table:
         lines = Lines()
         while True:
             if self.interactive:
-                self.console.print(f"\n[bold]you[/] to {self._npc.name}> ", end="")
+                self.console.print(
+                    f"\n[bold]you[/] to {escape(self._npc.name)}> ", end=""
+                )
             line = await lines.next()
             if line is None:
                 return
@@ -125,12 +130,13 @@ class _Table:
                     return
                 await self._take(line)
             except GlyphoxaError as error:
-                self.console.print(str(error), style="red", markup=False)
+                self._refuse(str(error))
 
     def _introduce(self, path: Path) -> None:
         runtime, console = self._runtime, self.console
-        console.print(f"[dim]model:[/] {runtime.llm.label}", markup=True)
-        if runtime.config.llm.provider is Provider.OFFLINE:
+        console.print(f"[dim]model:[/] {escape(runtime.llm.label)}")
+        offline = runtime.config.llm.provider is Provider.OFFLINE
+        if offline:
             console.print(
                 "a real one, for example with Ollama: glyphoxa play"
                 f" {path} --model llama3.2 --base-url http://localhost:11434/v1",
@@ -140,8 +146,9 @@ class _Table:
             )
         for npc in runtime.npcs:
             granted = ", ".join(npc.tools) or "no tools"
+            model = f", {npc.model}" if npc.model and not offline else ""
             console.print(
-                f"  {npc.name} ({npc.budget_tier}): {granted}",
+                f"  {npc.name} ({npc.budget_tier}{model}): {granted}",
                 style="dim",
                 markup=False,
             )
@@ -158,12 +165,13 @@ class _Table:
         greeting = self._npc.config.greeting
         if greeting and self.interactive and self._npc.name not in self._greeted:
             self._greeted.add(self._npc.name)
-            self.console.print(f"[bold cyan]{self._npc.name}:[/] {greeting}")
+            name = escape(self._npc.name)
+            self.console.print(f"[bold cyan]{name}:[/] {escape(greeting)}")
 
     async def _take(self, line: str) -> None:
         if line.startswith("@"):
             name, _, text = line[1:].partition(" ")
-            self._address(name)
+            self._address(name.rstrip(",:"))
             if text.strip():
                 await self._say(text.strip())
         elif line.startswith("/"):
@@ -176,7 +184,9 @@ class _Table:
             case "npc", ():
                 for npc in self._runtime.npcs:
                     here = "→" if npc.name == self._npc.name else " "
-                    self.console.print(f"{here} {npc.name} ({npc.budget_tier})")
+                    self.console.print(
+                        f"{here} {npc.name} ({npc.budget_tier})", markup=False
+                    )
             case "npc", _:
                 self._address(" ".join(words))
             case "tools", ():
@@ -192,29 +202,41 @@ class _Table:
                     )
             case "why", ():
                 for text in why_lines(self._events) or ["nothing has been said yet"]:
-                    self.console.print(text, style="dim", markup=False)
+                    self._quiet(text)
             case "tier", (tier,):
                 self._override = self._tier(tier)
-            case "elevate", (tier, *rest):
-                chosen = self._tier(tier)
-                if chosen is not None:
-                    seconds = float(rest[0]) if rest and rest[0].isdigit() else 60.0
+                if self._override is not None:
+                    self._quiet(f"the next utterance is {self._override}")
+            case "elevate", (tier,) | (tier, _):
+                chosen, seconds = self._tier(tier), self._seconds(*words[1:])
+                if chosen is not None and seconds is not None:
                     await self._npc.elevate(chosen, seconds=seconds)
-                    self.console.print(
-                        f"{self._npc.name} may go to {chosen} for {seconds:g} s",
-                        style="dim",
+                    self._quiet(
+                        f"{self._npc.name} may go to {chosen} for {seconds:g} s"
                     )
             case "servers", ():
                 self._show_servers()
             case _:
-                self.console.print(HELP, style="dim", markup=False)
+                if (verb, words) != ("help", ()):
+                    self._refuse(f"no command like {' '.join(['/' + verb, *words])}")
+                self._quiet(HELP)
 
     def _tier(self, text: str) -> Tier | None:
         try:
             return Tier.parse(text)
         except ValueError as error:
-            self.console.print(str(error), style="red", markup=False)
+            self._refuse(str(error))
             return None
+
+    def _seconds(self, text: str = "60") -> float | None:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if 0 < value < float("inf"):
+            return value
+        self._refuse(f"{text!r} is not a number of seconds")
+        return None
 
     def _address(self, name: str) -> None:
         self._npc = self._runtime.npc(name)
@@ -225,7 +247,7 @@ class _Table:
             style = "dim" if row.state == "ready" else "yellow"
             why = f": {row.last_error}" if row.last_error else ""
             self.console.print(
-                f"  {row.name} [{row.state}] {', '.join(row.tools)}{why}",
+                on_screen(f"  {row.name} [{row.state}] {', '.join(row.tools)}{why}"),
                 style=style,
                 markup=False,
             )
@@ -236,33 +258,51 @@ class _Table:
         console, npc = self.console, self._npc
         if not self.interactive:
             console.print(f"you> {text}", style="dim", markup=False)
-        with trio.CancelScope() as self._turn:
-            async with npc.say(text, tier=override) as turn:
+        speaking = False
+
+        def pause() -> None:
+            nonlocal speaking
+            if speaking:
+                console.print()
                 speaking = False
-                async for event in turn:
-                    self._events.append(event)
-                    match event:
-                        case TextDelta(text=piece):
-                            if not speaking:
-                                console.print(f"[bold cyan]{npc.name}:[/] ", end="")
-                                speaking = True
-                            console.print(piece, end="", markup=False, soft_wrap=True)
-                        case FanOutDone():
-                            if speaking:
-                                console.print()
-                                speaking = False
-                            self._quiet(f"· {fan_out_line(event)}")
-                        case ModelFailed(kind=kind, detail=detail):
-                            self._quiet(f"! the model failed: {kind}: {detail}")
-                        case FellBack(reason=reason):
-                            self._quiet(f"· nothing to say ({reason}), so:")
-                        case _:
-                            pass
-        console.print()
-        interrupted = self._turn.cancelled_caught
-        self._turn = None
-        if interrupted:
+
+        with trio.CancelScope() as scope:
+            self._turn = scope
+            try:
+                async with npc.say(text, tier=override) as turn:
+                    async for event in turn:
+                        self._events.append(event)
+                        match event:
+                            case TextDelta(text=piece):
+                                if not speaking:
+                                    name = escape(npc.name)
+                                    console.print(f"[bold cyan]{name}:[/] ", end="")
+                                    speaking = True
+                                console.print(
+                                    on_screen(piece),
+                                    end="",
+                                    markup=False,
+                                    soft_wrap=True,
+                                )
+                            case FanOutDone():
+                                pause()
+                                self._quiet(f"· {fan_out_line(event)}")
+                            case ModelFailed(kind=kind, detail=detail):
+                                pause()
+                                self._quiet(f"! the model failed: {kind}: {detail}")
+                            case FellBack(reason=reason):
+                                pause()
+                                self._quiet(f"· nothing to say ({reason}), so:")
+                            case _:
+                                pass
+            finally:
+                self._turn = None
+        pause()
+        if scope.cancelled_caught:
             self._quiet(f"({TurnEnd.INTERRUPTED}; Ctrl-C again to leave)")
 
     def _quiet(self, text: str) -> None:
-        self.console.print(text, style="dim", markup=False, soft_wrap=True)
+        self.console.print(on_screen(text), style="dim", markup=False, soft_wrap=True)
+
+    def _refuse(self, text: str) -> None:
+        self.console.print(on_screen(text), style="red", markup=False, soft_wrap=True)

@@ -10,16 +10,37 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.host import Listing
-from glyphoxa_trio.npc import FanOutDone, TierSelected, ToolsShown, TurnDone, TurnEvent
+from glyphoxa_trio.npc import (
+    FanOutDone,
+    FellBack,
+    ModelFailed,
+    TierSelected,
+    ToolsShown,
+    TurnDone,
+    TurnEvent,
+)
 from glyphoxa_trio.tools.estimate import Estimate, Source
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
+from glyphoxa_trio.tools.tier import badge
 from glyphoxa_trio.units import in_ms, milliseconds
 
 # Seconds inside; at this edge they become whole milliseconds, and say so.
 _SECONDS: Final = frozenset(
     {"budget", "elapsed", "remaining", "model", "tools", "total", "first_text"}
 )
+
+
+# What steers a terminal, but for the end of a line and a tab: nobody's words may.
+_STEERING: Final = {
+    code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
+}
+_LONGEST: Final = 160  # characters of somebody else's words in one quiet line
+
+
+def on_screen(text: str) -> str:
+    """Words of a model, a tool or a server, harmless for the terminal they go to."""
+    return text.translate(_STEERING)
 
 
 def fan_out_line(event: FanOutDone) -> str:
@@ -32,7 +53,7 @@ def fan_out_line(event: FanOutDone) -> str:
 
 
 def _call(outcome: Outcome) -> str:
-    name = outcome.tool or outcome.call.name
+    name = outcome.tool or _short(outcome.call.name)
     match outcome.status:
         case Status.OK if outcome.cached:
             return f"{name} cached"
@@ -41,11 +62,16 @@ def _call(outcome: Outcome) -> str:
         case Status.TIMEOUT:
             what = f"cut after {in_ms(outcome.elapsed)} by the {outcome.limit}'s limit"
         case Status.SKIPPED | Status.DENIED | Status.UNAVAILABLE:
-            what = f"{outcome.status}: {outcome.message}"
+            what = f"{outcome.status}: {_short(outcome.message)}"
         case status:
-            what = status.replace("_", " ")
+            what = f"{status.replace('_', ' ')} after {in_ms(outcome.elapsed)}"
     unknown = ", effect unknown" if outcome.effect is Effect.UNKNOWN else ""
     return f"{name} {what}{unknown}"
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
 
 
 def why_lines(events: Iterable[TurnEvent]) -> list[str]:
@@ -82,6 +108,10 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
                     f"({outcome.call.arguments}): {outcome.message}"
                     for outcome in event.outcomes
                 ]
+            case ModelFailed():
+                lines.append(f"the model failed: {event.kind}: {event.detail}")
+            case FellBack():
+                lines.append(f"a fallback line was said: {event.reason}")
             case TurnDone():
                 times = event.timings
                 lines.append(
@@ -93,7 +123,16 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
     return lines
 
 
-COLUMNS: Final = ("tool", "exposed as", "declared", "p50", "p99", "tier", "health")
+COLUMNS: Final = (
+    "tool",
+    "exposed as",
+    "declared",
+    "p50",
+    "p99",
+    "badge",
+    "tier",
+    "health",
+)
 
 
 def tool_row(listing: Listing, estimate: Estimate) -> tuple[str, ...]:
@@ -105,6 +144,7 @@ def tool_row(listing: Listing, estimate: Estimate) -> tuple[str, ...]:
         "–" if declared is None else in_ms(declared),  # noqa: RUF001 an empty cell
         _measured(estimate.p50, estimate),
         _measured(estimate.p99, estimate),
+        "" if estimate.p50 is None else badge(estimate.p50),
         str(estimate.tier),
         _health(listing, estimate),
     )

@@ -11,7 +11,11 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import lone_errors
+
 _CHUNK = 4096
+# Ctrl-C; the end as asked for by others; the terminal is gone.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @attrs.define(eq=False)
@@ -29,9 +33,12 @@ class Lines:
     async def next(self) -> str | None:
         """The next line, or None at the end. Cancelled, it loses no line."""
         while b"\n" not in self._rest and not self._ended:
-            chunk = await trio.to_thread.run_sync(
-                os.read, self._descriptor, _CHUNK, abandon_on_cancel=True
-            )
+            try:
+                chunk = await trio.to_thread.run_sync(
+                    os.read, self._descriptor, _CHUNK, abandon_on_cancel=True
+                )
+            except OSError:  # a terminal that was closed
+                chunk = b""
             self._rest += chunk
             self._ended = not chunk
         if not self._rest:
@@ -42,12 +49,13 @@ class Lines:
 
 @asynccontextmanager
 async def interrupts(on_interrupt: Callable[[int], None]) -> AsyncGenerator[None]:
-    """Call ``on_interrupt`` with each SIGINT or SIGTERM instead of dying of it."""
-    async with trio.open_nursery() as nursery:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            nursery.start_soon(_hand_on, signals, on_interrupt)
-            yield
-            nursery.cancel_scope.cancel()
+    """Call ``on_interrupt`` with each SIGINT, SIGTERM or SIGHUP; nobody dies of it."""
+    with lone_errors():
+        async with trio.open_nursery() as nursery:
+            with trio.open_signal_receiver(*_SIGNALS) as signals:
+                nursery.start_soon(_hand_on, signals, on_interrupt)
+                yield
+                nursery.cancel_scope.cancel()
 
 
 async def _hand_on(

@@ -7,14 +7,15 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.runtime import Runtime, find_npc, open_runtime
 from glyphoxa_trio.tools.gate import EVERYTHING, Reason
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import Model, run, without_calibration
-from .render import COLUMNS, hidden_because, tool_row
+from .render import COLUMNS, hidden_because, on_screen, tool_row
 
 _NUMBERS = ("declared", "p50", "p99")
 
@@ -23,6 +24,8 @@ def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) ->
     """Print the table of tools, as a turn of ``tier`` or ``npc`` would see them."""
 
     async def main(config: Config) -> int:
+        if npc is not None:
+            find_npc(config, npc)  # before any server is waited for
         async with open_runtime(
             without_calibration(config), wait_for_servers=30.0
         ) as runtime:
@@ -47,7 +50,9 @@ async def show_tools(
     estimates = await runtime.host.report()
     whose = f" for {grant.npc}" if grant.npc else ""
     table = Table(
-        title=f"Tools in a {seen} turn{whose}", title_justify="left", box=SIMPLE_HEAD
+        title=Text(f"Tools in a {seen} turn{whose}"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
     )
     table.add_column("shown")
     for column in COLUMNS:
@@ -57,9 +62,12 @@ async def show_tools(
         if no is not None and no.reason is Reason.NOT_GRANTED:
             continue
         row = tool_row(listing, estimates.get(listing.key, listing.estimate))
-        table.add_row("no" if no else "yes", *row, style=None if no is None else "dim")
+        cells = (Text(on_screen(cell)) for cell in row)  # somebody else's words
+        table.add_row(
+            "no" if no else "yes", *cells, style=None if no is None else "dim"
+        )
         if no is not None:
-            hidden.append(f"{listing.key}: {hidden_because(no)}")
+            hidden.append(on_screen(f"{listing.key}: {hidden_because(no)}"))
     console.print(table)
     for line in hidden:
         console.print(f"hidden: {line}", style="dim", markup=False, soft_wrap=True)
@@ -67,7 +75,7 @@ async def show_tools(
 
 def wide_console(*, stderr: bool = False) -> Console:
     """A console that does not fold a table that nobody looks at on a screen."""
-    console = Console(stderr=stderr)
+    console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, 160)
     return console

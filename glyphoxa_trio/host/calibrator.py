@@ -92,7 +92,7 @@ class CalibratorSettings:
     window: int = 100
     expiry: float = 24 * 3600.0
     probe_concurrency: int = 4
-    environment: str = "local"
+    environment: str = "local"  # of tools that do not say where they run
 
 
 @attrs.define(eq=False)
@@ -104,8 +104,10 @@ class Measurements:
         factory=dict, init=False
     )
 
-    def window(self, key: str) -> LatencyWindow:
-        place = (self.settings.environment, key)
+    def window(self, definition: ToolDefinition) -> LatencyWindow:
+        """What was measured of the tool where it runs now (D10, G25)."""
+        environment = definition.environment or self.settings.environment
+        place = (environment, definition.key)
         window = self._windows.get(place)
         if window is None:
             window = self._windows[place] = LatencyWindow(
@@ -114,7 +116,9 @@ class Measurements:
         return window
 
     def forget(self, key: str) -> None:
-        self._windows.pop((self.settings.environment, key), None)
+        """Drop what was measured of a tool, wherever it ran."""
+        for place in [place for place in self._windows if place[1] == key]:
+            del self._windows[place]
 
     def estimate(
         self, definition: ToolDefinition, previous: Estimate | None = None
@@ -122,7 +126,7 @@ class Measurements:
         """One number for tier and admission, from what is known now (D1)."""
         return estimate(
             definition,
-            self.window(definition.key),
+            self.window(definition),
             now=trio.current_time(),
             limits=self.settings.limits,
             tier_by=self.settings.tier_by,
@@ -156,8 +160,7 @@ class Calibrator:
                     case Observe(key, sample):
                         self._record(key, sample)
                     case HealthAnew(key):
-                        self._measurements.window(key).start_health_anew()
-                        self._publish(key)
+                        self._start_health_anew(key)
                     case Reckon(keys):
                         for key in keys:
                             self._publish(key)
@@ -171,8 +174,15 @@ class Calibrator:
                             call.reply(self._report())
 
     def _record(self, key: str, sample: Sample) -> None:
-        if key in self._catalogue.current.by_key:  # else it has gone meanwhile
-            self._measurements.window(key).record(sample)
+        listing = self._catalogue.current.by_key.get(key)
+        if listing is not None:  # else it has gone meanwhile
+            self._measurements.window(listing.definition).record(sample)
+            self._publish(key)
+
+    def _start_health_anew(self, key: str) -> None:
+        listing = self._catalogue.current.by_key.get(key)
+        if listing is not None:
+            self._measurements.window(listing.definition).start_health_anew()
             self._publish(key)
 
     def _publish(self, key: str) -> None:
@@ -188,7 +198,7 @@ class Calibrator:
             or fresh.tier_by_number is not known.tier_by_number
             or fresh.source is not known.source
             or fresh.degraded != known.degraded
-            or abs(fresh.seconds - known.seconds) > 0.02 * known.seconds
+            or abs(fresh.seconds - known.seconds) > max(0.001, 0.02 * known.seconds)
         ):
             self._catalogue.set_estimate(key, fresh)
 

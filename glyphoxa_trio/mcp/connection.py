@@ -166,8 +166,9 @@ class _Connection:
                 nursery.start_soon(live)
                 async for call in inbox:
                     nursery.start_soon(self._answer, call)
-                polite = _GOODBYE if self._session is not None else 0
+                polite = 0
                 self._stopping.set()
+                self._turn()  # calls that wait for a session wait in vain
                 with trio.move_on_after(polite):
                     await over.wait()
                 nursery.cancel_scope.cancel()
@@ -338,6 +339,9 @@ class _Connection:
             self.state = state
             self._since = trio.current_time()
         self._announce()
+        self._turn()
+
+    def _turn(self) -> None:
         self._turned.set()
         self._turned = trio.Event()
 

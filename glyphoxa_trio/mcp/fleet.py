@@ -154,6 +154,6 @@ async def open_fleet(
         try:
             yield fleet
         finally:
-            if True:
-                pass
+            with trio.move_on_after(CLOSING, shield=True):
+                await fleet.close()
             nursery.cancel_scope.cancel()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -87,6 +88,7 @@ def _definition(
         read_only=read_only,
         idempotent=idempotent,
         min_tier=meta.get("min_tier", _tier) or Tier.FAST,
+        environment=_environment(spec),
         external=True,
     )
     override = spec.tools.get(name)
@@ -164,6 +166,13 @@ def _tier(value: Any) -> Tier:
 
 # Far beyond any wait, and far below what a float forgets to add up.
 _LARGEST: Final = 1e12
+
+
+def _environment(spec: ServerSpec) -> str | None:
+    """Configured, or the host of a remote server (D10); None is right here."""
+    if spec.environment is not None or spec.url is None:
+        return spec.environment
+    return urlsplit(spec.url).hostname
 
 
 def _parameters(name: str, schema: Any, warnings: list[str]) -> Mapping[str, Any]:

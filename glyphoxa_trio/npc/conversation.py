@@ -6,13 +6,13 @@ NPC's words; every tool call is remembered together with its answer.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Iterator
 
 import attrs
 
 from glyphoxa_trio.providers.llm import Message
+from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 
@@ -127,8 +127,7 @@ def _echo(call: ToolCall) -> ToolCall:
     Some model servers refuse a whole request for one broken call in its history.
     """
     try:
-        if isinstance(json.loads(call.arguments or "{}"), dict):
-            return call
-    except (ValueError, RecursionError):
-        pass
-    return attrs.evolve(call, arguments="{}")
+        load(call.arguments)
+    except InvalidArguments:
+        return attrs.evolve(call, arguments="{}")
+    return call if call.arguments.strip() else attrs.evolve(call, arguments="{}")

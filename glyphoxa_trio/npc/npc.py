@@ -45,6 +45,7 @@ class Turn:
     _session: Ref[Any]
     _utterance: Utterance
     done: TurnDone | None = attrs.field(default=None, init=False)
+    _entered: bool = attrs.field(default=False, init=False)
 
     async def __aenter__(self) -> Self:
         """Speak to the NPC.
@@ -52,8 +53,16 @@ class Turn:
         Raises:
           QueueFull: too many speakers wait for it.
           ActorGone: its session has ended.
+          RuntimeError: this turn was entered before.
         """
-        await self._session.ask(Say(self._utterance), within=_PATIENCE)
+        if self._entered:
+            raise RuntimeError("a turn is entered once; say it again for another")
+        self._entered = True
+        try:
+            await self._session.ask(Say(self._utterance), within=_PATIENCE)
+        except BaseException:
+            self._leave()  # it may have been accepted in this very moment
+            raise
         return self
 
     async def __aexit__(
@@ -62,10 +71,13 @@ class Turn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._utterance.scope.cancel("the listener left")
-        self._utterance.stream.leave()
+        self._leave()
         with trio.move_on_after(_FAREWELL, shield=True):
             await self._utterance.ended.wait()
+
+    def _leave(self) -> None:
+        self._utterance.scope.cancel("the listener left")
+        self._utterance.stream.leave()
 
     @property
     def delivered(self) -> str:

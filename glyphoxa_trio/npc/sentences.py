@@ -14,7 +14,9 @@ import attrs
 
 # What may close a quotation or a bracket after the full stop.
 _CLOSING: Final = "\"'\u201d\u2019\u00bb)]"
-_ENDING: Final = re.compile(rf"[.!?…]+[{re.escape(_CLOSING)}]*(?=\s)|\n+")
+# Taken from the beginning of a run of stops and as a whole: a model that writes
+# nothing but dots must not keep everybody waiting.
+_ENDING: Final = re.compile(rf"(?<![.!?…])[.!?…]++[{re.escape(_CLOSING)}]*+(?=\s)|\n++")
 _ABBREVIATIONS: Final = frozenset(
     re.findall(
         r"\S+",
@@ -22,6 +24,7 @@ _ABBREVIATIONS: Final = frozenset(
     )
 )
 _LAST_WORD: Final = re.compile(r"([\w.]+)\.$")
+_LONGEST_WORD: Final = 24  # no abbreviation, nor a list's number, is as long
 
 
 @attrs.define(eq=False)
@@ -58,7 +61,7 @@ class Sentences:
         if len(closing) < len(candidate) or closing.endswith(("...", "…")):
             # A quote within a sentence, or a pause: capitals begin a new one.
             return not following[0].islower()
-        word = _LAST_WORD.search(closing)
+        word = _LAST_WORD.search(closing[-_LONGEST_WORD:])
         if word is None:
             return True
         if closing.strip() == f"{word[1]}." and word[1].isdigit():

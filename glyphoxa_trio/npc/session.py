@@ -66,8 +66,9 @@ Approver = Callable[[ApprovalRequest], Awaitable[bool]]
 class Utterance:
     """One thing said to an NPC, the turn that answers it, and who listens.
 
-    ``scope`` belongs to the listener: leaving cancels the turn. ``ended`` is set
-    when the turn has ended and is remembered.
+    ``scope`` belongs to the listener: leaving cancels the turn, also one that has
+    not begun. ``begins`` is set when it does, ``ended`` when the turn has ended and
+    is remembered. ``superseded``: its speaker went on before it began.
     """
 
     text: str
@@ -76,7 +77,9 @@ class Utterance:
     stream: Stream[TurnEvent] = attrs.field(init=False)
     exchange: Exchange = attrs.field(init=False)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    begins: trio.Event = attrs.field(factory=trio.Event, init=False)
     ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+    superseded: bool = attrs.field(default=False, init=False)
     number: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -144,30 +147,23 @@ class NpcSession:
 
     async def run(self, inbox: Inbox[Any]) -> None:
         """Read the mailbox until stopped; then let the running turn end."""
-        try:
-            async with trio.open_nursery() as nursery:
-                async for call in inbox:
-                    with call.answering():
-                        match call.request:
-                            case Say(utterance):
-                                self._accept(utterance, nursery)
-                                call.reply(None)
-                            case Elevate(tier, seconds):
-                                until = trio.current_time() + seconds
-                                self._elevation = (tier, until)
-                                call.reply(None)
-                            case Interrupt():
-                                running = self._current
-                                if running is not None:
-                                    running.scope.cancel("interrupted")
-                                call.reply(running is not None)
-        finally:
-            # Nobody is left waiting, whatever ended this actor.
-            for left in [self._current, *self._waiting]:
-                if left is not None:
-                    self._close(left)
-            self._current = None
-            self._waiting.clear()
+        async with trio.open_nursery() as nursery:
+            async for call in inbox:
+                with call.answering():
+                    match call.request:
+                        case Say(utterance):
+                            self._accept(utterance)
+                            nursery.start_soon(self._live, utterance)
+                            call.reply(None)
+                        case Elevate(tier, seconds):
+                            until = trio.current_time() + seconds
+                            self._elevation = (tier, until)
+                            call.reply(None)
+                        case Interrupt():
+                            running = self._current
+                            if running is not None:
+                                running.scope.cancel("interrupted")
+                            call.reply(running is not None)
 
     @property
     def ceiling(self) -> Tier:
@@ -180,7 +176,7 @@ class NpcSession:
 
     # Whose turn it is.
 
-    def _accept(self, utterance: Utterance, nursery: trio.Nursery) -> None:
+    def _accept(self, utterance: Utterance) -> None:
         current = self._current
         interrupts = current is not None and current.speaker == utterance.speaker
         if not interrupts and len(self._waiting) >= self.config.queue:
@@ -188,14 +184,17 @@ class NpcSession:
         self._turns += 1
         utterance.number = self._turns
         if current is None:
-            self._start(utterance, nursery)
-        elif current.speaker == utterance.speaker:
+            self._begin(utterance)
+        elif interrupts:
             # They did not wait for the answer: it is not wanted any more, nor is
-            # what they said in between.
-            for earlier in [current, *self._waiting]:
-                if earlier.speaker == utterance.speaker:
-                    earlier.scope.cancel("the speaker went on")
-            self._waiting.appendleft(utterance)
+            # what they said in between. That ends next, one after the other, so
+            # that all of it is remembered in the order in which it was said.
+            current.scope.cancel("the speaker went on")
+            theirs = [w for w in self._waiting if w.speaker == utterance.speaker]
+            others = [w for w in self._waiting if w.speaker != utterance.speaker]
+            for earlier in theirs:
+                earlier.superseded = True
+            self._waiting = deque([*theirs, utterance, *others])
         else:
             self._waiting.append(utterance)
             queued = Queued(
@@ -206,32 +205,36 @@ class NpcSession:
             self.events.publish(queued)
             utterance.stream.post(queued)
 
-    def _start(self, utterance: Utterance, nursery: trio.Nursery) -> None:
+    def _begin(self, utterance: Utterance) -> None:
         self._current = utterance
-        nursery.start_soon(self._live, utterance, nursery)
+        if utterance.superseded:
+            utterance.scope.cancel("the speaker went on")
+        utterance.begins.set()
 
-    async def _live(self, utterance: Utterance, nursery: trio.Nursery) -> None:
-        """One turn from its first event to its last, whatever happens in it."""
+    async def _live(self, utterance: Utterance) -> None:
+        """One utterance until its turn has ended, whatever happens in between."""
         try:
             await self._answer(utterance)
         finally:
-            self._close(utterance)
-            self._current = None
-            if self._waiting:
-                self._start(self._waiting.popleft(), nursery)
-
-    def _close(self, utterance: Utterance) -> None:
-        utterance.stream.end()
-        utterance.ended.set()
+            utterance.stream.end()
+            utterance.ended.set()
+            if utterance is not self._current:
+                self._waiting.remove(utterance)
+            else:
+                self._current = None
+                if self._waiting:
+                    self._begin(self._waiting.popleft())
 
     # One turn.
 
     async def _answer(self, utterance: Utterance) -> None:
-        began = trio.current_time()
+        began: float | None = None
         turn: cascaded.TurnInProgress | None = None
         end, error = TurnEnd.INTERRUPTED, ""
         try:
             with utterance.scope:
+                await utterance.begins.wait()
+                began = trio.current_time()
                 turn = await self._prepare(utterance)
                 await cascaded.run(turn)
                 end = TurnEnd.COMPLETED if turn.error is None else TurnEnd.FAILED
@@ -248,7 +251,7 @@ class NpcSession:
                 end=end,
                 text=exchange.written,
                 outcomes=exchange.outcomes,
-                timings=_timings(turn, began, now),
+                timings=_timings(turn, now if began is None else began, now),
                 rounds=len(exchange.rounds),
                 tier=None if turn is None else turn.tier,
                 error=error,
@@ -345,7 +348,7 @@ class NpcSession:
 
         with trio.move_on_after(self.approval_timeout):
             async with trio.open_nursery() as nursery:
-                for call in calls[: self.config.max_calls]:
+                for call in calls:
                     listing = self.host.snapshot.by_exposed.get(call.name)
                     if (
                         listing is not None

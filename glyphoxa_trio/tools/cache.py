@@ -7,6 +7,7 @@ reader notes the `ResultCache.epoch` before it starts and hands it to `put`.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
@@ -63,6 +64,8 @@ class ResultCache(Generic[V]):
         factory=OrderedDict, init=False
     )
     _forgotten: int = attrs.field(default=0, init=False)
+    # Nothing in here expires before this, so a full cache need not look.
+    _next_expiry: float = attrs.field(default=math.inf, init=False)
     _hits: int = attrs.field(default=0, init=False)
     _misses: int = attrs.field(default=0, init=False)
     _evictions: int = attrs.field(default=0, init=False)
@@ -103,6 +106,7 @@ class ResultCache(Generic[V]):
             return
         self._entries[key] = _Entry(group, value, now + ttl)
         self._entries.move_to_end(key)
+        self._next_expiry = min(self._next_expiry, now + ttl)
         if len(self._entries) > self.capacity:
             self._make_room(now)
 
@@ -142,11 +146,17 @@ class ResultCache(Generic[V]):
             _, self._forgotten = self._dropped.popitem(last=False)
 
     def _make_room(self, now: float) -> None:
-        expired = [key for key, entry in self._entries.items() if entry.expires <= now]
-        self._remove(expired)
-        if not expired:
-            self._entries.popitem(last=False)
-            self._evictions += 1
+        if self._next_expiry <= now:
+            entries = self._entries.items()
+            expired = [key for key, entry in entries if entry.expires <= now]
+            self._remove(expired)
+            self._next_expiry = min(
+                (entry.expires for entry in self._entries.values()), default=math.inf
+            )
+            if expired:
+                return
+        self._entries.popitem(last=False)
+        self._evictions += 1
 
     def _remove(self, keys: list[CacheKey]) -> None:
         for key in keys:

@@ -77,6 +77,8 @@ class ToolDefinition:
         without doing anything keeps a tool from being probed.
       on_interrupt: None follows D12a: `CANCEL` for read-only tools, otherwise
         `FINISH_SILENTLY`.
+      environment: where it runs: the same tool, local and remote, has two
+        histories of measurements (D10); None is where the host runs.
       external: belongs to somebody else's server, so trust applies (D13a).
       expose_as: the name models see, where the rule of D13 must be overruled.
 
@@ -100,6 +102,7 @@ class ToolDefinition:
     on_interrupt: OnInterrupt | None = None
     speech_field: str | None = None
     speech_template: str | None = None
+    environment: str | None = None
     external: bool = False
     expose_as: str | None = None
 

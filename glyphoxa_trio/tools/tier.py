@@ -88,8 +88,3 @@ _BADGES: Final = ((0.05, "Lightning"), (0.2, "Fast"), (1.0, "Standard"))
 def badge(p50: float) -> str:
     """Lightning below 50 ms, Fast below 200, Standard below 1000, else Slow."""
     return next((name for below, name in _BADGES if p50 < below), "Slow")
-
-
-def compatibility(tier: Tier) -> str:
-    """The tag that says where a tool fits: ``FAST compatible`` … ``DEEP only``."""
-    return "DEEP only" if tier is Tier.DEEP else f"{tier.name} compatible"

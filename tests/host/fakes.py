@@ -63,27 +63,27 @@ def fake(
     **definition: Any,
 ) -> Tool:
     """A tool of the group ``fake`` that is declared to take 10 ms."""
-    log = Log() if log is None else log
 
-    async def handler(_: Mapping[str, Any], context: CallContext) -> ToolResult:
-        log.began.append((name, trio.current_time()))
-        try:
-            with trio.CancelScope(shield=does is Does.SHIELD):
-                await nap(inf if does is Does.HANG else seconds)
-        except trio.Cancelled:
-            log.cancelled.append((name, trio.current_time()))
-            raise
-        log.ended.append((name, trio.current_time()))
-        return answer(name, does)
+    async def handler(_: Mapping[str, Any], __: CallContext) -> ToolResult:
+        return await perform(name, seconds, does, log or Log())
 
     fields: dict[str, Any] = {"group": "fake", "estimated_duration": 0.01}
     fields |= definition
     return Tool(definition=ToolDefinition(name=name, **fields), handler=handler)
 
 
-async def nap(seconds: float) -> None:
-    if seconds:
-        await trio.sleep(seconds)
+async def perform(name: str, seconds: float, does: Does, log: Log) -> ToolResult:
+    """What the handler of a fake does."""
+    log.began.append((name, trio.current_time()))
+    try:
+        with trio.CancelScope(shield=does is Does.SHIELD):
+            if seconds or does is Does.HANG:
+                await trio.sleep(inf if does is Does.HANG else seconds)
+    except trio.Cancelled:
+        log.cancelled.append((name, trio.current_time()))
+        raise
+    log.ended.append((name, trio.current_time()))
+    return answer(name, does)
 
 
 def answer(name: str, does: Does) -> ToolResult:

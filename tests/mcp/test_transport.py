@@ -344,8 +344,15 @@ async def test_a_server_that_hears_no_more_is_noticed_by_the_next_call() -> None
     async with opened(plain()) as session:
         await session.list_tools()
         await session.call_tool("blind", {}, {})
-        with pytest.raises(ConnectionLost):
-            await session.call_tool("echo", {}, {})
+
+        async def lost() -> None:
+            with pytest.raises(ConnectionLost):
+                await session.call_tool("echo", {}, {})
+
+        with trio.fail_after(1):  # not when the process has been ended
+            async with trio.open_nursery() as nursery:
+                for _ in range(4):  # one is written, the others wait to be
+                    nursery.start_soon(lost)
         assert session.loss.why == "closed its stdin"
 
 

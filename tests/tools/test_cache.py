@@ -87,6 +87,17 @@ def test_an_expired_result_leaves_before_a_good_one() -> None:
     assert cache.statistics() == CacheStatistics(hits=1, misses=0, evictions=0, size=2)
 
 
+def test_expired_results_make_room_each_time_and_exactly_when_they_expire() -> None:
+    cache = ResultCache[str](capacity=2)
+    good, *others = [CacheKey(tool="dice.new", arguments=f"{at}") for at in range(4)]
+    put(cache, good, "good", ttl=100)
+    put(cache, others[0], "short", ttl=1)
+    put(cache, others[1], "short", ttl=2, now=1)  # where the first one was
+    put(cache, others[2], "new", now=3)  # where the second one was
+    assert cache.get(good, 3) == "good"
+    assert cache.statistics().evictions == 0
+
+
 def test_a_write_drops_the_reads_of_its_own_group_only() -> None:
     cache = ResultCache[str]()
     weather = CacheKey(tool="world.forecast", arguments="{}")

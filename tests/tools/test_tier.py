@@ -13,7 +13,6 @@ from glyphoxa_trio.tools.tier import (
     Tier,
     TierLimits,
     badge,
-    compatibility,
 )
 
 
@@ -105,11 +104,3 @@ def test_tiers_may_have_equal_limits() -> None:
 )
 def test_badges_begin_at_their_figures(p50: float, name: str) -> None:  # G39
     assert badge(p50) == name
-
-
-def test_compatibility_says_where_a_tool_fits() -> None:  # G39
-    assert [compatibility(tier) for tier in Tier] == [
-        "FAST compatible",
-        "STANDARD compatible",
-        "DEEP only",
-    ]

@@ -98,7 +98,7 @@ async def run(turn: TurnInProgress) -> None:
                     detail=error.detail,
                 )
             )
-            if not turn.exchange.written:
+            if not round_.sentences:
                 await _fall_back(turn, index, round_, Fallback.MODEL_FAILED)
             return
         if calls:
@@ -238,7 +238,11 @@ async def _run_calls(
     last: bool,
 ) -> None:
     """One fan-out: all calls of a response, inside what is left of the turn."""
-    approved = await turn.approve(calls)
+    # Nobody is asked about a call that the gate refuses whatever they say.
+    names = () if last else {listing.exposed for listing in shown}
+    approved = await turn.approve(
+        [call for call in calls[: turn.config.max_calls] if call.name in names]
+    )
 
     def started(slot: int, listing: Listing) -> None:
         turn.post(
