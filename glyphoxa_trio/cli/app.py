@@ -53,6 +53,15 @@ Npc = Annotated[
 ]
 
 
+def _model(context: typer.Context, name: str | None, base_url: str | None) -> Model:
+    source = context.get_parameter_source("base_url")
+    if name is None and source is not None and source.name == "COMMANDLINE":
+        raise typer.BadParameter(
+            "says where the model of --model is: give both", param_hint="--base-url"
+        )
+    return Model(name, base_url)
+
+
 def _tier(text: str | None) -> Tier | None:
     if text is None:
         return None
@@ -71,7 +80,12 @@ OptionalTier = Annotated[
 
 
 @app.command()
-def play(config: Config, model: ModelName = None, base_url: BaseUrl = None) -> None:
+def play(
+    context: typer.Context,
+    config: Config,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+) -> None:
     """Talk to the NPCs of CONFIG in the terminal.
 
     @Name says something to another NPC, /help lists the commands. The first
@@ -80,11 +94,12 @@ def play(config: Config, model: ModelName = None, base_url: BaseUrl = None) -> N
     """
     from .play import play as run
 
-    raise typer.Exit(run(config, Model(model, base_url)))
+    raise typer.Exit(run(config, _model(context, model, base_url)))
 
 
 @app.command()
 def ask(
+    context: typer.Context,
     config: Config,
     npc: Npc,
     text: Annotated[str, typer.Argument(help="What to say to it.")],
@@ -103,9 +118,8 @@ def ask(
     """
     from .ask import ask as run
 
-    raise typer.Exit(
-        run(config, npc, text, Model(model, base_url), tier=_tier(tier), as_json=json)
-    )
+    chosen = _model(context, model, base_url)
+    raise typer.Exit(run(config, npc, text, chosen, tier=_tier(tier), as_json=json))
 
 
 @app.command()

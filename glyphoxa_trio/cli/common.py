@@ -110,7 +110,7 @@ def run(
     except GlyphoxaError as error:
         return on_error(error)
     except BrokenPipeError:  # whoever read our lines has had enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 for the flush at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED

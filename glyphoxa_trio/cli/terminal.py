@@ -50,12 +50,11 @@ class Lines:
 @asynccontextmanager
 async def interrupts(on_interrupt: Callable[[int], None]) -> AsyncGenerator[None]:
     """Call ``on_interrupt`` with each SIGINT, SIGTERM or SIGHUP; nobody dies of it."""
-    with lone_errors():
+    with lone_errors(), trio.open_signal_receiver(*_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
-            with trio.open_signal_receiver(*_SIGNALS) as signals:
-                nursery.start_soon(_hand_on, signals, on_interrupt)
-                yield
-                nursery.cancel_scope.cancel()
+            nursery.start_soon(_hand_on, signals, on_interrupt)
+            yield
+            nursery.cancel_scope.cancel()
 
 
 async def _hand_on(

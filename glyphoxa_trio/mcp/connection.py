@@ -166,7 +166,7 @@ class _Connection:
                 nursery.start_soon(live)
                 async for call in inbox:
                     nursery.start_soon(self._answer, call)
-                polite = 0
+                polite = _GOODBYE if self._session is not None else 0
                 self._stopping.set()
                 self._turn()  # calls that wait for a session wait in vain
                 with trio.move_on_after(polite):

@@ -147,10 +147,7 @@ async def _write_stdin(
             if server.returncode is None
             else process.how_it_ended(server)
         )
-        to_session.close()
-    finally:
-        # Whoever waits to write learns of it, the SDK's shielded writes too.
-        from_session.close()
+        to_session.close()  # the session ends, and with it whoever waits to write
 
 
 async def _read_stderr(

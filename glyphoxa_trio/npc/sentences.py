@@ -17,6 +17,7 @@ _CLOSING: Final = "\"'\u201d\u2019\u00bb)]"
 # Taken from the beginning of a run of stops and as a whole: a model that writes
 # nothing but dots must not keep everybody waiting.
 _ENDING: Final = re.compile(rf"(?<![.!?…])[.!?…]++[{re.escape(_CLOSING)}]*+(?=\s)|\n++")
+_VISIBLE: Final = re.compile(r"\S")
 _ABBREVIATIONS: Final = frozenset(
     re.findall(
         r"\S+",
@@ -32,39 +33,47 @@ class Sentences:
     """Takes text in pieces, gives whole sentences, loses nothing but blanks."""
 
     _rest: str = attrs.field(default="", init=False)
+    # Before this place in the rest nothing ends any more: looked at once.
+    _decided: int = attrs.field(default=0, init=False)
 
     def feed(self, text: str) -> list[str]:
         """The sentences that this piece completes."""
         self._rest += text
         whole: list[str] = []
         start = 0
-        for match in _ENDING.finditer(self._rest):
-            candidate = self._rest[start : match.end()]
-            if match[0].strip() and not self._ends(candidate, match.end()):
-                continue
-            if candidate.strip():
-                whole.append(candidate.strip())
-            start = match.end()
+        for match in _ENDING.finditer(self._rest, self._decided):
+            end = match.end()
+            if match[0].strip():
+                following = _VISIBLE.search(self._rest, end)
+                if following is None:
+                    continue  # only blanks so far: a lower-case word may follow
+                if not _ends(self._rest[start:end], following[0]):
+                    self._decided = end
+                    continue
+            if sentence := self._rest[start:end].strip():
+                whole.append(sentence)
+            start = self._decided = end
         self._rest = self._rest[start:]
+        self._decided -= start
         return whole
 
     def end(self) -> list[str]:
         """What is left when the text is over: one sentence, or nothing."""
         rest, self._rest = self._rest.strip(), ""
+        self._decided = 0
         return [rest] if rest else []
 
-    def _ends(self, candidate: str, end: int) -> bool:
-        following = self._rest[end:].lstrip()
-        if not following:
-            return False  # only blanks so far: a lower-case word may follow
-        closing = candidate.rstrip(_CLOSING)
-        if len(closing) < len(candidate) or closing.endswith(("...", "…")):
-            # A quote within a sentence, or a pause: capitals begin a new one.
-            return not following[0].islower()
-        word = _LAST_WORD.search(closing[-_LONGEST_WORD:])
-        if word is None:
-            return True
-        if closing.strip() == f"{word[1]}." and word[1].isdigit():
-            return False  # the number of a list's item
-        last = word[1].casefold()
-        return last not in _ABBREVIATIONS and not (len(last) == 1 and last.isalpha())
+
+def _ends(candidate: str, following: str) -> bool:
+    """Whether ``candidate`` is a sentence, given the next visible character."""
+    closing = candidate.rstrip(_CLOSING)
+    if len(closing) < len(candidate) or closing.endswith(("...", "…")):
+        # A quote within a sentence, or a pause: capitals begin a new one.
+        return not following.islower()
+    word = _LAST_WORD.search(closing[-_LONGEST_WORD:])
+    if word is None:
+        return True
+    if closing.strip() == f"{word[1]}." and word[1].isdigit():
+        return False  # the number of a list's item
+    last = word[1].casefold()
+    return last not in _ABBREVIATIONS and not (len(last) == 1 and last.isalpha())

@@ -21,7 +21,7 @@ V = TypeVar("V")
 _DROPS_REMEMBERED = 256
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)  # a call looks it up nine times
 class CacheKey:
     """What must be the same for two calls to have one answer.
 

@@ -27,6 +27,8 @@ def degraded(window: LatencyWindow, now: float) -> str | None:
     calls failed. Calls cut by the turn and probes do not count, neither as
     failures nor as calls.
     """
+    if window.flawless:  # the usual case, on every call's way
+        return None
     samples = window.health_samples(now)
     latest = samples[-LATEST:]
     at_limit = sum(sample.kind is SampleKind.TIMEOUT for sample in latest)

@@ -145,7 +145,7 @@ class ArgumentSchema:
 
     def _counted(self, check: _Keyword) -> _Keyword:
         def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-            self.spend(1 + (len(value) // 8 if isinstance(value, list | dict) else 0))
+            self.spend(1 + (len(value) // 8 if isinstance(value, (list, dict)) else 0))
             return check(validator, value, instance, schema)
 
         return counted

@@ -83,6 +83,7 @@ class LatencyWindow:
     expiry: float = attrs.field(default=86400.0, validator=attrs.validators.gt(0))
     _ring: deque[Sample] = attrs.field(init=False, repr=False)
     _since_anew: int = attrs.field(default=0, init=False, repr=False)
+    _since_failure: int = attrs.field(default=0, init=False, repr=False)
     # An estimate asks four times at one moment: (now, expiry, measured, cut).
     _known: tuple[float, float, list[float], list[float]] | None = attrs.field(
         default=None, init=False, repr=False
@@ -96,6 +97,7 @@ class LatencyWindow:
         """Add the newest sample; in a full window the oldest makes room."""
         self._ring.append(sample)
         self._since_anew += 1
+        self._since_failure = 0 if sample.kind.is_failure else self._since_failure + 1
         self._known = None
 
     def start_health_anew(self) -> None:
@@ -106,6 +108,11 @@ class LatencyWindow:
         """Empty the window."""
         self._ring.clear()
         self._known = None
+
+    @property
+    def flawless(self) -> bool:
+        """True if nothing in here is a failure, expired or not."""
+        return self._since_failure >= len(self._ring)
 
     def samples(self, now: float) -> list[Sample]:
         """What is not expired, in the order recorded."""
@@ -193,7 +200,8 @@ class LatencyWindow:
         if self._known is None or self._known[:2] != (now, self.expiry):
             live = self.samples(now)
             measured = [s.seconds for s in live if s.kind is _OK or s.kind is _TIMEOUT]
-            cut = [s.seconds for s in live if s.kind is _CENSORED]
+            rest = live if len(measured) < len(live) else []
+            cut = [s.seconds for s in rest if s.kind is _CENSORED]
             self._known = now, self.expiry, measured, cut
         return self._known[2:]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import attrs
@@ -101,10 +101,8 @@ async def swallow_and_go_on() -> None:
 
 
 async def swallow_and_answer() -> None:
-    try:
+    with suppress(trio.Cancelled):
         await trio.sleep_forever()
-    except trio.Cancelled:
-        pass
 
 
 async def swallow_again_and_again() -> None:
@@ -240,7 +238,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_a_thread_that_ignores_cancellation_holds_nobody() -> None:
     async with stuck_host() as (host, stuck):
-        late, good = await fan_out(host, "deaf", "good", within=0.05)
+        late, good = await fan_out(host, "deaf", "good", within=0.5)
         assert not stuck.released.is_set()
         assert (late.status, late.limit) == (Status.TIMEOUT, Limit.TURN)
         assert good.ok
@@ -249,9 +247,9 @@ async def test_a_thread_that_ignores_cancellation_holds_nobody() -> None:
 async def test_stuck_threads_are_counted_refused_and_forgiven() -> None:
     async with stuck_host() as (host, stuck):
         for _ in range(2):
-            assert statuses(await fan_out(host, "deaf", within=0.05)) == ["timeout"]
+            assert statuses(await fan_out(host, "deaf", within=0.5)) == ["timeout"]
         await until(lambda: lingering(host) == {"custom.deaf": 2})
-        refused, good = await fan_out(host, "deaf", "good", within=0.05)
+        refused, good = await fan_out(host, "deaf", "good", within=5)
         assert (refused.status, good.status) == (Status.UNAVAILABLE, Status.OK)
         assert "2 earlier calls do not stop" in refused.message
         assert stuck.began == 2

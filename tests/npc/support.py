@@ -105,9 +105,7 @@ class _Played:
                 case Exception():
                     raise step
                 case seconds:
-                    await (
-                        trio.sleep_forever() if seconds == inf else trio.sleep(seconds)
-                    )
+                    await trio.sleep(seconds)
         if self._over:
             raise StopAsyncIteration
         self._over = True
@@ -140,9 +138,7 @@ class Ran:
         async def handler(arguments: Any, context: CallContext) -> ToolResult:
             self.began.append((name, trio.current_time()))
             try:
-                await (
-                    trio.sleep_forever() if seconds == inf else trio.sleep(seconds)
-                )
+                await trio.sleep(seconds)
             except trio.Cancelled:
                 self.cancelled.append((name, trio.current_time()))
                 raise

@@ -1,0 +1,210 @@
+"""What the tests of the command share: runs of it, a terminal, servers that tell.
+
+Every run is a process of its own. Nothing here waits for a time to pass: it waits
+for a text on the screen, a line of a server, an end; the limits only keep a
+failure from taking for ever.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+COMMAND = Path(sys.executable).with_name("glyphoxa")
+SEER = Path(__file__).parent / "servers" / "seer.py"
+LIMIT = 30.0  # seconds; no wait of a test that passes comes near it
+ENDS = 2.0  # seconds from being asked to leave to the end …
+RESISTS = 5.0  # … and with servers that resist
+
+# So long that no ceiling ends what a test wants to end itself.
+PATIENT: dict[str, Any] = {
+    tier: {"ceiling_ms": 25_000} for tier in ("fast", "standard", "deep")
+}
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours, without what would change which model speaks or how wide a line is."""
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GLYPHOXA_", "OPENAI_"))
+        and name not in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR")
+    }
+    return ours | {"TERM": "xterm", **more}
+
+
+def run(
+    *words: str | Path, lines: str = "", env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """One run to its end, ``lines`` piped in."""
+    return subprocess.run(
+        [COMMAND, *words],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        env=environment(**(env or {})),
+        check=False,
+    )
+
+
+def written(folder: Path, **config: Any) -> Path:
+    """A configuration as a file; one NPC, Bo, with dice, unless it says who."""
+    config.setdefault("npcs", [{"name": "Bo", "tools": ["dice"]}])
+    path = folder / "table.json"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def seer(fifo: Path | str = "-", *habits: str, **more: Any) -> dict[str, Any]:
+    """The entry of a server ``servers/seer.py``; its name is its first habit."""
+    return {
+        "name": habits[0] if habits else "seer",
+        "command": ["python", str(SEER), str(fifo), *habits],
+        "restart": {"backoff_ms": 10, "max_restarts": 1},
+        **more,
+    }
+
+
+@attrs.define(eq=False)
+class Reports:
+    """What servers tell, line by line, through a named pipe."""
+
+    path: Path
+    _pipe: int
+    _rest: str = attrs.field(default="", init=False)
+
+    def expect(self, beginning: str) -> str:
+        """Read up to a line that begins so; the rest of that line."""
+        while True:
+            line, newline, rest = self._rest.partition("\n")
+            if newline:
+                self._rest = rest
+                if line.startswith(beginning):
+                    return line.removeprefix(beginning).strip()
+            else:
+                self._rest += _read(self._pipe, f"a line {beginning!r}")
+
+    def silent(self) -> bool:
+        """Whether nobody has told anything that was not read yet."""
+        return not self._rest and not select.select([self._pipe], [], [], 0)[0]
+
+
+@contextmanager
+def reports(folder: Path) -> Generator[Reports]:
+    path = folder / "told"
+    os.mkfifo(path)
+    # Open for both, so that neither side waits for the other or sees an end.
+    pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        yield Reports(path, pipe)
+    finally:
+        os.close(pipe)
+
+
+@attrs.define(eq=False)
+class Terminal:
+    """The command on a terminal: keys in, a screen out."""
+
+    process: subprocess.Popen[bytes]
+    _keys: int
+    screen: str = attrs.field(default="", init=False)
+    _seen: int = attrs.field(default=0, init=False)
+
+    def type(self, text: str) -> None:
+        os.write(self._keys, text.encode())
+
+    def press_ctrl_c(self) -> None:
+        self.type("\x03")
+
+    def expect(self, text: str) -> None:
+        """Read the screen until ``text`` is on it, behind what was expected before."""
+        while (at := self.screen.find(text, self._seen)) < 0:
+            more = self._more(f"{text!r} on the screen: {self.screen}")
+            assert more, f"it ended without {text!r}: {self.screen}"
+        self._seen = at + len(text)
+
+    def ends(self, *, within: float = LIMIT) -> int:
+        """Wait for its end; the exit status."""
+        status = self.process.wait(within)
+        while self._keys >= 0 and self._more("the end of the screen"):
+            pass
+        return status
+
+    def hang_up(self) -> None:
+        """Close the terminal, as its window does."""
+        os.close(self._keys)
+        self._keys = -1
+
+    def _more(self, what: str) -> bool:
+        piece = _ANSI.sub("", _read(self._keys, what)).replace("\r\n", "\n")
+        self.screen += piece
+        return bool(piece)
+
+
+# Makes its stdin the terminal that sends the signals, then becomes the command.
+_LOGIN = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@contextmanager
+def terminal(*words: str | Path) -> Generator[Terminal]:
+    keys, screen = os.openpty()
+    termios.tcsetwinsize(screen, (50, 200))
+    fcntl.fcntl(keys, fcntl.F_SETFL, os.O_NONBLOCK)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _LOGIN, COMMAND, *words],
+        stdin=screen,
+        stdout=screen,
+        stderr=screen,
+        start_new_session=True,
+        env=environment(),
+    )
+    os.close(screen)
+    opened = Terminal(process, keys)
+    try:
+        yield opened
+    finally:
+        if process.poll() is None:  # a test has failed: leave nothing behind
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        if opened._keys >= 0:
+            os.close(opened._keys)
+
+
+def is_dead(pid: int | str) -> bool:
+    """Whether a process has ended, buried or not."""
+    try:
+        handle = os.pidfd_open(int(pid))
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], 0)[0])
+    finally:
+        os.close(handle)
+
+
+def _read(source: int, what: str) -> str:
+    ready, _, _ = select.select([source], [], [], LIMIT)
+    assert ready, f"waited in vain for {what}"
+    try:
+        return os.read(source, 65536).decode(errors="replace")
+    except OSError:  # a terminal that nobody writes to any more
+        return ""
