@@ -5,10 +5,11 @@ cannot hold a caller; `fanout`, `stream` and `topic` are the shapes in which
 results travel.
 """
 
+from .call import Call, Request
 from .fanout import LATE, FanOut, Late
 from .flight import Flight, FlightCancelled, Flights, FlightStatistics
 from .lone import lone_errors
-from .mailbox import Call, Inbox, MailboxStatistics, Ref, Request, spawn
+from .mailbox import Inbox, MailboxStatistics, Ref, spawn
 from .stream import Stream, StreamStatistics
 from .supervision import (
     Backoff,

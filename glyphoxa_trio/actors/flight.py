@@ -49,7 +49,7 @@ class Flight(Generic[R]):
         Returns True if this cancelled it.
         """
         self._passengers -= 1
-        if self._passengers or self.landed:
+        if self._passengers or self.landed or self.cancelled:
             return False
         self._scope.cancel("the last passenger left")
         self._strays.add(self.key, self)

@@ -28,91 +28,21 @@ mailbox and cancellation all end its wait. Times are seconds on trio's clock.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 import attrs
-import outcome
 
 import trio
 
-from glyphoxa_trio.errors import ActorGone, DeadlineExceeded, GlyphoxaError
+from glyphoxa_trio.errors import ActorGone, DeadlineExceeded
 
+from .call import Call, M, Request
 from .supervision import Backoff, OnEvent, supervise
 
-M = TypeVar("M", bound="Request[Any]")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-
-
-class Request(Generic[R_co]):
-    """A message; its type argument is the type of the answer."""
-
-    __slots__ = ()
-
-
-@attrs.define(eq=False)
-class Call(Generic[M]):
-    """One request in flight: the message, and a place for its answer."""
-
-    request: M
-    # Cancelled by the asker when it stops caring, and by nobody else.
-    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    _answer: outcome.Maybe[Any] | None = attrs.field(default=None, init=False)
-    _settled: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _in_work: bool = attrs.field(default=False, init=False)
-
-    @contextmanager
-    def answering(self) -> Generator[None]:
-        """Work on this call, for as long as its asker cares.
-
-        The body is cancelled when the asker's patience ends or the asker is
-        cancelled. A `GlyphoxaError` raised in it, alone or as the only kind in
-        a group, becomes the answer; any other exception crashes the actor.
-        Either way the asker is not left waiting.
-        """
-        self._in_work = True
-        try:
-            with self._scope:
-                yield
-        except GlyphoxaError as error:
-            self.refuse(error)
-        except BaseExceptionGroup as group:
-            on_purpose, others = group.split(GlyphoxaError)
-            bugs = others and others.split(trio.Cancelled)[1]
-            if bugs is not None or on_purpose is None:
-                raise
-            self.refuse(_first_leaf(on_purpose))
-            if others is not None:  # the actor is cancelled, beside the answer
-                raise others from None
-        finally:
-            if self._answer is None:
-                self.refuse(ActorGone(f"no answer to {type(self.request).__name__}"))
-
-    def reply(self, value: object) -> None:
-        """Answer with ``value``. Reply last: the asker may leave at once."""
-        self._settle(outcome.Value(value))
-
-    def refuse(self, error: Exception) -> None:
-        """Answer by raising ``error`` in the asker."""
-        self._settle(outcome.Error(error))
-
-    @property
-    def abandoned(self) -> bool:
-        """True once nobody waits for the answer any more."""
-        return self._scope.cancel_called
-
-    def _settle(self, answer: outcome.Maybe[Any]) -> None:
-        assert self._answer is None, f"answered twice: {self.request!r}"
-        self._answer = answer
-        self._settled.set()
-
-
-def _first_leaf(group: BaseExceptionGroup[GlyphoxaError]) -> GlyphoxaError:
-    first = group.exceptions[0]
-    return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 @attrs.frozen(kw_only=True)

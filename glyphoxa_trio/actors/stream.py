@@ -36,7 +36,7 @@ class Stream(Generic[E]):
         that is what *delivered* means (D12a).
     """
 
-    capacity: int = 64
+    capacity: int = attrs.field(default=64, validator=attrs.validators.ge(1))
     on_consumed: Callable[[E], None] | None = None
     _events: deque[E] = attrs.field(factory=deque, init=False)
     _handed: list[E] = attrs.field(factory=list, init=False)
@@ -56,9 +56,13 @@ class Stream(Generic[E]):
 
         When the consumer has left, the event goes nowhere. Cancelled before it
         appends, or not at all.
+
+        Raises:
+          ValueError: if the stream has ended, or ends while this waits.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        while len(self._events) >= self.capacity and not self._left:
+        # A whole checkpoint: a producer that never waits must let others run.
+        await trio.lowlevel.checkpoint()
+        while len(self._events) >= self.capacity and not (self._left or self._ended):
             await self._writers.park()
         self.post(event)
 
@@ -77,6 +81,7 @@ class Stream(Generic[E]):
         """Nothing follows; what waits can still be read."""
         self._ended = True
         self._readers.unpark_all()
+        self._writers.unpark_all()
 
     def leave(self) -> None:
         """The consumer reads no more: drop what waits, hold up nobody."""
@@ -93,14 +98,15 @@ class Stream(Generic[E]):
             consumed = self._handed.pop()
             if self.on_consumed is not None:
                 self.on_consumed(consumed)
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await trio.lowlevel.checkpoint()
         while not self._events:
             if self._ended or self._left:
                 raise StopAsyncIteration
             await self._readers.park()
         event = self._events.popleft()
         self._handed.append(event)
-        self._writers.unpark()
+        if len(self._events) < self.capacity:  # else one would lose its place
+            self._writers.unpark()
         return event
 
     def statistics(self) -> StreamStatistics:

@@ -36,7 +36,7 @@ class Lag(StrEnum):
 class Subscription(Generic[E]):
     """One subscriber's events, in order; ``missed`` counts what it lost."""
 
-    capacity: int
+    capacity: int = attrs.field(validator=attrs.validators.ge(1))
     lag: Lag
     missed: int = 0
     _events: deque[E] = attrs.field(factory=deque, init=False)
@@ -91,7 +91,12 @@ class Topic(Generic[E]):
     _closed: bool = attrs.field(default=False, init=False)
 
     def publish(self, event: E) -> None:
-        """Hand ``event`` to every subscriber, at once, without waiting."""
+        """Hand ``event`` to every subscriber, at once, without waiting.
+
+        After `close` it goes nowhere.
+        """
+        if self._closed:
+            return
         for subscription in self._subscriptions:
             subscription._offer(event)
 

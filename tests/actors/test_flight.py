@@ -250,6 +250,18 @@ async def test_too_many_strays_refuse_their_key_until_one_ends(
     assert await ride(flights.launch("deaf", nap, 0.5), 60) == "woke at 3.75"
     await trio.sleep(2)
     assert flights.statistics() == FlightStatistics(launched=4, flying=0, lingering={})
+    assert flights._strays.by_key == {}, "a key that is done is forgotten"
+
+
+async def test_who_joins_a_stray_and_leaves_does_not_renew_its_grace(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    stray = flights.launch("deaf", deaf_nap, 5)
+    assert await ride(stray, 1) == "left"
+    await trio.sleep(1)
+    stray.board()
+    assert not stray.leave(), "it was cancelled before"
+    assert flights.lingering("deaf") == 1
 
 
 async def test_an_error_during_cancellation_does_not_reach_the_owner(
