@@ -24,22 +24,21 @@ class Round:
     sentences: list[str] = attrs.field(factory=list)
     delivered: int = 0
     outcomes: list[Outcome] = attrs.field(factory=list)
+    _echoes: list[ToolCall] = attrs.field(factory=list, init=False)
+    _answers: list[Message] = attrs.field(factory=list, init=False)
 
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
         said = self.sentences[: self.delivered] if heard_only else self.sentences
+        # A history is told in every round, and writing all of it anew would be
+        # most of what a turn costs. Outcomes are only ever added.
+        for outcome in self.outcomes[len(self._answers) :]:
+            self._echoes.append(_echo(outcome.call))
+            self._answers.append(_answer(outcome))
         if said or self.outcomes:
             yield Message(
-                role="assistant",
-                content=" ".join(said),
-                calls=tuple(_echo(outcome.call) for outcome in self.outcomes),
+                role="assistant", content=" ".join(said), calls=tuple(self._echoes)
             )
-        for outcome in self.outcomes:
-            yield Message(
-                role="tool",
-                content=outcome_text(outcome),
-                call_id=outcome.call.id,
-                name=outcome.call.name,
-            )
+        yield from self._answers
 
 
 @attrs.define(eq=False)
@@ -119,6 +118,15 @@ class Conversation:
 
     def __len__(self) -> int:
         return len(self._past)
+
+
+def _answer(outcome: Outcome) -> Message:
+    return Message(
+        role="tool",
+        content=outcome_text(outcome),
+        call_id=outcome.call.id,
+        name=outcome.call.name,
+    )
 
 
 def _echo(call: ToolCall) -> ToolCall:

@@ -101,7 +101,7 @@ def test_the_seeds_list_of_servers_loads() -> None:  # G27, A23, A25
     )
 
 
-def test_the_seeds_map_of_servers_loads() -> None:  # A21 to A28
+def test_the_seeds_map_of_servers_loads() -> None:  # A21 to A28, A31
     text = """
     mcp:
       enabled: true
@@ -165,7 +165,7 @@ def test_yaml_toml_and_json_say_the_same() -> None:
     assert load_text(toml, source=PurePath("x.TOML"), env={}) == expected
 
 
-def test_an_npc_loads_whole() -> None:  # G30, D12b
+def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
     entry = {
         "name": "Greymantle the Sage",
         "personality": "Old.",

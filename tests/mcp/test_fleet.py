@@ -77,7 +77,8 @@ async def fleet_of(
 # ------------------------------------------------------------ on virtual time
 
 
-async def test_servers_start_together(autojump_clock: MockClock) -> None:  # N17, T7
+async def test_servers_start_together(autojump_clock: MockClock) -> None:
+    # N2, N17, A40, T7
     names = [f"s{number}" for number in range(8)]
     servers = {name: FakeServer(listing_takes=0.25) for name in names}
     async with fleet_of(*map(spec, names), opening=play(**servers)) as (fleet, _):
@@ -114,6 +115,7 @@ async def test_waiting_ends_when_the_time_is_up(autojump_clock: MockClock) -> No
 
 
 async def test_an_empty_fleet_is_ready(autojump_clock: MockClock) -> None:
+    # A11: none but the configured
     async with fleet_of() as (fleet, _):
         assert await fleet.wait_ready(5)
         assert fleet.status() == ()

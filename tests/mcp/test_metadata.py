@@ -31,7 +31,7 @@ def one(
     return definition, described.warnings
 
 
-def test_a_tool_of_a_server_is_external_and_keeps_its_schema() -> None:  # G42, D13a
+def test_a_tool_of_a_server_is_external_and_keeps_its_schema() -> None:  # G42, D13a, A2
     definition, warnings = one(tool(description="Read a tab."), timeout=3.0)
     assert definition == ToolDefinition(
         name="read_tab",

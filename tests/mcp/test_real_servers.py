@@ -29,6 +29,7 @@ READY, RESTARTING = ServerState.READY, ServerState.RESTARTING
 
 
 async def test_our_examples_and_a_public_server_work_together() -> None:
+    # A1, N1, N3
     # G2, G42, N17, N18, N20, N28
     watcher = Watcher()
     specs = [
@@ -178,6 +179,7 @@ async def web_server() -> AsyncGenerator[Web]:
 # of httpx2 and httpcore2; trio closes them, and says so.
 @pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 async def test_a_server_on_the_web_in_both_protocol_families() -> None:
+    # N4
     # G2, G28: the token and the headers are on POST, GET and DELETE
     watcher = Watcher()
     servers = {"new": "/mcp", "old": "/old/mcp"}

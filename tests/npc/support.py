@@ -16,7 +16,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Ref, Topic, spawn
+from glyphoxa_trio.actors import Ref, Topic, lone_errors, spawn
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.host import ToolHost, open_host
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, Turn, TurnDone, TurnEvent
@@ -50,10 +50,12 @@ Script = Sequence[Reply] | Callable[[LLMRequest], Reply]
 class ScriptedLLM:
     """Plays one reply per request, in order; a request too many is a bug.
 
-    ``open`` counts the rounds that are going on.
+    ``open`` counts the rounds that are going on, ``hang_up`` is how many seconds
+    the end of one takes.
     """
 
     script: Script
+    hang_up: float = 0.0
     requests: list[LLMRequest] = attrs.field(factory=list)
     open: int = 0
 
@@ -74,6 +76,8 @@ class ScriptedLLM:
         try:
             yield _Played(iter(reply))
         finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(self.hang_up)
             self.open -= 1
 
     def told(self, round_: int = -1) -> list[tuple[str, str]]:
@@ -215,34 +219,35 @@ async def open_table(
     )
     granted = grant or Grant(npc="Bob", tools=("*",), approver=approver is not None)
     llm, events = ScriptedLLM(script), Chronicle()
-    async with open_host() as host, trio.open_nursery() as nursery:
-        host.register(*tools)
-        actor: Any = selector or Selector(rules or SelectionRules()).run
-        npc_session = NpcSession(
-            npc=config,
-            config=turn or TurnConfig(),
-            grant=granted,
-            llm=llm,
-            host=host,
-            selector=spawn(nursery, actor, name="selector"),
-            events=events,
-            approver=approver,
-            **session,
-        )
-        ref = spawn(nursery, npc_session.run, name="bob")
-        try:
-            yield Table(
-                npc=Npc(config, granted, ref),
+    with lone_errors():
+        async with open_host() as host, trio.open_nursery() as nursery:
+            host.register(*tools)
+            actor: Any = selector or Selector(rules or SelectionRules()).run
+            npc_session = NpcSession(
+                npc=config,
+                config=turn or TurnConfig(),
+                grant=granted,
                 llm=llm,
                 host=host,
-                session=npc_session,
-                ref=ref,
+                selector=spawn(nursery, actor, name="selector"),
                 events=events,
-                ran=ran or Ran(),
-                scope=nursery.cancel_scope,
+                approver=approver,
+                **session,
             )
-        finally:
-            nursery.cancel_scope.cancel()
+            ref = spawn(nursery, npc_session.run, name="bob")
+            try:
+                yield Table(
+                    npc=Npc(config, granted, ref),
+                    llm=llm,
+                    host=host,
+                    session=npc_session,
+                    ref=ref,
+                    events=events,
+                    ran=ran or Ran(),
+                    scope=nursery.cancel_scope,
+                )
+            finally:
+                nursery.cancel_scope.cancel()
 
 
 @attrs.define(eq=False)

@@ -93,6 +93,16 @@ def test_of_the_turn_that_goes_on_everything_is_told() -> None:
     ]
 
 
+def test_an_answer_that_came_after_a_prompt_is_in_the_next_one() -> None:
+    conversation = Conversation((), 5)
+    running = exchange("hi", calls=(call("look"),))
+    assert len(conversation.prompt(running)) == 3
+    running.rounds[0].outcomes.append(outcome(call("sing")))
+    (_, assistant, *answers) = conversation.prompt(running)
+    assert [made.name for made in assistant.calls] == ["look", "sing"]
+    assert [answer.call_id for answer in answers] == ["call_look", "call_sing"]
+
+
 def test_words_that_nobody_heard_go_but_their_calls_stay() -> None:
     # A call was made, and its answer is known, whatever was heard.
     conversation = Conversation((), 5)
@@ -146,16 +156,20 @@ def test_late_results_are_told_once_before_the_next_utterance() -> None:
         tool="test.sing",
         status=Status.TIMEOUT,
         effect=Effect.UNKNOWN,
-        message="no answer",
+        message="lost",
     )
     news = Exchange("player", "well?", late=(late, outcome(call("dance"))))
     told = spoken(conversation.prompt(news))
     assert told == [
         (
             "system",
-            "What went on by itself has ended:\n"
-            'sing: {"status":"timeout","effect":"unknown","message":"no answer"}\n'
-            'dance: {"message":"yes"}',
+            "\n".join(
+                [
+                    "What went on by itself has ended:",
+                    'sing: {"status":"timeout","effect":"unknown","message":"lost"}',
+                    'dance: {"message":"yes"}',
+                ]
+            ),
         ),
         ("user", "well?"),
     ]
@@ -216,3 +230,13 @@ def test_no_history_breaks_the_protocol_of_a_model(
     words = "".join(m.content for m in messages if m.role == "assistant")
     expected = "".join(each.heard for each in remembered) + current.written
     assert words.replace(" ", "") == expected.replace(" ", "")
+
+
+def test_what_is_added_between_two_tellings_is_told_once() -> None:
+    going_on = exchange("hi", calls=(call("roll", id="a"),))
+    conversation = Conversation((), 5)
+    assert len(conversation.prompt(going_on)) == 3
+    going_on.rounds[0].outcomes.append(outcome(call("roll", id="b")))
+    _, asked, *answers = conversation.prompt(going_on)
+    assert [echoed.id for echoed in asked.calls] == ["a", "b"]
+    assert [answer.call_id for answer in answers] == ["a", "b"]

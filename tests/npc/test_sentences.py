@@ -72,10 +72,14 @@ def test_a_sentence_comes_as_soon_as_it_is_certain() -> None:
     assert sentences.feed("C") == ["It is open."]
     assert sentences.feed("ome in") == []
     assert sentences.feed("\n") == ["Come in"]
+    assert sentences.feed("Sit down.\n") == ["Sit down."]  # a line is certain at once
     assert sentences.end() == []
     assert sentences.feed("Again. And") == ["Again."]
     assert sentences.end() == ["And"]
     assert sentences.end() == []
+    assert sentences.feed("Dr. Ahn") == []
+    assert sentences.end() == ["Dr. Ahn"]
+    assert sentences.feed("Go. On") == ["Go."]  # nothing is left of the text before
 
 
 PIECES = st.sampled_from(

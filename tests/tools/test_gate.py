@@ -87,6 +87,7 @@ def refused(of: Candidate, grant: Grant = EVERYTHING, **rest: Any) -> Refusal:
 
 
 def test_the_reasons_come_in_their_order() -> None:
+    # A10: one filter for every provider and engine
     # D5: granted, trusted, tier, available, budget. Nothing leaks past a refusal:
     # who is not granted a tool does not learn that its server is down.
     wrong = foreign(seconds=2.0, availability=DOWN)
@@ -149,6 +150,7 @@ def test_every_reason_has_its_status(why: Reason, status: Status) -> None:  # D6
     ],
 )
 def test_a_grant_names_a_tool_in_any_of_its_ways(pattern: str, covered: bool) -> None:
+    # A3
     # G31, D13: the whitelist
     why = reason(candidate(), Grant(npc="Grimjaw", tools=("other", pattern)))
     assert why is (None if covered else Reason.NOT_GRANTED)

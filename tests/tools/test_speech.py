@@ -53,6 +53,7 @@ def said(*text: str, **more: Any) -> str:
 
 
 def test_the_template_comes_first_then_the_field_then_text_then_a_phrase() -> None:
+    # A15, A16, A17, D18
     data: dict[str, Any] = {"structured": WEATHER}
     template, field = "It will {sky.now} in {place}.", "sky.now"
     assert said("words", **data, template=template, field=field) == (
@@ -266,6 +267,7 @@ def test_a_good_outcome_is_its_message_and_its_data() -> None:
 
 
 def test_any_other_outcome_says_its_status() -> None:
+    # A13
     for status in set(Status) - {Status.OK}:
         assert json.loads(text_of(status)) == {"status": str(status), "message": "m"}
 

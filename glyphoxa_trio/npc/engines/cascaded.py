@@ -185,6 +185,9 @@ async def _listen(
                     patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
     except LLMError as error:
         failure = error
+    except BaseException:
+        round_.sentences.extend(sentences.end())  # written, and not heard any more
+        raise
     finally:
         patience.rest()
     if patience.exceeded:
