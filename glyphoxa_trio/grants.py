@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from glyphoxa_trio.config import Config, NpcConfig, ServerSpec
+from glyphoxa_trio.config import Config, ConfigError, NpcConfig, ServerSpec
 from glyphoxa_trio.host import Snapshot
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import NamingStyle, is_glob, matches, nearest
@@ -86,6 +86,23 @@ def shadowed_groups(servers: Iterable[ServerSpec], snapshot: Snapshot) -> list[s
         for spec in servers
         if spec.name in ours
     ]
+
+
+def refuse_faults(config: Config, snapshot: Snapshot, problems: Iterable[str]) -> None:
+    """Refuse what is wrong whatever the servers bring, ``problems`` included.
+
+    Raises:
+      ConfigError: with all of it at once.
+    """
+    servers = config.mcp.servers
+    grants = check_grants(config, snapshot, absent=servers)
+    faults = [
+        *problems,
+        *shadowed_groups(servers, snapshot),
+        *(str(problem) for problem in grants if problem.error),
+    ]
+    if faults:
+        raise ConfigError(*faults)
 
 
 def _may_be_of(pattern: str, server: ServerSpec, naming: NamingStyle) -> bool:

@@ -9,7 +9,7 @@ async with open_runtime("config/tavern.yaml") as runtime:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -33,9 +33,10 @@ from glyphoxa_trio.grants import (
     GrantProblem,
     check_grants,
     grant_of,
+    refuse_faults,
     shadowed_groups,
 )
-from glyphoxa_trio.host import Probed, Snapshot, ToolHost, open_host
+from glyphoxa_trio.host import Probed, ToolHost, open_host
 from glyphoxa_trio.mcp import (
     Fleet,
     ServerState,
@@ -46,21 +47,11 @@ from glyphoxa_trio.mcp import (
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, TurnEvent
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.publisher import CALIBRATION, Publisher, calibrate
 from glyphoxa_trio.tools.definition import Tool
-from glyphoxa_trio.tools.gate import Availability
 from glyphoxa_trio.tools.naming import NameCollision, nearest
 
-# How long the first calibration of a server's tools may take, seconds.
-_CALIBRATION: Final = 120.0
 _WARNINGS_KEPT: Final = 100
-
-_AVAILABILITY: Final = {
-    ServerState.STARTING: Availability.RESTARTING,
-    ServerState.READY: Availability.READY,
-    ServerState.RESTARTING: Availability.RESTARTING,
-    ServerState.FAILED: Availability.DOWN,
-    ServerState.STOPPED: Availability.DOWN,
-}
 
 
 class UnknownNpc(GlyphoxaError):
@@ -164,7 +155,7 @@ class Runtime:
         return check_grants(self.config, self.host.snapshot, absent=absent)
 
     async def calibrate(
-        self, *, within: float = _CALIBRATION, unsafe: bool = False
+        self, *, within: float = CALIBRATION, unsafe: bool = False
     ) -> tuple[Probed, ...]:
         """Measure every tool that may be probed; see `ToolHost.calibrate`."""
         return await self.host.calibrate(within=within, unsafe=unsafe)
@@ -227,7 +218,7 @@ async def open_runtime(
         )
         builtin, problems = builtin_tools(chosen)
         host.register(*builtin, *own_tools)
-        _refuse(chosen, host.snapshot, problems)  # before any process is started
+        refuse_faults(chosen, host.snapshot, problems)  # before any process is started
         events: Topic[TurnEvent] = Topic()
         stack.callback(events.close)  # after the last turn has told its end
         warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
@@ -245,7 +236,7 @@ async def open_runtime(
         runtime._fleet = await stack.enter_async_context(
             open_fleet(
                 chosen.mcp.servers if chosen.mcp.enabled else (),
-                publish=_Publisher(host, background, chosen, warn),
+                publish=Publisher(host, background, chosen, warn),
                 warn=warn,
             )
         )
@@ -266,7 +257,7 @@ async def open_runtime(
                 if certain := [str(x) for x in runtime.problems() if x.error]:
                     raise ConfigError(*certain)
             if chosen.calibration.at_start:
-                background.start_soon(_calibrate, host, _own_keys(host))
+                background.start_soon(calibrate, host, _own_keys(host))
             yield runtime
         finally:
             sessions.cancel_scope.cancel("the runtime is closed")
@@ -295,52 +286,6 @@ def _open_npc(
     return Npc(npc, grant, spawn(nursery, session.run, name=f"npc {npc.name}"))
 
 
-@attrs.frozen(eq=False)
-class _Publisher:
-    """Hands a server's tools to the host, and new ones to calibration."""
-
-    _host: ToolHost
-    _nursery: trio.Nursery
-    _config: Config
-    _warn: Callable[[ServerWarning], None]
-    _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
-
-    def __call__(self, server: str, state: ServerState, tools: Sequence[Tool]) -> None:
-        known = self._host.snapshot.by_key
-        fresh = [tool.key for tool in tools if tool.key not in known]
-        try:
-            self._host.publish(server, _AVAILABILITY[state], tools)
-        except GlyphoxaError as error:  # two tools under one name, a broken schema
-            # What it had before stays, and must not look better than it is.
-            self._host.publish(server, _AVAILABILITY[state], None)
-            text = f"its tools are left out: {error}"
-            if (server, text) not in self._told:
-                self._told.add((server, text))
-                self._warn(ServerWarning(server=server, text=text))
-            return
-        if fresh and self._config.calibration.at_start:
-            self._nursery.start_soon(_calibrate, self._host, fresh)
-
-
-async def _calibrate(host: ToolHost, keys: Sequence[str]) -> None:
-    try:
-        await host.calibrate(within=_CALIBRATION, keys=keys)
-    except GlyphoxaError:
-        return  # what was measured by then is kept; calibration is optional
-
-
 def _own_keys(host: ToolHost) -> list[str]:
     """The tools that are no server's: those are calibrated when they are ready."""
     return [x.key for x in host.snapshot.listings if not x.definition.external]
-
-
-def _refuse(config: Config, snapshot: Snapshot, problems: Iterable[str]) -> None:
-    """Everything that can be known to be wrong without a server, at once."""
-    servers = config.mcp.servers
-    found = [
-        *problems,
-        *shadowed_groups(servers, snapshot),
-        *(str(x) for x in check_grants(config, snapshot, absent=servers) if x.error),
-    ]
-    if found:
-        raise ConfigError(*found)

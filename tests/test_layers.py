@@ -25,6 +25,7 @@ LAYERS = {
     "npc": 3,
     "assembly": 4,
     "grants": 4,
+    "publisher": 4,
     "runtime": 4,
     "cli": 5,
     "testing": 5,
@@ -36,6 +37,7 @@ BESIDE = {
     ("config", "tools"),
     ("runtime", "assembly"),
     ("runtime", "grants"),
+    ("runtime", "publisher"),
 }
 # I/O lives here and nowhere else.
 DOORS = {"providers/", "mcp/", "builtin/", "config/", "cli/", "testing/"}

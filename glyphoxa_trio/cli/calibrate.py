@@ -15,6 +15,7 @@ from glyphoxa_trio.host import Probed
 from glyphoxa_trio.runtime import Runtime, open_runtime
 
 from .common import Model, run, without_calibration
+from .render import on_screen
 from .tools import show_absences, show_tools, wide_console
 
 
@@ -41,9 +42,12 @@ def calibrate(path: Path, *, everything: bool, within: float) -> int:
             for one in probed:
                 if one.note:
                     errors.print(
-                        f"{one.key}: {one.samples} samples, then: {one.note}",
+                        on_screen(
+                            f"{one.key}: {one.samples} samples, then: {one.note}"
+                        ),
                         style="yellow",
                         markup=False,
+                        soft_wrap=True,
                     )
             show_absences(runtime, errors)
             if late:
@@ -58,7 +62,7 @@ def _bar(console: Console) -> Progress:
         TextColumn("measuring"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[tool]}"),
+        TextColumn("{task.fields[tool]}", markup=False),
         console=console,
         transient=True,
     )
@@ -70,5 +74,8 @@ async def _follow(runtime: Runtime, progress: Progress) -> None:
         async for event in events:
             if isinstance(event, Probed):
                 progress.update(
-                    task, completed=event.done, total=event.total, tool=event.key
+                    task,
+                    completed=event.done,
+                    total=event.total,
+                    tool=on_screen(event.key),
                 )

@@ -12,6 +12,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.runtime import open_runtime
 
 from .common import Model, run, without_calibration
+from .render import on_screen
 
 
 def check(path: Path, *, servers: bool) -> int:
@@ -49,4 +50,4 @@ def check(path: Path, *, servers: bool) -> int:
 
 def _line(console: Console, kind: str, text: str) -> None:
     style = "red" if kind == "problem" else "yellow"
-    console.print(f"{kind}: {text}", style=style, markup=False)
+    console.print(on_screen(f"{kind}: {text}"), style=style, markup=False)

@@ -109,9 +109,6 @@ def run(
         return trio.run(body)
     except GlyphoxaError as error:
         return on_error(error)
-    except BrokenPipeError:  # whoever read our lines has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest
-        return 1
     except KeyboardInterrupt:
         return INTERRUPTED
 

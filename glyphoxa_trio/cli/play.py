@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import attrs
-from rich.console import Console
-from rich.markup import escape
 
 import trio
 
 from glyphoxa_trio.config import Config, Provider
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
@@ -29,7 +26,8 @@ from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import INTERRUPTED, Model, end_for_sure, run
-from .render import fan_out_line, on_screen, why_lines
+from .render import fan_out_line, why_lines
+from .screen import Screen
 from .terminal import Lines, interrupts
 from .tools import show_absences, show_tools, wide_console
 
@@ -51,25 +49,17 @@ def play(path: Path, model: Model) -> int:
 
     async def main(config: Config) -> int:
         interactive = sys.stdin.isatty()
-        console = wide_console()
-
-        def warn(warning: ServerWarning) -> None:
-            console.print(
-                on_screen(f"! {warning.server}: {warning.text}"),
-                style="yellow",
-                markup=False,
-            )
-
+        screen = Screen(wide_console(), interactive)
         if not config.npcs:
-            console.print("this configuration has no NPCs to talk to", style="red")
+            screen.refuse("this configuration has no NPCs to talk to")
             return 1
-        table = _Table(console, interactive=interactive)
+        table = _Table(screen)
         async with interrupts(table.interrupt):
             with table.scope:
                 async with open_runtime(
                     config,
                     wait_for_servers=0.0 if interactive else _PIPED_WAIT,
-                    on_warning=warn,
+                    on_warning=screen.warn,
                 ) as runtime:
                     await table.sit(runtime, path)
         return INTERRUPTED if table.left_by_signal else 0
@@ -81,8 +71,7 @@ def play(path: Path, model: Model) -> int:
 class _Table:
     """Where the players sit: who is addressed, and what was said last."""
 
-    console: Console
-    interactive: bool
+    screen: Screen
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     left_by_signal: bool = attrs.field(default=False, init=False)
     _npc: Npc = attrs.field(init=False)
@@ -106,7 +95,7 @@ class _Table:
             if self._turn is not None:
                 self._turn.cancel("Ctrl-C")
             else:
-                self.console.print("\n(Ctrl-C again to leave)", style="dim")
+                self.screen.aside("(Ctrl-C again to leave)")
 
     async def sit(self, runtime: Runtime, path: Path) -> None:
         """Read lines and answer them until there are no more."""
@@ -115,11 +104,9 @@ class _Table:
         self._introduce(path)
         lines = Lines()
         while True:
-            if self.interactive:
-                self.console.print(
-                    f"\n[bold]you[/] to {escape(self._npc.name)}> ", end=""
-                )
+            self.screen.ask(self._npc.name)
             line = await lines.next()
+            self.screen.answered()
             if line is None:
                 return
             self._warned = False
@@ -130,43 +117,36 @@ class _Table:
                     return
                 await self._take(line)
             except GlyphoxaError as error:
-                self._refuse(str(error))
+                self.screen.refuse(str(error))
 
     def _introduce(self, path: Path) -> None:
-        runtime, console = self._runtime, self.console
-        console.print(f"[dim]model:[/] {escape(runtime.llm.label)}")
+        runtime, screen = self._runtime, self.screen
+        screen.plain(f"model: {runtime.llm.label}")
         offline = runtime.config.llm.provider is Provider.OFFLINE
         if offline:
-            console.print(
+            screen.quiet(
                 "a real one, for example with Ollama: glyphoxa play"
-                f" {path} --model llama3.2 --base-url http://localhost:11434/v1",
-                style="dim",
-                markup=False,
-                soft_wrap=True,
+                f" {path} --model llama3.2 --base-url http://localhost:11434/v1"
             )
         for npc in runtime.npcs:
             granted = ", ".join(npc.tools) or "no tools"
             model = f", {npc.model}" if npc.model and not offline else ""
-            console.print(
-                f"  {npc.name} ({npc.budget_tier}{model}): {granted}",
-                style="dim",
-                markup=False,
-            )
-        if self.interactive:
+            screen.quiet(f"  {npc.name} ({npc.budget_tier}{model}): {granted}")
+        if screen.interactive:
             names = ", ".join(spec.name for spec in runtime.config.mcp.servers)
             if names and runtime.config.mcp.enabled:
-                console.print(f"  servers, starting: {names}", style="dim")
-            console.print("/help lists what can be done", style="dim")
+                screen.quiet(f"  servers, starting: {names}")
+            screen.quiet("/help lists what can be done")
         else:
             self._show_servers()
         self._greet()
 
     def _greet(self) -> None:
-        greeting = self._npc.config.greeting
-        if greeting and self.interactive and self._npc.name not in self._greeted:
-            self._greeted.add(self._npc.name)
-            name = escape(self._npc.name)
-            self.console.print(f"[bold cyan]{name}:[/] {escape(greeting)}")
+        greeting, name = self._npc.config.greeting, self._npc.name
+        if greeting and self.screen.interactive and name not in self._greeted:
+            self._greeted.add(name)
+            self.screen.speak(name, greeting)
+            self.screen.pause()
 
     async def _take(self, line: str) -> None:
         if line.startswith("@"):
@@ -180,52 +160,47 @@ class _Table:
             await self._say(line)
 
     async def _command(self, verb: str = "", *words: str) -> None:
+        screen = self.screen
         match verb, words:
             case "npc", ():
                 for npc in self._runtime.npcs:
                     here = "→" if npc.name == self._npc.name else " "
-                    self.console.print(
-                        f"{here} {npc.name} ({npc.budget_tier})", markup=False
-                    )
+                    screen.plain(f"{here} {npc.name} ({npc.budget_tier})")
             case "npc", _:
                 self._address(" ".join(words))
             case "tools", ():
-                await show_tools(
-                    self._runtime, self.console, tier=None, npc=self._npc.name
-                )
-                show_absences(self._runtime, self.console)
+                await self._show_tools(None)
+                show_absences(self._runtime, screen.console)
             case "tools", (tier,):
                 chosen = self._tier(tier)
                 if chosen is not None:
-                    await show_tools(
-                        self._runtime, self.console, tier=chosen, npc=self._npc.name
-                    )
+                    await self._show_tools(chosen)
             case "why", ():
                 for text in why_lines(self._events) or ["nothing has been said yet"]:
-                    self._quiet(text)
+                    screen.quiet(text)
             case "tier", (tier,):
                 self._override = self._tier(tier)
                 if self._override is not None:
-                    self._quiet(f"the next utterance is {self._override}")
+                    screen.quiet(f"the next utterance is {self._override}")
             case "elevate", (tier,) | (tier, _):
                 chosen, seconds = self._tier(tier), self._seconds(*words[1:])
                 if chosen is not None and seconds is not None:
                     await self._npc.elevate(chosen, seconds=seconds)
-                    self._quiet(
+                    screen.quiet(
                         f"{self._npc.name} may go to {chosen} for {seconds:g} s"
                     )
             case "servers", ():
                 self._show_servers()
             case _:
                 if (verb, words) != ("help", ()):
-                    self._refuse(f"no command like {' '.join(['/' + verb, *words])}")
-                self._quiet(HELP)
+                    screen.refuse(f"no command like {' '.join(['/' + verb, *words])}")
+                screen.quiet(HELP)
 
     def _tier(self, text: str) -> Tier | None:
         try:
             return Tier.parse(text)
         except ValueError as error:
-            self._refuse(str(error))
+            self.screen.refuse(str(error))
             return None
 
     def _seconds(self, text: str = "60") -> float | None:
@@ -235,74 +210,53 @@ class _Table:
             value = 0.0
         if 0 < value < float("inf"):
             return value
-        self._refuse(f"{text!r} is not a number of seconds")
+        self.screen.refuse(f"{text!r} is not a number of seconds")
         return None
 
     def _address(self, name: str) -> None:
         self._npc = self._runtime.npc(name)
         self._greet()
 
+    async def _show_tools(self, tier: Tier | None) -> None:
+        npc = self._npc.name
+        await show_tools(self._runtime, self.screen.console, tier=tier, npc=npc)
+
     def _show_servers(self) -> None:
         for row in self._runtime.servers():
-            style = "dim" if row.state == "ready" else "yellow"
             why = f": {row.last_error}" if row.last_error else ""
-            self.console.print(
-                on_screen(f"  {row.name} [{row.state}] {', '.join(row.tools)}{why}"),
-                style=style,
-                markup=False,
+            self.screen.plain(
+                f"  {row.name} [{row.state}] {', '.join(row.tools)}{why}",
+                style="dim" if row.state == "ready" else "yellow",
             )
 
     async def _say(self, text: str) -> None:
         override, self._override = self._override, None
         self._events.clear()
-        console, npc = self.console, self._npc
-        if not self.interactive:
-            console.print(f"you> {text}", style="dim", markup=False)
-        speaking = False
-
-        def pause() -> None:
-            nonlocal speaking
-            if speaking:
-                console.print()
-                speaking = False
-
+        screen, npc = self.screen, self._npc
+        if not screen.interactive:
+            screen.quiet(f"you> {text}")
         with trio.CancelScope() as scope:
             self._turn = scope
             try:
                 async with npc.say(text, tier=override) as turn:
                     async for event in turn:
                         self._events.append(event)
-                        match event:
-                            case TextDelta(text=piece):
-                                if not speaking:
-                                    name = escape(npc.name)
-                                    console.print(f"[bold cyan]{name}:[/] ", end="")
-                                    speaking = True
-                                console.print(
-                                    on_screen(piece),
-                                    end="",
-                                    markup=False,
-                                    soft_wrap=True,
-                                )
-                            case FanOutDone():
-                                pause()
-                                self._quiet(f"· {fan_out_line(event)}")
-                            case ModelFailed(kind=kind, detail=detail):
-                                pause()
-                                self._quiet(f"! the model failed: {kind}: {detail}")
-                            case FellBack(reason=reason):
-                                pause()
-                                self._quiet(f"· nothing to say ({reason}), so:")
-                            case _:
-                                pass
+                        self._show(event)
             finally:
                 self._turn = None
-        pause()
+                screen.pause()
         if scope.cancelled_caught:
-            self._quiet(f"({TurnEnd.INTERRUPTED}; Ctrl-C again to leave)")
+            screen.quiet(f"({TurnEnd.INTERRUPTED}; Ctrl-C again to leave)")
 
-    def _quiet(self, text: str) -> None:
-        self.console.print(on_screen(text), style="dim", markup=False, soft_wrap=True)
-
-    def _refuse(self, text: str) -> None:
-        self.console.print(on_screen(text), style="red", markup=False, soft_wrap=True)
+    def _show(self, event: TurnEvent) -> None:
+        match event:
+            case TextDelta(text=piece):
+                self.screen.speak(event.npc, piece)
+            case FanOutDone():
+                self.screen.quiet(f"· {fan_out_line(event)}")
+            case ModelFailed(kind=kind, detail=detail):
+                self.screen.quiet(f"! the model failed: {kind}: {detail}")
+            case FellBack(reason=reason):
+                self.screen.quiet(f"· nothing to say ({reason}), so:")
+            case _:
+                pass

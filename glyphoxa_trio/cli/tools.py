@@ -83,9 +83,8 @@ def wide_console(*, stderr: bool = False) -> Console:
 
 def show_absences(runtime: Runtime, console: Console) -> None:
     """What is missing, and why: absent servers, grants that mean nothing."""
-    for warning in runtime.warnings:
+    texts = [f"{warning.server}: {warning.text}" for warning in runtime.warnings]
+    for text in [*texts, *map(str, runtime.problems())]:
         console.print(
-            f"warning: {warning.server}: {warning.text}", style="yellow", markup=False
+            on_screen(f"warning: {text}"), style="yellow", markup=False, soft_wrap=True
         )
-    for problem in runtime.problems():
-        console.print(f"warning: {problem}", style="yellow", markup=False)

@@ -173,9 +173,10 @@ class CalibrationConfig:
 class TurnConfig:
     """The limits of one turn beside its tool budget (D0, D4, D12a, D12b).
 
-    ``history`` is how many turns a model is shown, ``queue`` how many utterances
-    of other speakers may wait, ``fallback`` what an NPC without lines of its own
-    says when there is nothing to say.
+    ``listener`` is how long an answer waits for somebody to ask for more of it,
+    ``history`` how many turns a model is shown, ``queue`` how many utterances of
+    other speakers may wait, ``fallback`` what an NPC without lines of its own says
+    when there is nothing to say.
     """
 
     max_rounds: int = attrs.field(default=4, validator=above_zero)
@@ -183,6 +184,7 @@ class TurnConfig:
     first_token: InMs = attrs.field(default=5.0, validator=above_zero)
     silence: InMs = attrs.field(default=5.0, validator=above_zero)
     model_total: InMs = attrs.field(default=30.0, validator=above_zero)
+    listener: InMs = attrs.field(default=60.0, validator=above_zero)
     history: int = attrs.field(default=40, validator=not_negative)
     queue: int = attrs.field(default=8, validator=above_zero)
     fallback: tuple[Text, ...] = attrs.field(

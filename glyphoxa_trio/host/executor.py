@@ -5,7 +5,8 @@ gate → arguments → cache → breaker → flight → outcome → observation 
 The caller owns the deadline; the handler runs as a flight in the host's
 nursery, so that nothing it does can hold the caller (D3a). Within one fan-out,
 calls with side effects on one tool group run in call order, all others in
-parallel.
+parallel. This file is above 300 lines because that order is the promise, and reads
+best in one place.
 """
 
 from __future__ import annotations
@@ -267,7 +268,6 @@ class Executor:
         """Wait as one passenger among several, to the tool's own limit at most."""
         flight, policy = attempt.flight, attempt.listing.definition.interruption
         flight.board()
-        goes_on = False
         # What leaving early says of the tool: nothing, if nobody's time was up.
         early: SampleKind | None = None
         try:
@@ -280,11 +280,11 @@ class Executor:
             if fan.time_is_up:
                 early = SampleKind.CENSORED  # it takes longer than this
             elif policy is not OnInterrupt.CANCEL:
-                goes_on = True
+                slot.goes_on = True
                 self._nursery.start_soon(self._finish, slot, attempt, caller)
             raise
         finally:
-            if not goes_on:
+            if not slot.goes_on:
                 self._attempts.leave(attempt, early)
 
     async def _finish(self, slot: Slot, attempt: Attempt, caller: Caller) -> None:

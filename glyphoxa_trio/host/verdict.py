@@ -11,7 +11,7 @@ import attrs
 import outcome
 
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.tools.definition import OnInterrupt, ToolError, ToolUnavailable
+from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.outcome import (
     Effect,
@@ -32,7 +32,8 @@ class Slot:
     """One call on its way through a fan-out.
 
     ``flown`` is true once its handler was started, for it or for an identical
-    call that it joined: from then on it may have had an effect.
+    call that it joined: from then on it may have had an effect. ``goes_on`` is
+    true if it was interrupted and may finish (D12a).
     """
 
     index: int
@@ -42,6 +43,7 @@ class Slot:
     arguments: str = ""  # canonical
     begun: float | None = None
     flown: bool = False
+    goes_on: bool = False
     settled: bool = False
 
 
@@ -150,12 +152,7 @@ def cut(slot: Slot, now: float) -> Outcome:
 
 def interrupted(slot: Slot, now: float) -> Outcome:
     """The NPC was interrupted before this call had an outcome (D12a)."""
-    goes_on = (
-        slot.flown
-        and slot.listing is not None
-        and slot.listing.definition.interruption is not OnInterrupt.CANCEL
-    )
-    message = "interrupted; it goes on by itself" if goes_on else "interrupted"
+    message = "interrupted; it goes on by itself" if slot.goes_on else "interrupted"
     return _end(slot, Status.CANCELLED, now, message=message, no_answer=True)
 
 

@@ -4,6 +4,7 @@
 round loop; `npc` is what an embedder holds.
 """
 
+from .approval import ApprovalRequest, Approver
 from .events import (
     Fallback,
     FanOutDone,
@@ -23,7 +24,7 @@ from .events import (
     TurnEvent,
 )
 from .npc import Npc, Turn, TurnNotOver
-from .session import ApprovalRequest, Approver, NpcSession, QueueFull
+from .session import NpcSession, QueueFull
 
 __all__ = [
     "ApprovalRequest",

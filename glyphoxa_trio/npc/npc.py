@@ -21,7 +21,7 @@ from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
 from .events import TurnDone, TurnEvent
-from .session import Elevate, Interrupt, Say, Utterance
+from .utterance import Elevate, Interrupt, Preview, Say, Utterance
 
 # An NPC takes an utterance at once or says that its queue is full. Seconds.
 _PATIENCE = 5.0
@@ -134,6 +134,13 @@ class Npc:
     async def elevate(self, tier: Tier, *, seconds: float) -> None:
         """Raise the NPC's ceiling to ``tier`` for a while (the DM's lever, G31)."""
         await self._session.ask(Elevate(tier, seconds), within=_PATIENCE)
+
+    async def tier_for(self, text: str) -> Tier:
+        """The tier that ``text`` would get if it were said now.
+
+        For partial transcripts, as often as they come: it leaves no trace (D2).
+        """
+        return await self._session.ask(Preview(text), within=_PATIENCE)
 
     async def interrupt(self) -> bool:
         """End the turn that is running; False if none was."""

@@ -7,7 +7,6 @@ starts (D2).
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
 
 import attrs
 
@@ -33,13 +32,6 @@ class Select(Request[Selection]):
     commit: bool = False
 
 
-@attrs.frozen
-class ForgetSession(Request[None]):
-    """Told: this session has ended."""
-
-    session: str
-
-
 @attrs.define(eq=False)
 class _Memory:
     turns: int = 0
@@ -53,14 +45,10 @@ class Selector:
     rules: SelectionRules
     _sessions: OrderedDict[str, _Memory] = attrs.field(factory=OrderedDict, init=False)
 
-    async def run(self, inbox: Inbox[Any]) -> None:
+    async def run(self, inbox: Inbox[Select]) -> None:
         async for call in inbox:
-            match call.request:
-                case Select() as request:
-                    with call.answering():
-                        call.reply(self._select(request))
-                case ForgetSession(session):
-                    self._sessions.pop(session, None)
+            with call.answering():
+                call.reply(self._select(call.request))
 
     def _select(self, request: Select) -> Selection:
         memory = self._sessions.get(request.session) or _Memory()

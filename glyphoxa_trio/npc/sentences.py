@@ -21,7 +21,7 @@ _VISIBLE: Final = re.compile(r"\S")
 _ABBREVIATIONS: Final = frozenset(
     re.findall(
         r"\S+",
-        "mr mrs ms dr st prof sr jr vs etc e.g i.e approx no vol fig capt lt sgt gen",
+        "mr mrs ms dr st prof sr jr vs etc e.g i.e approx vol fig capt lt sgt gen",
     )
 )
 _LAST_WORD: Final = re.compile(r"([\w.]+)\.$")

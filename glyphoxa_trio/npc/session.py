@@ -3,19 +3,22 @@
 One turn runs at a time, in this actor's nursery. The same speaker's new
 utterance interrupts it; other speakers wait in a bounded queue (D12a). Whatever
 goes wrong in a turn ends that turn, in an event; the session lives on.
+
+Above 300 lines, because whose turn it is and what one turn needs are decided from
+the same state.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Inbox, Ref, Request, Stream, Topic
+from glyphoxa_trio.actors import Inbox, Ref, Topic
 from glyphoxa_trio.config.model import NpcConfig, TurnConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
@@ -25,12 +28,12 @@ from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
-from .conversation import Conversation, Exchange
+from .approval import APPROVAL_TIMEOUT, Approver, approved_calls
+from .conversation import Conversation
 from .engines import cascaded
 from .events import (
     LateResult,
     Queued,
-    Sentence,
     TierSelected,
     Timings,
     TurnDone,
@@ -41,6 +44,7 @@ from .prompt import system_prompt
 from .selection import Selection
 from .selector import Select
 from .turn import Clock
+from .utterance import Elevate, Interrupt, Preview, Say, Utterance
 
 # The selector answers in microseconds; if it does not, the tier is FAST (D2).
 SELECTOR_PATIENCE = 0.05
@@ -48,67 +52,6 @@ SELECTOR_PATIENCE = 0.05
 
 class QueueFull(GlyphoxaError):
     """Too many speakers wait for this NPC already."""
-
-
-@attrs.frozen(kw_only=True)
-class ApprovalRequest:
-    """Somebody must say yes before this external tool runs (D13a)."""
-
-    npc: str
-    call: ToolCall
-    tool: str
-
-
-Approver = Callable[[ApprovalRequest], Awaitable[bool]]
-
-
-@attrs.define(eq=False)
-class Utterance:
-    """One thing said to an NPC, the turn that answers it, and who listens.
-
-    ``scope`` belongs to the listener: leaving cancels the turn, also one that has
-    not begun. ``begins`` is set when it does, ``ended`` when the turn has ended and
-    is remembered. ``superseded``: its speaker went on before it began.
-    """
-
-    text: str
-    speaker: str
-    override: Tier | None = None
-    stream: Stream[TurnEvent] = attrs.field(init=False)
-    exchange: Exchange = attrs.field(init=False)
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    begins: trio.Event = attrs.field(factory=trio.Event, init=False)
-    ended: trio.Event = attrs.field(factory=trio.Event, init=False)
-    superseded: bool = attrs.field(default=False, init=False)
-    number: int = attrs.field(default=0, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.exchange = Exchange(self.speaker, self.text)
-        self.stream = Stream(on_consumed=self._consumed)
-
-    def _consumed(self, event: TurnEvent) -> None:
-        if isinstance(event, Sentence):
-            self.exchange.delivered(event.round)
-
-
-@attrs.frozen
-class Say(Request[None]):
-    """Asked: answer this. The reply means that it runs or waits its turn."""
-
-    utterance: Utterance
-
-
-@attrs.frozen
-class Elevate(Request[None]):
-    """Asked: raise the NPC's ceiling to ``tier`` for so many seconds (D2)."""
-
-    tier: Tier
-    seconds: float
-
-
-@attrs.frozen
-class Interrupt(Request[bool]):
-    """Asked: end the turn that is running, if one is."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -130,7 +73,7 @@ class NpcSession:
     selector: Ref[Any]
     events: Topic[TurnEvent]
     approver: Approver | None = None
-    approval_timeout: float = 30.0
+    approval_timeout: float = APPROVAL_TIMEOUT
     _conversation: Conversation = attrs.field(init=False)
     _current: Utterance | None = attrs.field(default=None, init=False)
     _waiting: deque[Utterance] = attrs.field(factory=deque, init=False)
@@ -159,6 +102,9 @@ class NpcSession:
                             until = trio.current_time() + seconds
                             self._elevation = (tier, until)
                             call.reply(None)
+                        case Preview(text):
+                            selection = await self._select(text, commit=False)
+                            call.reply(min(self.ceiling, selection.tier))
                         case Interrupt():
                             running = self._current
                             if running is not None:
@@ -260,7 +206,7 @@ class NpcSession:
             utterance.stream.post(done)
 
     async def _prepare(self, utterance: Utterance) -> cascaded.TurnInProgress:
-        selection = await self._select(utterance)
+        selection = await self._select(utterance.text, utterance.override, commit=True)
         ceiling = self.ceiling
         tier = min(ceiling, selection.tier)
         budget = self.host.settings.limits.ceiling(tier)
@@ -269,7 +215,11 @@ class NpcSession:
 
         async def emit(event: TurnEvent) -> None:
             self.events.publish(event)
-            await utterance.stream.send(event)
+            with trio.move_on_after(self.config.listener) as patience:
+                await utterance.stream.send(event)
+            if patience.cancelled_caught:
+                # Others wait for this NPC, and nobody listens to it.
+                utterance.scope.cancel("the listener stopped listening")
 
         def post(event: TurnEvent) -> None:
             self.events.publish(event)
@@ -318,13 +268,15 @@ class NpcSession:
             on_late=late,
         )
 
-    async def _select(self, utterance: Utterance) -> Selection:
+    async def _select(
+        self, text: str, override: Tier | None = None, *, commit: bool
+    ) -> Selection:
         request = Select(
             session=self.npc.name,
-            text=utterance.text,
-            override=utterance.override,
+            text=text,
+            override=override,
             queue_depth=len(self._waiting),
-            commit=True,
+            commit=commit,
         )
         try:
             return await self.selector.ask(request, within=SELECTOR_PATIENCE)
@@ -332,31 +284,20 @@ class NpcSession:
             return Selection(Tier.FAST, f"no tier selected: {error}")
 
     async def _approve(self, calls: Sequence[ToolCall]) -> frozenset[str]:
-        """Ask about the calls that need it, all at once, on nobody's clock."""
-        approver = self.approver
-        if approver is None:
+        """Ask about the calls that need it, on nobody's clock."""
+        if self.approver is None:
             return frozenset()
-        approved: set[str] = set()
-
-        async def ask(call: ToolCall, tool: str) -> None:
-            request = ApprovalRequest(npc=self.npc.name, call=call, tool=tool)
-            try:
-                if await approver(request):
-                    approved.add(call.id)
-            except Exception:  # border: the embedder's code; this is no yes
-                pass
-
-        with trio.move_on_after(self.approval_timeout):
-            async with trio.open_nursery() as nursery:
-                for call in calls:
-                    listing = self.host.snapshot.by_exposed.get(call.name)
-                    if (
-                        listing is not None
-                        and self.grant.covers(listing.definition, listing.exposed)
-                        and not self.grant.approves(listing.definition, listing.exposed)
-                    ):
-                        nursery.start_soon(ask, call, listing.key)
-        return frozenset(approved)
+        found = self.host.snapshot.by_exposed
+        listed = [(call, found[call.name]) for call in calls if call.name in found]
+        doubtful = [
+            (call, listing)
+            for call, listing in listed
+            if self.grant.covers(listing.definition, listing.exposed)
+            and not self.grant.approves(listing.definition, listing.exposed)
+        ]
+        return await approved_calls(
+            self.approver, self.npc.name, doubtful, within=self.approval_timeout
+        )
 
     def _fallback(self) -> str:
         lines = self.npc.fallback or self.config.fallback

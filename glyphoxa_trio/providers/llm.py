@@ -66,7 +66,10 @@ class TextChunk:
 
 @attrs.frozen
 class CallReady:
-    """A tool call, complete. Its arguments are as the model wrote them."""
+    """A tool call, complete; its arguments are as the model wrote them.
+
+    Ids are unique within a response: a provider mends those that are not.
+    """
 
     call: ToolCall
 

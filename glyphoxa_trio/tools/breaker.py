@@ -41,7 +41,7 @@ class Ticket:
     era: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class Breaker:
     """Opens after ``threshold`` consecutive failures, tries again after ``pause`` s.
 

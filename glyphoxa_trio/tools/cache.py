@@ -51,7 +51,7 @@ class _Entry(Generic[V]):
     expires: float
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class ResultCache(Generic[V]):
     """At most ``capacity`` results; the least recently used one leaves first."""
 

@@ -15,7 +15,6 @@ import math
 from collections import deque
 from enum import StrEnum
 from itertools import islice
-from statistics import median
 from typing import Final
 
 import attrs
@@ -71,7 +70,7 @@ class Sample:
     probe: bool = False
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class LatencyWindow:
     """The last ``size`` samples of one tool, none older than ``expiry`` seconds.
 
@@ -179,6 +178,9 @@ class LatencyWindow:
         known = measured + [seconds for seconds in cut if seconds > middle]
         if len(known) < _BIMODAL_SAMPLES:
             return False
+        # Imported on use: it brings half of the numeric tower with it.
+        from statistics import median
+
         known.sort()
         logs = [math.log(max(seconds, _ONE_AND_THE_SAME)) for seconds in known]
         n, mean = len(logs), math.fsum(logs) / len(logs)

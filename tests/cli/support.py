@@ -25,7 +25,7 @@ import attrs
 
 COMMAND = Path(sys.executable).with_name("glyphoxa")
 SEER = Path(__file__).parent / "servers" / "seer.py"
-LIMIT = 30.0  # seconds; no wait of a test that passes comes near it
+LIMIT = 20.0  # seconds; no wait of a test that passes comes near it
 ENDS = 2.0  # seconds from being asked to leave to the end …
 RESISTS = 5.0  # … and with servers that resist
 
@@ -88,16 +88,18 @@ class Reports:
     _pipe: int
     _rest: str = attrs.field(default="", init=False)
 
+    def next(self) -> str:
+        """The next line."""
+        while "\n" not in self._rest:
+            self._rest += _read(self._pipe, "a line of a server")
+        line, _, self._rest = self._rest.partition("\n")
+        return line
+
     def expect(self, beginning: str) -> str:
         """Read up to a line that begins so; the rest of that line."""
-        while True:
-            line, newline, rest = self._rest.partition("\n")
-            if newline:
-                self._rest = rest
-                if line.startswith(beginning):
-                    return line.removeprefix(beginning).strip()
-            else:
-                self._rest += _read(self._pipe, f"a line {beginning!r}")
+        while not (line := self.next()).startswith(beginning):
+            pass
+        return line.removeprefix(beginning).strip()
 
     def silent(self) -> bool:
         """Whether nobody has told anything that was not read yet."""
@@ -189,14 +191,14 @@ def terminal(*words: str | Path) -> Generator[Terminal]:
             os.close(opened._keys)
 
 
-def is_dead(pid: int | str) -> bool:
-    """Whether a process has ended, buried or not."""
+def is_dead(pid: int | str, *, within: float = 1.0) -> bool:
+    """Whether a process has ended, buried or not; a killed one may take a moment."""
     try:
         handle = os.pidfd_open(int(pid))
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([handle], [], [], 0)[0])
+        return bool(select.select([handle], [], [], within)[0])
     finally:
         os.close(handle)
 

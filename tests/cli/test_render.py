@@ -45,7 +45,7 @@ from glyphoxa_trio.tools.schema import ArgumentSchema
 from glyphoxa_trio.tools.tier import Tier
 
 CALL = ToolCall("c1", "roll", '{"expression": "2d6"}')
-OF = {"npc": "Bo", "turn": 1}
+OF: dict[str, Any] = {"npc": "Bo", "turn": 1}
 
 
 def outcome(status: Status = Status.OK, **more: Any) -> Outcome:
@@ -227,10 +227,9 @@ def estimate(**more: Any) -> Estimate:
         "samples": 5,
         "p50": 0.03,
         "p99": 0.2,
-        "degraded": "",
+        "degraded": None,
     }
-    known = {field.name for field in attrs.fields(Estimate)}
-    return Estimate(**{k: v for k, v in {**fields, **more}.items() if k in known})
+    return Estimate(**{**fields, **more})
 
 
 def row(tool: Listing, about: Estimate) -> dict[str, str]:

@@ -87,6 +87,15 @@ def collide(model: dict[str, Entry], fresh: list[Entry]) -> bool:
     ) < len(entries)
 
 
+def contents(snapshot: Snapshot) -> tuple[Any, ...]:
+    """Copies, so that a snapshot that changed would differ."""
+    return (
+        tuple(map(attrs.evolve, snapshot.listings)),
+        dict(snapshot.by_exposed),
+        dict(snapshot.by_key),
+    )
+
+
 class CatalogueMachine(RuleBasedStateMachine):
     """The model is a dict by key; a snapshot never changes once it is out."""
 
@@ -199,18 +208,15 @@ class CatalogueMachine(RuleBasedStateMachine):
             assert fit == list(current.listings[: len(fit)])
 
     @invariant()
-    def old_snapshots_never_change(self) -> None:
+    def a_change_is_a_new_snapshot(self) -> None:
         current = self.catalogue.current
-        for snapshot, was in self.seen:
-            assert (
-                snapshot.listings,
-                dict(snapshot.by_exposed),
-                dict(snapshot.by_key),
-            ) == was
-            assert snapshot is current or snapshot.revision < current.revision
         if not self.seen or self.seen[-1][0] is not current:
-            was = (current.listings, dict(current.by_exposed), dict(current.by_key))
-            self.seen.append((current, was))
+            assert all(old.revision < current.revision for old, _ in self.seen)
+            self.seen.append((current, contents(current)))
+
+    def teardown(self) -> None:
+        for snapshot, was in self.seen:
+            assert contents(snapshot) == was
 
 
 TestCatalogue = CatalogueMachine.TestCase

@@ -207,6 +207,23 @@ async def test_a_call_that_the_turns_time_cut_does_not_go_on(
     assert log.cancelled == [("act", 0.5)]
 
 
+async def test_an_interruption_as_the_time_is_up_promises_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    # Found: the call was cut, and said to go on.
+    async with open_host() as host:
+        host.register(fake("act", 3))
+        with trio.move_on_after(0.5):
+            heard = Heard()
+            await fan_out(
+                host, "act", on_outcome=heard.on_outcome, on_late=heard.on_late
+            )
+        await trio.sleep(60)
+    ((_, end, at),) = heard.ends
+    assert (end.effect, at) == (Effect.UNKNOWN, 0.5)
+    assert ("goes on" in end.message) is bool(heard.late)
+
+
 async def test_a_call_that_goes_on_can_be_shared(autojump_clock: MockClock) -> None:
     log = Log()
     async with open_host() as host:

@@ -231,6 +231,19 @@ async def test_a_new_definition_forgets_what_the_old_one_said(
             assert outcome.cached is cached
 
 
+async def test_a_tool_that_its_server_dropped_leaves_nothing_behind(
+    autojump_clock: MockClock,
+) -> None:
+    log = Log()
+    tools = [fake("look", read_only=True, cacheable=60, log=log)]
+    async with open_host() as host:
+        for _ in range(2):
+            host.publish("fake", Availability.READY, tools)
+            await fan_out(host, "look")
+            host.publish("fake", Availability.READY, [])
+    assert len(log.began) == 2
+
+
 # Single flight
 
 

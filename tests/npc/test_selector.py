@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from glyphoxa_trio.actors import Ref, spawn
 from glyphoxa_trio.npc import selector as module
 from glyphoxa_trio.npc.selection import SelectionRules, Situation, select
-from glyphoxa_trio.npc.selector import ForgetSession, Select, Selector
+from glyphoxa_trio.npc.selector import Select, Selector
 from glyphoxa_trio.tools.tier import Tier
 
 FAST, STANDARD, DEEP = Tier
@@ -84,14 +84,6 @@ async def test_sessions_know_nothing_of_each_other(autojump_clock: MockClock) ->
         assert await tier(ref, "think carefully", session="Ann") is DEEP
         assert await tier(ref, "think carefully", session="Bob") is STANDARD
         assert await tier(ref, "hi", session="Cid") is STANDARD
-
-
-async def test_a_session_that_ended_is_forgotten(autojump_clock: MockClock) -> None:
-    async with open_selector() as ref:
-        assert await tier(ref, "think carefully") is DEEP
-        assert ref.tell(ForgetSession("Bob"))
-        assert ref.tell(ForgetSession("nobody"))
-        assert await tier(ref, "think carefully") is DEEP
 
 
 async def test_the_least_recently_heard_is_forgotten_first(

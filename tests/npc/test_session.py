@@ -759,3 +759,34 @@ def test_every_turn_ends_once_and_in_order_whatever_happens(
             assert began == ended
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+async def test_a_listener_that_listens_no_more_does_not_hold_the_npc(
+    autojump_clock: MockClock,
+) -> None:
+    # Every wait has an end: others wait for this NPC.
+    def endless(_: LLMRequest) -> Reply:
+        return ["Word. "] * 500
+
+    async with open_table(endless, turn=TurnConfig(listener=10.0)) as table:
+        async with table.npc.say("Talk!") as turn:
+            assert isinstance(await anext(turn), TierSelected)
+            await trio.sleep(20)
+            (done,) = table.events.all(TurnDone)
+            assert done.end is CUT
+            assert done.timings.total == 10.0
+
+
+async def test_a_partial_transcript_has_a_tier_and_leaves_no_trace(
+    autojump_clock: MockClock,
+) -> None:
+    # G18, D2
+    async with open_table(hello, tier=STANDARD) as table:
+        for text in ("think", "think care", "think carefully"):
+            tier = await table.npc.tier_for(text)
+        assert tier is STANDARD  # DEEP, held to the NPC's ceiling
+        await table.npc.elevate(DEEP, seconds=60)
+        assert await table.npc.tier_for("think carefully") is DEEP
+        heard = await ask(table.npc, "think carefully")
+        assert heard.only(TierSelected).tier is DEEP  # nothing had been used up
+        assert await table.npc.tier_for("hello") is FAST

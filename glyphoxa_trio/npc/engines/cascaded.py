@@ -17,6 +17,7 @@ import trio
 from glyphoxa_trio.config.model import TurnConfig
 from glyphoxa_trio.host import Caller, Listing, ToolHost
 from glyphoxa_trio.npc.conversation import Conversation, Exchange, Round
+from glyphoxa_trio.npc.engines.patience import Patience
 from glyphoxa_trio.npc.events import (
     Fallback,
     FanOutDone,
@@ -152,7 +153,7 @@ async def _listen(
     )
     sentences = Sentences()
     calls: list[ToolCall] = []
-    patience = _Patience(turn)
+    patience = Patience(turn.model_clock)
 
     async def say(whole: list[str]) -> None:
         for text in whole:
@@ -196,39 +197,6 @@ async def _listen(
     if failure is not None:
         raise failure
     return calls
-
-
-@attrs.define(eq=False)
-class _Patience:
-    """How long the model is waited for, on the turn's model clock (D0)."""
-
-    _turn: TurnInProgress
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    kind: ErrorKind = attrs.field(default=ErrorKind.FIRST_TOKEN, init=False)
-    limit: float = attrs.field(default=0.0, init=False)
-
-    def wait_for(self, kind: ErrorKind, limit: float) -> None:
-        now = trio.current_time()
-        end = self._turn.model_clock.start(now)
-        self.kind, self.limit = kind, limit
-        if end < now + limit:
-            self.kind, self.limit = ErrorKind.TURN, self._turn.model_clock.budget
-        self.scope.deadline = min(now + limit, end)
-
-    def rest(self) -> None:
-        self._turn.model_clock.stop(trio.current_time())
-        self.scope.deadline = float("inf")
-
-    @property
-    def exceeded(self) -> bool:
-        return self.scope.cancelled_caught
-
-    @property
-    def what(self) -> str:
-        return {
-            ErrorKind.FIRST_TOKEN: "the model said nothing",
-            ErrorKind.SILENCE: "the model went silent",
-        }.get(self.kind, "the model's time for this turn was used up")
 
 
 async def _run_calls(

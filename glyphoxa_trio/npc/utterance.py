@@ -1,0 +1,69 @@
+"""What is said to an NPC, and the messages that its session takes."""
+
+from __future__ import annotations
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Request, Stream
+from glyphoxa_trio.tools.tier import Tier
+
+from .conversation import Exchange
+from .events import Sentence, TurnEvent
+
+
+@attrs.define(eq=False)
+class Utterance:
+    """One thing said to an NPC, the turn that answers it, and who listens.
+
+    ``scope`` belongs to the listener: leaving cancels the turn, also one that has
+    not begun. ``begins`` is set when it does, ``ended`` when the turn has ended and
+    is remembered. ``superseded``: its speaker went on before it began.
+    """
+
+    text: str
+    speaker: str
+    override: Tier | None = None
+    stream: Stream[TurnEvent] = attrs.field(init=False)
+    exchange: Exchange = attrs.field(init=False)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    begins: trio.Event = attrs.field(factory=trio.Event, init=False)
+    ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+    superseded: bool = attrs.field(default=False, init=False)
+    number: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.exchange = Exchange(self.speaker, self.text)
+        self.stream = Stream(on_consumed=self._consumed)
+
+    def _consumed(self, event: TurnEvent) -> None:
+        if isinstance(event, Sentence):
+            self.exchange.delivered(event.round)
+
+
+@attrs.frozen
+class Say(Request[None]):
+    """Asked: answer this. The reply means that it runs or waits its turn."""
+
+    utterance: Utterance
+
+
+@attrs.frozen
+class Elevate(Request[None]):
+    """Asked: raise the NPC's ceiling to ``tier`` for so many seconds (D2)."""
+
+    tier: Tier
+    seconds: float
+
+
+@attrs.frozen
+class Interrupt(Request[bool]):
+    """Asked: end the turn that is running, if one is."""
+
+
+@attrs.frozen
+class Preview(Request[Tier]):
+    """Asked: the tier that this, perhaps unfinished, text would get; no trace."""
+
+    text: str

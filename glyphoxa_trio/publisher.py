@@ -1,0 +1,68 @@
+"""From a server to the host: its tools as they come and go, measured when new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.host import ToolHost
+from glyphoxa_trio.mcp import ServerState, ServerWarning
+from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.gate import Availability
+
+# How long a calibration may take, seconds.
+CALIBRATION: Final = 120.0
+
+_AVAILABILITY: Final = {
+    ServerState.STARTING: Availability.RESTARTING,
+    ServerState.READY: Availability.READY,
+    ServerState.RESTARTING: Availability.RESTARTING,
+    ServerState.FAILED: Availability.DOWN,
+    ServerState.STOPPED: Availability.DOWN,
+}
+
+
+@attrs.frozen(eq=False)
+class Publisher:
+    """Hands a server's tools to the host, and new ones to calibration.
+
+    A list that the host does not take (two tools under one name) is a warning,
+    once; what the server had before stays.
+    """
+
+    _host: ToolHost
+    _nursery: trio.Nursery
+    _config: Config
+    _warn: Callable[[ServerWarning], None]
+    _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
+
+    def __call__(self, server: str, state: ServerState, tools: Sequence[Tool]) -> None:
+        known = self._host.snapshot.by_key
+        fresh = [tool.key for tool in tools if tool.key not in known]
+        availability = _AVAILABILITY[state]
+        try:
+            self._host.publish(server, availability, tools)
+        except GlyphoxaError as error:
+            # What stays must not look better than its server is.
+            self._host.publish(server, availability, None)
+            text = f"its tools are left out: {error}"
+            if (server, text) not in self._told:
+                self._told.add((server, text))
+                self._warn(ServerWarning(server=server, text=text))
+            return
+        if fresh and self._config.calibration.at_start:
+            self._nursery.start_soon(calibrate, self._host, fresh)
+
+
+async def calibrate(host: ToolHost, keys: Sequence[str]) -> None:
+    """Measure these tools, as far as it goes; it is nobody's error if it does not."""
+    try:
+        await host.calibrate(within=CALIBRATION, keys=keys)
+    except GlyphoxaError:
+        return  # what was measured by then is kept

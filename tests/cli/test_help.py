@@ -1,0 +1,76 @@
+"""Help that teaches, bad words on the command line, and what help does not load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from .support import environment, run
+
+TEACHES = {
+    (): ["FAST 500 ms", "STANDARD 1500 ms", "DEEP 4000 ms", "glyphoxa play config/"],
+    ("play",): ["@Name", "Ctrl-C", "/help", "echo", "--model", "GLYPHOXA_API_KEY"],
+    ("ask",): ["--json", "--tier", "NPC", "Exit status: 0", "--base-url", "Ollama"],
+    ("tools",): ["--tier", "--npc", "p50 and p99", "what would change it"],
+    ("calibrate",): ["--all", "side effects", "--within", "five times"],
+    ("check",): ["Exit status: 0", "at once", "--no-servers"],
+}
+
+
+@pytest.mark.parametrize("verb", TEACHES, ids=lambda verb: " ".join(verb) or "glyphoxa")
+def test_help_teaches(verb: tuple[str, ...]) -> None:
+    helped = run(*verb, "--help", env={"COLUMNS": "200"})
+    assert helped.returncode == 0
+    assert helped.stderr == ""
+    for lesson in TEACHES[verb]:
+        assert lesson in helped.stdout
+
+
+def test_every_verb_is_listed_with_one_line() -> None:
+    helped = run(env={"COLUMNS": "200"})  # no words at all: the same as --help
+    for verb in ("play", "ask", "tools", "calibrate", "check"):
+        (line,) = [x for x in helped.stdout.splitlines() if x.startswith(f"│ {verb} ")]
+        assert line.rstrip("│ ").endswith(".")
+
+
+def test_help_loads_neither_the_protocol_nor_a_client_nor_a_model() -> None:
+    """It is the first thing that anybody sees, so it does not take a second."""
+    program = (
+        "import sys; sys.argv = ['glyphoxa', '--help']\n"
+        "from glyphoxa_trio.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('loaded:', *sorted(x for x in sys.modules if '.' not in x))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env=environment(),
+        check=True,
+    )
+    loaded = ran.stdout.rpartition("loaded:")[2].split()
+    assert "typer" in loaded
+    assert not {"mcp", "mcp_types", "pydantic", "httpx2", "jsonschema"} & set(loaded)
+    assert "ruamel" not in loaded
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pley", "x.yaml"], "No such command 'pley'"),
+        (["ask", "x.yaml", "Bo"], "Missing argument"),
+        (["tools", "x.yaml", "--tier", "quick"], "fast, standard, deep"),
+        (["ask", "x.yaml", "Bo", "hi", "--base-url", "http://h/v1"], "--model"),
+        (["ask", "x.yaml", "Bo", "hi"], "cannot be read"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_wrong_word_is_told_and_ends_with_2(words: list[str], said: str) -> None:
+    wrong = run(*words, env={"COLUMNS": "200"})
+    assert wrong.returncode == 2
+    assert said in wrong.stderr
+    assert "Traceback" not in wrong.stderr

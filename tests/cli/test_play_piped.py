@@ -1,0 +1,173 @@
+"""``glyphoxa play`` with its lines piped in: the same table, without a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from glyphoxa_trio.testing.model_server import Die, Reply, Say, open_model_server
+
+from .support import COMMAND, LIMIT, PATIENT, environment, run, seer, written
+
+NPCS: list[dict[str, Any]] = [
+    {"name": "Bo", "tools": ["dice"], "greeting": "Sit, sit!"},
+    {"name": "Greymantle the Sage", "tools": ["rules"], "budget_tier": "standard"},
+]
+
+
+def test_a_conversation_from_a_pipe(tmp_path: Path) -> None:
+    path = written(tmp_path, npcs=NPCS)
+    played = run(
+        "play",
+        path,
+        lines="""\
+roll 2d6+3 for me
+
+@greymantle, What does blinded mean?
+/why
+/npc
+/npc bo
+/tier standard
+roll 1d4
+hello""",  # the last line ends with the input, not with a newline
+    )
+    assert (played.returncode, played.stderr) == (0, "")
+    out = played.stdout
+    assert out.startswith("model: offline stand-in (no language model)\n")
+    assert "--model llama3.2 --base-url" in out  # how to get a real one
+    for line in (
+        "  Bo (fast): dice\n",
+        "you> roll 2d6+3 for me\n· fast · 2 tools shown · dice.roll ",
+        "Bo: 2d6+3 comes to ",
+        "you> What does blinded mean?\n· standard · 2 tools shown · rules.search_rules",
+        "Greymantle the Sage: Blinded",
+        "standard because of ",
+        "round 1: 1500 ms left, shown get_rule, search_rules\n",
+        "round 1: ran standard · ",
+        "completed: model ",
+        "  Bo (fast)\n\N{RIGHTWARDS ARROW} Greymantle the Sage (standard)\n",
+        "the next utterance is standard\n",
+        "you> roll 1d4\n· fast · ",  # the ceiling of the NPC stays
+        "Bo: 1d4 comes to ",
+        "Bo: Bo here. I am the offline stand-in",
+    ):
+        at = out.find(line)
+        assert at >= 0, (line, out)
+        out = out[at + len(line) :]
+
+
+def test_bad_lines_are_told_and_the_table_lives(tmp_path: Path) -> None:
+    played = run(
+        "play",
+        written(tmp_path, npcs=NPCS),
+        lines="""\
+/why
+/npc Graymantle
+@Nobody hello
+/fly now
+/tier quick
+/tools quick
+/elevate deep soon
+/elevate deep \N{SUPERSCRIPT TWO}
+/elevate deep 5
+@
+/
+roll 2d6
+/quit
+never read
+""",
+    )
+    assert (played.returncode, played.stderr) == (0, "")
+    out = played.stdout
+    for line in (
+        "nothing has been said yet\n",
+        "no NPC 'Graymantle', there is Greymantle the Sage\n",
+        "no NPC 'Nobody', there is Bo, Greymantle the Sage\n",
+        "no command like /fly now\n@Name TEXT ",
+        "tier must be one of fast, standard, deep, got 'quick'\n",
+        "tier must be one of fast, standard, deep, got 'quick'\n",
+        "'soon' is not a number of seconds\n",
+        "'\N{SUPERSCRIPT TWO}' is not a number of seconds\n",
+        "Bo may go to deep for 5 s\n",
+        "no NPC '', there is Bo, Greymantle the Sage\n",
+        "no command like /\n",
+        "Bo: 2d6 comes to ",
+    ):
+        at = out.find(line)
+        assert at >= 0, (line, out)
+        out = out[at + len(line) :]
+    assert "never read" not in out
+
+
+def test_no_lines_at_all_is_an_orderly_end(tmp_path: Path) -> None:
+    played = run("play", written(tmp_path, npcs=NPCS))
+    assert (played.returncode, played.stderr) == (0, "")
+
+
+def test_nobody_to_talk_to_is_told(tmp_path: Path) -> None:
+    played = run("play", written(tmp_path, npcs=[]), lines="hello\n")
+    assert played.returncode == 1
+    assert played.stdout == "this configuration has no NPCs to talk to\n"
+
+
+def test_a_grant_of_nothing_is_told_not_thrown(tmp_path: Path) -> None:
+    path = written(tmp_path, npcs=[{"name": "Bo", "tools": ["dice.rol"]}])
+    played = run("play", path, lines="hello\n")
+    assert played.returncode == 2
+    assert played.stderr.startswith("glyphoxa: no tool 'dice.rol', did you mean")
+    assert played.stderr.count("\n") == 1
+
+
+def test_an_npc_talks_on_when_its_server_dies_and_returns(tmp_path: Path) -> None:
+    """Killed in the middle of a call; what the table sees, and the next lines."""
+    npcs = [{"name": "Bo", "tools": ["dice", "seer.vanish", "seer.whisper"]}]
+    path = written(
+        tmp_path,
+        npcs=npcs,
+        mcp={"servers": [seer(restart={"backoff_ms": 1, "max_restarts": 5})]},
+        tiers=PATIENT,
+    )
+    lines = "vanish\nroll 2d6\nwhisper\n/servers\n"
+    played = run("play", path, lines=lines)
+    assert (played.returncode, played.stderr) == (0, "")
+    out = played.stdout
+    for line in (
+        "you> vanish\n",
+        "· seer.vanish unavailable: ",
+        ", effect unknown · ",
+        "Bo: I cannot use vanish right now.\n",
+        "Bo: 2d6 comes to ",
+        "Bo: A word about whisper.\n",  # the call waited for the new process
+        "  seer [ready] whisper, ponder, vanish, daydream: was ended by SIGKILL\n",
+    ):
+        at = out.find(line)
+        assert at >= 0, (line, played.stdout)
+        out = out[at + len(line) :]
+    assert "! seer: was ended by SIGKILL\n" in played.stdout
+
+
+async def test_a_model_that_fails_once_is_told_and_the_next_line_answered(
+    tmp_path: Path,
+) -> None:
+    script: list[Reply] = [[Say("Well, I"), Die()], Say("As I was saying.")]
+    npcs = [{"name": "Bo"}, {"name": "Ysolde", "model": "another"}]
+    async with open_model_server(script) as server:
+        llm = {"provider": "chat_completions", "model": "llama"}
+        path = written(tmp_path, npcs=npcs, llm={**llm, "base_url": server.base_url})
+        with trio.fail_after(LIMIT):
+            played = await trio.run_process(
+                [str(COMMAND), "play", str(path)],
+                stdin=b"hello\nand now?\n@ysolde you?\n",
+                capture_stdout=True,
+                capture_stderr=True,
+                env=environment(),
+            )
+    out = played.stdout.decode()
+    assert played.stderr == b""
+    assert out.startswith(f"model: llama at {server.base_url}\n")
+    assert "  Ysolde (fast, another): no tools\n" in out
+    assert "Bo: Well, I\n! the model failed: interrupted: " in out
+    assert "you> and now?\nBo: As I was saying.\n" in out
+    assert [body["model"] for body in server.requests] == ["llama", "llama", "another"]

@@ -1,0 +1,122 @@
+"""``glyphoxa tools`` and ``calibrate``: the table, and how it gets its figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from .support import run, seer, written
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """The rows by canonical name: shown, exposed, declared, p50, p99, …"""
+    rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
+    return {row[1]: [row[0], *row[2:]] for row in rows if row[0] in ("yes", "no")}
+
+
+def hidden(text: str) -> dict[str, str]:
+    lines = [line for line in text.splitlines() if line.startswith("hidden: ")]
+    return dict(line.removeprefix("hidden: ").split(": ", 1) for line in lines)
+
+
+def tavern(folder: Path, *servers: dict[str, Any]) -> Path:
+    npcs = [
+        {"name": "Bo", "tools": ["dice.roll", "seer"], "budget_tier": "fast"},
+        {"name": "Ysolde [the] Seer", "tools": ["seer.daydream", "seer.vanish"]},
+    ]
+    return written(folder, npcs=npcs, mcp={"servers": list(servers)})
+
+
+def test_every_tool_is_in_the_table_with_what_is_known_of_it(tmp_path: Path) -> None:
+    path = tavern(tmp_path, seer(), seer("-", "exits"))
+    shown = run("tools", path)
+    assert shown.returncode == 0
+    assert shown.stdout.startswith("Tools in a deep turn")
+    for heading in ("declared", "p50", "p99", "tier", "health", "exposed as"):
+        assert heading in shown.stdout
+    rows = table(shown.stdout)
+    assert rows["dice.roll"][:5] == ["yes", "roll", "5.0 ms", "–", "–"]  # noqa: RUF001
+    assert rows["seer.whisper"][:3] == ["yes", "mcp__seer__whisper", "20 ms"]
+    assert rows["seer.whisper"][-2:] == ["fast", "good"]
+    assert rows["seer.daydream"][-2:] == ["deep", "good"]  # nothing is known of it
+    # What is missing is told beside the table.
+    assert "warning: exits: exited with status 3" in shown.stderr
+    assert "the crystal is cracked" in shown.stderr
+
+
+def test_what_is_hidden_says_why_and_what_would_change_it(tmp_path: Path) -> None:
+    path = tavern(tmp_path, seer())
+    shown = run("tools", path, "--npc", "Bo", "--tier", "deep")
+    assert shown.returncode == 0
+    assert shown.stdout.startswith("Tools in a fast turn for Bo")  # its ceiling
+    rows, reasons = table(shown.stdout), hidden(shown.stdout)
+    assert rows.keys() == {
+        "dice.roll",
+        *(f"seer.{name}" for name in ("whisper", "ponder", "vanish", "daydream")),
+    }
+    assert rows["dice.roll"][0] == "yes"
+    # A whole server is granted, and nobody has approved it (D13a).
+    assert reasons["seer.whisper"] == (
+        "mcp__seer__whisper is not allowed; name 'seer.whisper' in the NPC's tools"
+        " or in trust.allow_tools"
+    )
+    assert "dice.roll" not in reasons
+
+
+def test_an_npcs_name_is_never_markup_and_the_tier_holds(tmp_path: Path) -> None:
+    shown = run("tools", tavern(tmp_path, seer()), "--npc", "yso", "--tier", "fast")
+    assert shown.stdout.startswith("Tools in a fast turn for Ysolde [the] Seer")
+    assert hidden(shown.stdout) == {
+        "seer.daydream": "mcp__seer__daydream is too slow for a fast answer;"
+        " calibrate it, or declare estimated_duration_ms"
+    }
+
+
+def test_names_of_servers_neither_steer_the_terminal_nor_the_table(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, mcp={"servers": [seer("-", "lewd")]})
+    shown = run("tools", path)
+    assert shown.returncode == 0
+    assert "\x1b" not in shown.stdout
+    assert "lewd.[bold][2J" in shown.stdout
+
+
+def test_an_unknown_npc_is_told_the_nearest(tmp_path: Path) -> None:
+    asked = run("tools", tavern(tmp_path, seer("-", "mute")), "--npc", "Isolde")
+    assert asked.returncode == 2
+    assert asked.stderr == "glyphoxa: no NPC 'Isolde', there is Bo, Ysolde [the] Seer\n"
+
+
+def test_calibrate_measures_what_it_may_and_shows_the_table(tmp_path: Path) -> None:
+    done = run("calibrate", tavern(tmp_path, seer()), "--within", "3")
+    assert done.returncode == 1  # "ponder" never answers
+    rows = table(done.stdout)
+    dash = "\N{EN DASH}"
+    for measured in ("dice.roll", "seer.whisper"):
+        assert re.fullmatch(r"[\d.]+ ms", rows[measured][3]), rows[measured]
+        assert rows[measured][-2] == "fast"
+    assert rows["seer.vanish"][3] == dash  # it has side effects, so nobody called it
+    assert "not done within 3 s" in done.stderr
+
+
+def test_calibrate_all_calls_the_others_too_and_says_what_went_wrong(
+    tmp_path: Path,
+) -> None:
+    # One whose tools answer, and one that dies of its own.
+    seers = seer(allow=["daydream"]), seer(name="dying", allow=["vanish"])
+    npcs = [{"name": "Bo", "tools": ["seer", "dying"]}]
+    path = written(tmp_path, npcs=npcs, mcp={"servers": seers})
+    done = run("calibrate", path, "--all")
+    assert done.returncode == 0
+    rows = table(done.stdout)
+    assert rows["seer.daydream"][3] != "\N{EN DASH}"
+    assert rows["seer.daydream"][-2] == "fast"  # measured, it got out of DEEP
+    assert "dying.vanish: 0 samples, then: " in done.stderr
+    assert "warning: dying: was ended by SIGKILL" in done.stderr
+
+
+def test_tools_can_measure_first(tmp_path: Path) -> None:
+    shown = run("tools", written(tmp_path), "--calibrate")
+    assert re.fullmatch(r"[\d.]+ ms", table(shown.stdout)["dice.roll"][3])
