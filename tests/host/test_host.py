@@ -89,6 +89,7 @@ async def test_tools_are_shown_if_they_fit_what_remains(
 async def test_tools_are_shown_to_those_who_were_granted_them(
     autojump_clock: MockClock,
 ) -> None:
+    # A9: schemas are filtered for each call
     async with open_host() as host:
         host.register(fake("quick"), fake("slow", estimated_duration=1.0))
         grant = Grant(npc="Grimjaw", tools=("slow",))

@@ -5,16 +5,20 @@ Row G20; decision D11. Virtual time, exact.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
+import attrs
 import pytest
 
 import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.host import ToolHost, open_host
+from glyphoxa_trio.tools.definition import CallContext
 from glyphoxa_trio.tools.gate import Availability
-from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
+from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolResult
 
 from .fakes import Does, Log, call, fake, fan_out, statuses
 
@@ -93,6 +97,20 @@ async def test_only_answers_are_kept(does: Does, autojump_clock: MockClock) -> N
             (outcome,) = await fan_out(host, "look")
             assert not outcome.cached
     assert len(log.began) == 2
+
+
+async def test_a_no_is_not_kept_however_it_was_said(
+    autojump_clock: MockClock,
+) -> None:
+    async def handler(_: Mapping[str, Any], __: CallContext) -> ToolResult:
+        return ToolResult(text=("not today",), is_error=True)
+
+    tool = fake("look", read_only=True, cacheable=60)
+    async with open_host() as host:
+        host.register(attrs.evolve(tool, handler=handler))
+        for _ in range(2):
+            (outcome,) = await fan_out(host, "look")
+            assert (outcome.status, outcome.cached) == (Status.TOOL_ERROR, False)
 
 
 async def test_the_result_of_an_idempotent_call_is_kept(
