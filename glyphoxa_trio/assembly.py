@@ -119,8 +119,6 @@ class Models:
             from glyphoxa_trio.providers.offline import Offline
 
             return Offline()
-        import httpx2  # noqa: F401 now, because later is on a turn's clock
-
         from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
 
         try:

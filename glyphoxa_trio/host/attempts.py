@@ -43,7 +43,6 @@ class Attempt:
     cache_key: CacheKey | None
     _epoch: int
     flight: Flight[Any] = attrs.field(init=False)
-    _observed: bool = attrs.field(default=False, init=False)
 
     @property
     def own_deadline(self) -> float:
@@ -82,8 +81,7 @@ class Attempts:
 
     def in_flight(self, key: CacheKey | None) -> Attempt | None:
         """The attempt that an identical call may join."""
-        attempt = None if key is None else self._in_flight.get(key)
-        return None if attempt is None or attempt.flight.cancelled else attempt
+        return None if key is None else self._in_flight.get(key)
 
     def depart(
         self,
@@ -190,10 +188,7 @@ class Attempts:
         }
 
     def _record(self, attempt: Attempt, kind: SampleKind | None) -> None:
-        """At most one sample an attempt, however many callers it had."""
-        if attempt._observed:
-            return
-        attempt._observed = True
+        """Once an attempt: it lands by itself, or its last passenger leaves it."""
         now, key = trio.current_time(), attempt.listing.key
         if kind is not None:
             self._observe(key, Sample(kind=kind, seconds=now - attempt.started, at=now))

@@ -78,6 +78,7 @@ class ChatCompletions:
             key = self.api_key.reveal()
             if not (key.isascii() and key.isprintable() and key) or " " in key:
                 raise ValueError("api_key: empty, or not what a header can hold")
+        _kinds()  # loads the client: later it would be on a turn's clock
 
     @property
     def label(self) -> str:
