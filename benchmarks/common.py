@@ -13,7 +13,7 @@ import multiprocessing
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from statistics import median
 from typing import Any, ParamSpec, TypeVar
@@ -42,6 +42,7 @@ class Figure:
     p999: float | None = None
     bare_p50: float | None = None
     bare_p99: float | None = None
+    bare_p999: float | None = None
     ratio: float | None = None
     ratio_p99: float | None = None
     added: float | None = None
@@ -84,7 +85,8 @@ class Check:
         return self.value <= self.budget.at_most
 
     def __str__(self) -> str:
-        unit = "" if self.budget.statistic.startswith("ratio") else f" {self.unit}"
+        bare = self.budget.statistic.startswith("ratio") or not self.unit
+        unit = "" if bare else f" {self.unit}"
         return (
             f"{'PASS' if self.kept else 'FAIL'}  {self.budget.figure}:"
             f" {self.budget.statistic} is {number(self.value)}{unit},"
@@ -174,6 +176,7 @@ def figure(
         found,
         bare_p50=bare_p50,
         bare_p99=bare_p99,
+        bare_p999=percentile(99.9, bare) * scale if tail else None,
         ratio=p50 / bare_p50,
         ratio_p99=p99 / bare_p99,
         added=p50 - bare_p50,
@@ -198,7 +201,7 @@ def run(benchmark: Benchmark, *, runs: int, quick: bool) -> Report:
         runs=runs,
         quick=quick,
         figures=figures,
-        checks=tuple(_check(budget, figures) for budget in benchmark.budgets),
+        checks=tuple(_checks(benchmark.budgets, figures, quick=quick)),
         every_run=tuple(tuple(figures) for figures in every),
         load=(before, os.getloadavg()[0]),
     )
@@ -235,9 +238,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def table(figures: Sequence[dict[str, Any]]) -> str:
     """Figures as aligned columns; what was not measured is a dash."""
-    columns = ("p50", "p99", "p999", "bare_p50", "bare_p99", "ratio")
-    head = ("figure", "unit", "n", "p50", "p99", "p99.9", "bare p50", "bare p99")
-    rows = [(*head, "ratio")]
+    columns = ("p50", "p99", "p999", "bare_p50", "bare_p99", "bare_p999", "ratio")
+    heads = ("p50", "p99", "p99.9", "bare p50", "bare p99", "bare p99.9", "ratio")
+    rows = [("figure", "unit", "n", *heads)]
     for row in figures:
         numbers = ("-" if row[c] is None else number(row[c]) for c in columns)
         rows.append((row["name"], row["unit"], str(row["n"]), *numbers))
@@ -270,9 +273,22 @@ def _at_least_one(text: str) -> int:
     return value
 
 
-def _check(budget: Budget, figures: Sequence[Figure]) -> Check:
-    found = next(figure for figure in figures if figure.name == budget.figure)
-    return Check(budget=budget, unit=found.unit, value=getattr(found, budget.statistic))
+def _checks(
+    budgets: Sequence[Budget], figures: Sequence[Figure], *, quick: bool
+) -> Iterator[Check]:
+    """Each budget held against its figure; a quick run may not have gone so far.
+
+    Raises:
+      LookupError: if a budget is about no figure.
+    """
+    by_name = {figure.name: figure for figure in figures}
+    for budget in budgets:
+        found = by_name.get(budget.figure)
+        if found is not None:
+            value = getattr(found, budget.statistic)
+            yield Check(budget=budget, unit=found.unit, value=value)
+        elif not quick:
+            raise LookupError(f"nothing measured {budget.figure!r}")
 
 
 def _median(same: Sequence[Figure]) -> Figure:

@@ -1,0 +1,1 @@
+"""MCP servers to measure against: plain Python, started in milliseconds."""
