@@ -13,7 +13,6 @@ from glyphoxa_trio.host.catalogue import Listing
 from glyphoxa_trio.host.verdict import Slot
 from glyphoxa_trio.tools.definition import (
     ConnectionLost,
-    ToolDefinition,
     ToolError,
     ToolUnavailable,
 )
@@ -176,7 +175,5 @@ def test_a_refusal_and_a_mistake_are_told_as_they_are() -> None:
     )
 
 
-def test_a_definition_is_what_a_slot_is_judged_by() -> None:
-    # A slot that names nothing has no effect that could be unknown.
+def test_a_call_of_nothing_has_no_effect_that_could_be_unknown() -> None:
     assert verdict.interrupted(Slot(0, CALL, flown=True), 1.5).effect is Effect.NONE
-    assert ToolDefinition(name="act").side_effects
