@@ -23,6 +23,10 @@ R = TypeVar("R")
 OnLanded = Callable[[outcome.Maybe[R]], None]
 
 
+class FlightEnded(Exception):
+    """The work wanted to end more than itself; no error on purpose, but a bug."""
+
+
 class FlightCancelled(GlyphoxaError):
     """The flight has no result: nobody waited, or its owner was cancelled."""
 
@@ -211,12 +215,15 @@ class Flights:
                 with flight._scope:
                     flight._result = outcome.Value(await work(*args))
             except Exception as error:  # foreign code: its passengers judge it
-                flight._result = outcome.Error(error)
+                flight._result = outcome.Error(_ungrouped(error))
+            except SystemExit as error:
+                # What ends a program must not, from within a tool, end its host.
+                flight._result = outcome.Error(FlightEnded(repr(error)))
             except BaseExceptionGroup as group:  # the owner is cancelled as well
                 errors, others = group.split(Exception)
                 if errors is None or others is None:
                     raise
-                flight._result = outcome.Error(errors)
+                flight._result = outcome.Error(_ungrouped(errors))
                 raise others from None
             if on_landed is not None and flight._result and not flight.cancelled:
                 on_landed(flight._result)
@@ -243,6 +250,13 @@ class Flights:
             if seat.taken:
                 self._strays.add(key, seat)
             raise
+
+
+def _ungrouped(error: Exception) -> Exception:
+    """The one exception in a nursery's group: what the work itself raised."""
+    if isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        return _ungrouped(error.exceptions[0])
+    return error
 
 
 @attrs.define(eq=False)

@@ -165,6 +165,9 @@ class ToolHost:
         """Run one call inside the ceiling of ``tier``; always an outcome.
 
         Cancelling it cancels the call, by the tool's policy.
+
+        Raises:
+          TypeError, ValueError: for arguments that cannot be written as JSON.
         """
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         call = ToolCall("call", name, text)

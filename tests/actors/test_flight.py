@@ -25,6 +25,7 @@ from glyphoxa_trio.actors import (
     Flights,
     FlightStatistics,
 )
+from glyphoxa_trio.actors.flight import FlightEnded
 from glyphoxa_trio.errors import TooManyFlights
 
 
@@ -277,7 +278,7 @@ async def test_an_error_during_cancellation_does_not_reach_the_owner(
         last = flights.launch("tool", fails_on_the_way_out)
         last.board()
         await wait_all_tasks_blocked()
-    with pytest.RaisesGroup(pytest.RaisesExc(Bug, match="in the clean-up")):
+    with pytest.raises(Bug, match="in the clean-up"):
         await last.landing()
     assert flights.statistics().flying == 0
 
@@ -432,3 +433,32 @@ async def test_the_end_of_the_owner_does_not_wait_for_a_thread() -> None:
     assert not held.go.is_set()
     assert flights.statistics().flying == 0
     held.go.set()
+
+
+async def test_what_ends_a_program_ends_only_its_flight(nursery: trio.Nursery) -> None:
+    # D3a: a handler that calls sys.exit must not end its host
+    async def leaves() -> None:
+        raise SystemExit(3)
+
+    flight = Flights(nursery).launch("a", leaves)
+    flight.board()
+    with pytest.raises(FlightEnded, match=r"SystemExit\(3\)"):
+        await flight.landing()
+
+
+async def test_a_lone_error_of_the_works_own_nursery_is_that_error(
+    nursery: trio.Nursery,
+) -> None:
+    async def fails() -> None:
+        async with trio.open_nursery() as inner:
+            inner.start_soon(trio.sleep_forever)
+            raise ToolSaysNo
+
+    flight = Flights(nursery).launch("a", fails)
+    flight.board()
+    with pytest.raises(ToolSaysNo):
+        await flight.landing()
+
+
+class ToolSaysNo(Exception):
+    pass
