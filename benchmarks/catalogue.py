@@ -97,6 +97,8 @@ async def _measure(sizes: Sequence[int], rounds: int) -> list[Figure]:
         small = by_name[f"{what}, {sizes[0]} tools"]
         large = by_name[f"{what}, {sizes[-1]} tools"]
         name = f"{what}, {sizes[-1]} : {sizes[0]}"
+        assert large.p50 is not None
+        assert small.p50 is not None
         times = large.p50 / small.p50
         figures.append(Figure(name=name, unit="x", n=large.n, p50=times))
     return figures

@@ -31,13 +31,14 @@ class Figure:
     """One quantity of one run, in ``unit``, beside the same thing done bare.
 
     ``ratio`` and ``added`` compare the medians, ``ratio_p99`` the tails; all
-    three are None where there is nothing bare to compare with.
+    three are None where there is nothing bare to compare with, and everything is
+    where nothing happened.
     """
 
     name: str
     unit: str
     n: int
-    p50: float
+    p50: float | None = None
     p99: float | None = None
     p999: float | None = None
     bare_p50: float | None = None
@@ -159,6 +160,8 @@ def figure(
     tail: bool = False,
 ) -> Figure:
     """Samples in seconds as a figure in ``unit``; ``tail`` asks for the p99.9."""
+    if not seconds:
+        return Figure(name=name, unit=unit, n=0)
     scale = _SCALE[unit]
     p50, p99 = percentile(50, seconds) * scale, percentile(99, seconds) * scale
     found = Figure(
@@ -279,13 +282,13 @@ def _checks(
     """Each budget held against its figure; a quick run may not have gone so far.
 
     Raises:
-      LookupError: if a budget is about no figure.
+      LookupError: if a budget is about nothing that was measured.
     """
     by_name = {figure.name: figure for figure in figures}
     for budget in budgets:
         found = by_name.get(budget.figure)
-        if found is not None:
-            value = getattr(found, budget.statistic)
+        value = getattr(found, budget.statistic) if found else None
+        if found is not None and value is not None:
             yield Check(budget=budget, unit=found.unit, value=value)
         elif not quick:
             raise LookupError(f"nothing measured {budget.figure!r}")

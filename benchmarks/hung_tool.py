@@ -37,7 +37,7 @@ from glyphoxa_trio.tools.outcome import Limit, Status, ToolCall
 SERVER = Path(__file__).parent / "servers" / "patient.py"
 LIMIT = 0.5
 # Each tool hangs once: one that hung before would not be let in again (D4, D7).
-EACH = 20
+EACH = 12
 
 
 @tool(group="own", estimated_duration_ms=1, read_only=True)

@@ -19,6 +19,9 @@ A history grows with the turns, to 40 of them, and is told to the model in every
 round: ``turn with a history`` is the forty-first to sixtieth turn of one session
 alone, without a hung tool, against its first turns, the second to the sixth.
 
+``frozen`` is the same after ``gc.collect()`` and ``gc.freeze()`` with all sessions
+open, which put what there is by then out of the collector's way.
+
 Memory is the growth of the resident set (``/proc/self/statm``) from an open
 runtime, whose first NPC has had a turn, to all sessions open; and to all of them
 after one turn each, which they remember. The configurations of the NPCs are not
@@ -121,6 +124,8 @@ def measure(quick: bool) -> list[Figure]:
     figures = [in_fresh_process(measure_history)]
     for size in (20, 50) if quick else SIZES:
         figures += in_fresh_process(measure_size, size, quick)
+    if not quick:
+        figures += in_fresh_process(measure_size, 1000, quick, frozen=True)[:4]
     return figures
 
 
@@ -139,11 +144,11 @@ async def _measure_history() -> Figure:
     return figure("turn with a history", took[40:], unit="ms", bare=took[1:6])
 
 
-def measure_size(size: int, quick: bool) -> list[Figure]:
-    return trio.run(_measure, size, 0.2 if quick else 1.0)
+def measure_size(size: int, quick: bool, *, frozen: bool = False) -> list[Figure]:
+    return trio.run(_measure, size, 0.2 if quick else 1.0, frozen)
 
 
-async def _measure(size: int, pace: float) -> list[Figure]:
+async def _measure(size: int, pace: float, frozen: bool) -> list[Figure]:
     """``pace`` below 1 makes everything shorter, and the load higher."""
     config, listen, seen = _config(size + 1), _listen(HANGS), _Seen()
     async with open_runtime(config, tools=[listen], llm=InstantModel()) as runtime:
@@ -153,6 +158,8 @@ async def _measure(size: int, pace: float) -> list[Figure]:
             runtime.npc(f"Guest {at}")
         await trio.sleep(0.2)
         opened = _resident()
+        if frozen:
+            gc.freeze()
         async with trio.open_nursery() as nursery:
             for at in range(size):
                 nursery.start_soon(_guest, runtime, at, seen, pace)
@@ -165,7 +172,7 @@ async def _measure(size: int, pace: float) -> list[Figure]:
             nursery.cancel_scope.cancel()
         spoken = _resident()
     share = 100 * spent / wall
-    name = f"{size} sessions: "
+    name = f"{size} sessions{', frozen' if frozen else ''}: "
     one = Figure(name="", unit="KiB", n=size, p50=0.0)
     return [
         figure(f"{name}lateness", seen.late, unit="ms", bare=seen.bare),
@@ -244,6 +251,7 @@ BENCHMARK = Benchmark(
     measure=measure,
     budgets=(
         Budget(figure="1000 sessions: lateness", statistic="p99", at_most=20),
+        Budget(figure="1000 sessions, frozen: lateness", statistic="p99", at_most=20),
         Budget(figure="1000 sessions: idle", statistic="p50", at_most=64),
         Budget(figure="1000 sessions: after turns", statistic="p50", at_most=64),
     ),

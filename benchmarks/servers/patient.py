@@ -56,9 +56,10 @@ def answer(message: dict[str, Any]) -> None:
     params = message.get("params", {})
     if method == "notifications/cancelled":
         now = time.monotonic()
-        name, stop = running.pop(params["requestId"])
-        cancelled[name] = now
-        stop.set()
+        if params["requestId"] in running:  # an echo may be answered already
+            name, stop = running.pop(params["requestId"])
+            cancelled[name] = now
+            stop.set()
     elif method == "initialize":
         info = {"name": "patient", "version": "1"}
         result = {

@@ -19,6 +19,8 @@ import trio
 
 from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
 
+from .stray import Seat, Strays
+
 R = TypeVar("R")
 OnLanded = Callable[[outcome.Maybe[R]], None]
 
@@ -37,7 +39,7 @@ class Flight(Generic[R]):
 
     key: Hashable
     started: float
-    _strays: _Strays
+    _strays: Strays
     _passengers: int = attrs.field(default=0, init=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _landed: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -88,30 +90,6 @@ class Flight(Generic[R]):
         return self._result
 
 
-@attrs.define(eq=False)
-class _Strays:
-    """What was cancelled and has not stopped, with the time of cancelling."""
-
-    by_key: dict[Hashable, dict[int, float]] = attrs.field(factory=dict)
-
-    def add(self, key: Hashable, stray: object) -> None:
-        self.by_key.setdefault(key, {})[id(stray)] = trio.current_time()
-
-    def discard(self, key: Hashable, stray: object) -> None:
-        strays = self.by_key.get(key)
-        if strays is not None:
-            strays.pop(id(stray), None)
-            if not strays:
-                del self.by_key[key]
-
-    def count(self, key: Hashable, grace: float) -> int:
-        strays = self.by_key.get(key)
-        if not strays:
-            return 0
-        now = trio.current_time()
-        return sum(since + grace <= now for since in strays.values())
-
-
 @attrs.frozen(kw_only=True)
 class FlightStatistics:
     """``flying`` counts what is in the air; ``lingering`` is by key."""
@@ -131,19 +109,32 @@ class Flights:
       grace: seconds that a cancelled flight may take to stop before it counts
         as lingering.
       threads: how many blocking functions may run at once.
+      threads_per_key: how many of one key; more of them wait, so that one that
+        hangs does not take every thread.
     """
 
     _nursery: trio.Nursery
     lingering_limit: int = 2
     grace: float = 0.1
     threads: int = 40
+    threads_per_key: int = 8
     _launched: int = attrs.field(default=0, init=False)
     _flying: int = attrs.field(default=0, init=False)
-    _strays: _Strays = attrs.field(factory=_Strays, init=False)
+    _strays: Strays = attrs.field(factory=Strays, init=False)
     _seats: trio.CapacityLimiter = attrs.field(init=False)
+    _key_seats: dict[Hashable, trio.CapacityLimiter] = attrs.field(
+        factory=dict, init=False
+    )
 
     def __attrs_post_init__(self) -> None:
         self._seats = trio.CapacityLimiter(self.threads)
+
+    def when_stray_stops(self, told: Callable[[Hashable], None]) -> None:
+        """Tell ``told`` the key whenever something cancelled has really stopped.
+
+        Until then it may still have done something.
+        """
+        self._strays.on_stopped = told
 
     def launch(
         self,
@@ -237,7 +228,10 @@ class Flights:
     async def _in_thread(
         self, key: Hashable, function: Callable[..., R], args: Any
     ) -> R:
-        seat = _Seat(self._seats, self._strays, key)
+        own = self._key_seats.get(key)
+        if own is None:
+            own = self._key_seats[key] = trio.CapacityLimiter(self.threads_per_key)
+        seat = Seat(own, self._seats, self._strays, key)
         try:
             return await trio.to_thread.run_sync(
                 function,
@@ -257,26 +251,3 @@ def _ungrouped(error: Exception) -> Exception:
     if isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         return _ungrouped(error.exceptions[0])
     return error
-
-
-@attrs.define(eq=False)
-class _Seat:
-    """The limiter of one thread: trio gives it back when the thread has ended.
-
-    That is later than the flight's landing when the thread was abandoned, so it
-    is what tells a lingering thread from a finished one.
-    """
-
-    _seats: trio.CapacityLimiter
-    _strays: _Strays
-    _key: Hashable
-    taken: bool = attrs.field(default=False, init=False)
-
-    async def acquire_on_behalf_of(self, borrower: object) -> None:
-        await self._seats.acquire_on_behalf_of(borrower)
-        self.taken = True
-
-    def release_on_behalf_of(self, borrower: object) -> None:
-        self._seats.release_on_behalf_of(borrower)
-        self.taken = False
-        self._strays.discard(self._key, self)

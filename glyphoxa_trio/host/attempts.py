@@ -65,6 +65,16 @@ class Attempts:
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
     _breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
+    # Tools of which a write was cut: it may still write until it really stops.
+    _cut_writes: dict[str, Listing] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._flights.when_stray_stops(self._stray_stopped)
+
+    def _stray_stopped(self, key: object) -> None:
+        listing = self._cut_writes.get(str(key))
+        if listing is not None:
+            self.wrote(listing)
 
     def obstacle(self, listing: Listing) -> str | None:
         """Why the tool cannot be called right now, in words; None if it can."""
@@ -137,12 +147,15 @@ class Attempts:
     def leave(self, attempt: Attempt, early: SampleKind | None) -> None:
         """Get off; ``early`` is what it says of the tool if that ended the flight."""
         if attempt.flight.leave():
+            if attempt.listing.definition.side_effects:
+                self._cut_writes[attempt.listing.key] = attempt.listing
             self._gone(attempt)
             self._record(attempt, early)
 
     def forget(self, key: str) -> None:
         """A tool was removed or replaced: nothing of it is remembered."""
         self._breakers.pop(key, None)
+        self._cut_writes.pop(key, None)
         self.cache.drop_tool(key)
         self._join_no_more(lambda listing: listing.key == key)
 

@@ -238,7 +238,8 @@ class Executor:
                     npc=caller.npc,
                     session=caller.session,
                     call_id=slot.call.id,
-                    deadline=min(fan.deadline, now + listing.definition.own_limit),
+                    deadline=_latest_end(listing, now, fan.deadline),
+                    awaited_until=fan.deadline,
                 )
                 attempt = self._attempts.depart(listing, arguments, context, cache_key)
         except _Refused as no:
@@ -358,6 +359,15 @@ class _WriteTurn:
 
     def over(self) -> None:
         self._over.set()
+
+
+def _latest_end(listing: Listing, now: float, turn: float) -> float:
+    """When a call that starts now is cut at the latest, whoever waits for it."""
+    definition = listing.definition
+    own = now + definition.own_limit
+    if definition.interruption is OnInterrupt.CANCEL and not definition.cacheable:
+        return min(own, turn)
+    return min(own, now + LONGEST_FLIGHT)
 
 
 def _cache_key(slot: Slot, listing: Listing, caller: Caller) -> CacheKey | None:

@@ -60,6 +60,7 @@ from .transport import (
 )
 
 _BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its bugs
+_NOTICE: Final = 0.01  # before a deadline: two that fall together are a toss-up
 _GOODBYE: Final = 1.0  # seconds to tell a server that the session ends
 _RELIST_PAUSE: Final = 0.1  # a server that changes its tools all the time
 _SHOWN_LINES: Final = 5
@@ -67,11 +68,16 @@ _SHOWN_LINES: Final = 5
 
 @attrs.frozen
 class CallTool(Request[ToolResult]):
-    """Call ``tool``, by the server's own name. ``deadline`` is on trio's clock."""
+    """Call ``tool``, by the server's own name. Times are on trio's clock.
+
+    ``deadline`` is until when the answer is of use, ``awaited_until`` until when
+    somebody waits: a call that could not even be sent by then has done nothing.
+    """
 
     tool: str
     arguments: Mapping[str, Any]
     deadline: float = math.inf
+    awaited_until: float = math.inf
 
 
 def spawn_connection(
@@ -183,7 +189,7 @@ class _Connection:
 
     async def _call(self, request: CallTool) -> ToolResult:
         while True:
-            session = await self._ready()
+            session = await self._ready_for(request)
             try:
                 answer = await session.call_tool(
                     request.tool, request.arguments, self._meta(request)
@@ -195,6 +201,18 @@ class _Connection:
                     raise
                 continue
             return result_of(answer)
+
+    async def _ready_for(self, request: CallTool) -> Session:
+        """The session, if there is one while somebody still waits for the call.
+
+        Raises:
+          ToolUnavailable: just before that moment, so that the call ends with what
+            is true of it: it was not sent. Or as `_ready`.
+        """
+        until = min(request.deadline, request.awaited_until)
+        with trio.move_on_at(until - _NOTICE):
+            return await self._ready()
+        raise ToolUnavailable(f"{self.spec.name} is {self.state} and was not asked")
 
     async def _ready(self) -> Session:
         """The session, waiting for one as long as there is hope.
@@ -326,7 +344,7 @@ class _Connection:
         ) -> ToolResult:
             if self.state is ServerState.STOPPED:
                 raise ToolUnavailable(f"{self.spec.name} is stopped")
-            request = CallTool(tool, arguments, context.deadline)
+            request = CallTool(tool, arguments, context.deadline, context.awaited_until)
             try:
                 return await self.ref.ask(request, within=self.spec.timeout + _BACKSTOP)
             except ActorGone as error:

@@ -27,7 +27,8 @@ _CONNECT: Final = 5.0
 _WRITE: Final = 10.0
 _READ_SLACK: Final = 5.0
 
-_NOT_RUN: Final = frozenset({429, 503})
+_TIMED_OUT: Final = 408
+_BUSY: Final = 503
 
 
 def open_client(spec: ServerSpec) -> httpx2.AsyncClient:
@@ -97,7 +98,10 @@ async def _judged(
         if _is_rpc_error(body):
             return response
     await response.aclose()
-    not_run = response.status_code < 500 or response.status_code in _NOT_RUN
+    code = response.status_code
+    # A proxy may say 503 of a server that broke off; who is busy says for how long.
+    not_run = code < 500 and code != _TIMED_OUT
+    not_run = not_run or (code == _BUSY and "retry-after" in response.headers)
     return _failure(request, REFUSED if not_run else BROKEN, status)
 
 

@@ -21,6 +21,7 @@ import attrs
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
 from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tools.schema import ArgumentSchema, BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
 
@@ -55,8 +56,15 @@ def describe(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) -> Described:
             warnings.append(f"{name}: offered twice, the first one counts")
             continue
         offered.add(name)
-        if not spec.allow or name in spec.allow:
-            found[name] = _definition(spec, name, tool, warnings)
+        if spec.allow and name not in spec.allow:
+            continue
+        definition = _definition(spec, name, tool, warnings)
+        try:
+            ArgumentSchema(definition.parameters, foreign=True).warm()
+        except BadSchema as error:  # that tool's fault, and no other's
+            warnings.append(f"{name}: left out, its schema is broken: {error}")
+        else:
+            found[name] = definition
     warnings += [
         f"{name}: configured, but the server has no such tool"
         for name in dict.fromkeys((*spec.allow, *spec.tools))

@@ -39,7 +39,7 @@ _CUT: Final = 300  # of an error's text
 
 # What a server that has forgotten us says, in whatever code (T2).
 _SESSION_OVER: Final = re.compile(
-    r"session (has )?(been )?(terminated|expired|closed|ended|not found)",
+    r"(the |your )?session (has )?(been )?(terminated|expired|closed|ended|not found)",
     re.IGNORECASE,
 )
 
@@ -178,7 +178,12 @@ class SdkSession:
     def _judged(self, error: MCPError) -> Exception:
         """What an error means: for this call, for the session, for the effect."""
         text = reason(error)
-        over = error.code == types.INVALID_REQUEST and _SESSION_OVER.search(text)
+        # Only HTTP has sessions to forget; over stdio it is the tool that speaks.
+        over = (
+            self.pid is None
+            and error.code == types.INVALID_REQUEST
+            and _SESSION_OVER.match(text)
+        )
         if over or error.code == http.NEVER_SENT:
             self.loss.report(text)
             return NeverSent(text)

@@ -88,6 +88,8 @@ class Turn:
         return self
 
     async def __anext__(self) -> TurnEvent:
+        if not self._entered:
+            raise RuntimeError("enter the turn first: async with npc.say(...) as turn")
         event = await self._utterance.stream.__anext__()
         if isinstance(event, TurnDone):
             self.done = event

@@ -75,6 +75,7 @@ class NpcSession:
     approver: Approver | None = None
     approval_timeout: float = APPROVAL_TIMEOUT
     _conversation: Conversation = attrs.field(init=False)
+    _nursery: trio.Nursery = attrs.field(init=False)
     _current: Utterance | None = attrs.field(default=None, init=False)
     _waiting: deque[Utterance] = attrs.field(factory=deque, init=False)
     _elevation: tuple[Tier, float] | None = attrs.field(default=None, init=False)
@@ -91,6 +92,7 @@ class NpcSession:
     async def run(self, inbox: Inbox[Any]) -> None:
         """Read the mailbox until stopped; then let the running turn end."""
         async with trio.open_nursery() as nursery:
+            self._nursery = nursery
             async for call in inbox:
                 with call.answering():
                     match call.request:
@@ -125,7 +127,9 @@ class NpcSession:
     def _accept(self, utterance: Utterance) -> None:
         current = self._current
         interrupts = current is not None and current.speaker == utterance.speaker
-        if not interrupts and len(self._waiting) >= self.config.queue:
+        # Whoever interrupts gets through, but not without end.
+        bound = self.config.queue * (2 if interrupts else 1)
+        if len(self._waiting) >= bound:
             raise QueueFull(f"{len(self._waiting)} wait for {self.npc.name}")
         self._turns += 1
         utterance.number = self._turns
@@ -275,7 +279,7 @@ class NpcSession:
             session=self.npc.name,
             text=text,
             override=override,
-            queue_depth=len(self._waiting),
+            queue_depth=sum(not waiting.superseded for waiting in self._waiting),
             commit=commit,
         )
         try:
@@ -296,7 +300,11 @@ class NpcSession:
             and not self.grant.approves(listing.definition, listing.exposed)
         ]
         return await approved_calls(
-            self.approver, self.npc.name, doubtful, within=self.approval_timeout
+            self._nursery,
+            self.approver,
+            self.npc.name,
+            doubtful,
+            within=self.approval_timeout,
         )
 
     def _fallback(self) -> str:

@@ -74,6 +74,14 @@ class CallReady:
     call: ToolCall
 
 
+@attrs.frozen
+class Working:
+    """The model is at work on something that is not shown: thoughts, arguments.
+
+    It says that the stream is alive, so that nobody takes it for silent.
+    """
+
+
 @attrs.frozen(kw_only=True)
 class Usage:
     input_tokens: int = 0
@@ -95,7 +103,7 @@ class Finished:
     usage: Usage | None = None
 
 
-LLMEvent = TextChunk | CallReady | Finished
+LLMEvent = TextChunk | CallReady | Working | Finished
 
 
 class ErrorKind(StrEnum):

@@ -44,12 +44,17 @@ class OnInterrupt(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class CallContext:
-    """On whose behalf a handler runs. ``deadline`` is on trio's clock."""
+    """On whose behalf a handler runs. Both times are on trio's clock.
+
+    ``deadline`` is when the call is cut at the latest; ``awaited_until`` when the
+    turn stops waiting for it, which is earlier for a call that may go on.
+    """
 
     npc: str = ""
     session: str = ""
     call_id: str = ""
     deadline: float = float("inf")
+    awaited_until: float = float("inf")
 
 
 Handler = Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]

@@ -462,3 +462,19 @@ async def test_a_lone_error_of_the_works_own_nursery_is_that_error(
 
 class ToolSaysNo(Exception):
     pass
+
+
+async def test_one_key_does_not_take_every_thread() -> None:
+    # D3a: real time; the threads are held by an event
+    release = threading.Event()
+    async with open_flights(threads=3, threads_per_key=2) as flights:
+        held = [flights.launch_in_thread("deaf", release.wait) for _ in range(5)]
+        for flight in held:
+            flight.board()
+        with trio.fail_after(10):
+            other = flights.launch_in_thread("good", lambda: "answered")
+            other.board()
+            assert await other.landing() == "answered"
+        release.set()
+        for flight in held:
+            assert await flight.landing()

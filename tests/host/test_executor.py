@@ -382,11 +382,23 @@ async def test_a_handler_learns_for_whom_and_until_when_it_runs(
     assert sorted(seen, key=lambda one: one[1].deadline) == [
         (
             {"x": 5},
-            CallContext(npc="Grimjaw", session="s", call_id="c1", deadline=0.25),
+            CallContext(
+                npc="Grimjaw",
+                session="s",
+                call_id="c1",
+                deadline=0.25,
+                awaited_until=0.5,
+            ),
         ),
         (
             {},
-            CallContext(npc="Grimjaw", session="s", call_id="turn", deadline=0.5),
+            CallContext(
+                npc="Grimjaw",
+                session="s",
+                call_id="turn",
+                deadline=0.5,
+                awaited_until=0.5,
+            ),
         ),
     ]
 

@@ -16,6 +16,7 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.host import ToolHost, open_host
+from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import CallContext
 from glyphoxa_trio.tools.gate import Availability
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolResult
@@ -342,3 +343,30 @@ async def test_within_one_response_identical_reads_share_too(
         assert host.statistics().executor.cache.size == 1
     assert log.began == [("look", 0)]
     assert [outcome.status for outcome in outcomes] == [Status.OK] * 2
+
+
+async def test_a_cut_write_outdates_reads_when_it_really_ends(
+    autojump_clock: MockClock,
+) -> None:
+    # D11, D3a: it ignores its cancellation and writes after everybody left
+    world = {"door": "closed"}
+
+    @tool(group="door", max_duration_ms=100)
+    async def open_door() -> str:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(0.4)
+        world["door"] = "open"
+        return "done"
+
+    @tool(group="door", read_only=True, idempotent=True, cacheable_seconds=600)
+    async def look() -> str:
+        return world["door"]
+
+    async with open_host() as host:
+        host.register(open_door, look)
+        assert (await host.execute("open_door")).status is Status.TIMEOUT
+        await trio.sleep(0.1)
+        assert (await host.execute("look")).message == "closed"
+        await trio.sleep(1)
+        after = await host.execute("look")
+        assert (after.message, after.cached) == ("open", False)

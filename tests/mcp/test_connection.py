@@ -452,3 +452,15 @@ def test_whatever_the_server_does_every_call_ends_in_time(
             await watcher.until(lambda: watcher.state("rules") is READY, within=2000)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+async def test_a_call_that_could_not_be_sent_says_so_before_its_deadline(
+    autojump_clock: MockClock,
+) -> None:
+    # D5, D7: it waited for a server that restarts, and did nothing
+    async with connected(FakeServer(["hang"])) as (ref, _):
+        began = trio.current_time()
+        request = CallTool("echo", {}, awaited_until=began + 0.5)
+        with pytest.raises(ToolUnavailable, match="was not asked"):
+            await ref.ask(request, within=5)
+        assert trio.current_time() - began == 0.49

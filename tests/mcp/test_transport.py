@@ -537,7 +537,9 @@ async def test_only_the_streams_of_the_server_may_be_silent_for_ever() -> None:
     ("answer", "error", "lost"),
     [
         (response("401 Unauthorized"), ToolUnavailable, False),
-        (response("503 Busy"), ToolUnavailable, False),
+        (response("503 Busy", b"", "Retry-After: 1"), ToolUnavailable, False),
+        (response("503 Upstream reset"), ConnectionLost, False),
+        (response("408 Request Timeout"), ConnectionLost, False),
         (response("502 Bad Gateway"), ConnectionLost, False),
         (b"", ConnectionLost, False),
         (
@@ -565,7 +567,17 @@ async def test_only_the_streams_of_the_server_may_be_silent_for_ever() -> None:
             True,
         ),
     ],
-    ids=["401", "503", "502", "nothing", "nonsense", "invalid params", "terminated"],
+    ids=[
+        "401",
+        "503",
+        "503 of a proxy",
+        "408",
+        "502",
+        "nothing",
+        "nonsense",
+        "invalid params",
+        "terminated",
+    ],
 )
 async def test_what_goes_wrong_with_one_request_has_a_meaning(
     answer: bytes, error: type[Exception], lost: bool

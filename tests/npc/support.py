@@ -29,6 +29,7 @@ from glyphoxa_trio.providers.llm import (
     LLMRequest,
     Message,
     TextChunk,
+    Working,
 )
 from glyphoxa_trio.tools.definition import (
     CallContext,
@@ -41,7 +42,7 @@ from glyphoxa_trio.tools.outcome import ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 
 HANG: Final = inf
-Step = float | str | ToolCall | Exception
+Step = float | str | ToolCall | Working | Exception
 Reply = Sequence[Step]
 Script = Sequence[Reply] | Callable[[LLMRequest], Reply]
 
@@ -106,6 +107,8 @@ class _Played:
                     return TextChunk(step)
                 case ToolCall():
                     return CallReady(step)
+                case Working():
+                    return step
                 case Exception():
                     raise step
                 case seconds:

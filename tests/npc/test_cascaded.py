@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.npc import (
@@ -773,6 +773,7 @@ async def test_an_interruption_ends_the_wait_for_an_approval(
         script, foreign(ran, "tell"), grant=GLOB, approver=approver
     ) as table:
         await ask(table.npc, SLOWLY, leave_at=2)
+        await wait_all_tasks_blocked()  # the approver runs beside the turn
         assert (trio.current_time(), waiting) == (2, ["cancelled"])
         await ask(table.npc)
         # A call that never came to be is not in the history.

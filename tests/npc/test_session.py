@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
 from typing import Any
@@ -17,6 +19,7 @@ from glyphoxa_trio.actors import Inbox
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.npc import (
+    ApprovalRequest,
     LateResult,
     Npc,
     Queued,
@@ -31,8 +34,16 @@ from glyphoxa_trio.npc import (
     TurnEvent,
     TurnNotOver,
 )
-from glyphoxa_trio.providers.llm import ErrorKind, LLMError, LLMRequest
+from glyphoxa_trio.providers.llm import (
+    ErrorKind,
+    LLMError,
+    LLMEvent,
+    LLMRequest,
+    Working,
+)
 from glyphoxa_trio.tools.definition import OnInterrupt
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
 
 from .support import (
@@ -41,6 +52,7 @@ from .support import (
     Heard,
     Ran,
     Reply,
+    ScriptedLLM,
     Step,
     Table,
     ask,
@@ -790,3 +802,87 @@ async def test_a_partial_transcript_has_a_tier_and_leaves_no_trace(
         heard = await ask(table.npc, "think carefully")
         assert heard.only(TierSelected).tier is DEEP  # nothing had been used up
         assert await table.npc.tier_for("hello") is FAST
+
+
+async def test_an_approver_that_does_not_stop_holds_nobody(
+    autojump_clock: MockClock,
+) -> None:
+    # D3a, D13a: the approver is foreign code as well
+    async def deaf(_: ApprovalRequest) -> bool:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(100)
+        return True
+
+    ran = Ran()
+
+    def asks_once(request: LLMRequest) -> Reply:
+        told = any(one.role == "tool" for one in request.messages)
+        return ["No then."] if told else [call("mcp__far__look")]
+
+    look = ran.tool("look", group="far", external=True)
+    granted = Grant(npc="Bob", tools=("far",), approver=True)
+    async with open_table(
+        asks_once, look, grant=granted, approver=deaf, approval_timeout=1.0
+    ) as table:
+        heard = await ask(table.npc, tier=DEEP)
+        assert heard.only(ToolFinished).outcome.status is Status.DENIED
+        assert heard.done.timings.total == 1.0
+        assert heard.done.timings.tools == 0.0
+        assert ran.began == []
+
+
+async def test_a_link_that_does_not_hang_up_is_left_behind(
+    autojump_clock: MockClock,
+) -> None:
+    # D0: hanging up is the model's time, too
+    class Sticky(ScriptedLLM):
+        @asynccontextmanager
+        async def stream(
+            self, request: LLMRequest
+        ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
+            async with super().stream(request) as events:
+                yield events
+                await trio.sleep_forever()
+
+    async with open_table(hello) as table:
+        table.session.llm = Sticky(hello)
+        heard = await ask(table.npc)
+        assert heard.done.end is DONE
+        assert heard.done.text == "Hello."
+        assert heard.done.timings.total == TurnConfig().silence
+
+
+async def test_a_model_that_works_in_silence_is_not_silent(
+    autojump_clock: MockClock,
+) -> None:
+    # D0: thoughts and long arguments are no text, and no silence either
+    async with open_table(lambda _: [4.0, Working(), 4.0, Working(), "So."]) as table:
+        heard = await ask(table.npc)
+        assert heard.done.end is DONE
+        assert heard.done.timings.model == 8.0
+
+
+async def test_a_turn_that_was_not_entered_says_so(autojump_clock: MockClock) -> None:
+    async with open_table(hello) as table:
+        with pytest.raises(RuntimeError, match="enter the turn first"):
+            await table.npc.say("Hello").finish()
+
+
+async def test_even_the_own_speakers_utterances_have_a_bound(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_table(slow, turn=TurnConfig(queue=2)) as table:
+        table.llm.hang_up = 50.0
+        refused: list[str] = []
+
+        async def say(text: str) -> None:
+            try:
+                await ask(table.npc, text)
+            except QueueFull:
+                refused.append(text)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(say, str(number))
+                await trio.sleep(0.1)
+    assert len(refused) == 3

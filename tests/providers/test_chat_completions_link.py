@@ -30,6 +30,7 @@ from glyphoxa_trio.providers.llm import (
     Message,
     TextChunk,
     ToolSpec,
+    Working,
 )
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.model_server import (
@@ -59,8 +60,9 @@ def model_at(base_url: str, **more: Any) -> ChatCompletions:
 
 
 async def read(model: LLM, request: LLMRequest = ASK) -> list[LLMEvent]:
+    """What the model says; that it is at work is looked at by one test."""
     async with model.stream(request) as events:
-        return [event async for event in events]
+        return [event async for event in events if not isinstance(event, Working)]
 
 
 async def answers(script: Script, **more: Any) -> list[LLMEvent]:
@@ -94,6 +96,20 @@ async def test_text_arrives_as_it_is_written() -> None:
     assert events[3].reason is FinishReason.STOP
     assert events[3].usage is not None
     assert events[3].usage.output_tokens > 0
+
+
+async def test_thoughts_and_fragments_show_that_the_model_is_at_work() -> None:
+    # D0: a stream of what is not shown is not silent
+    calls = CallTools([("roll", {"expression": "2d6"})], fragments=4)
+    with trio.fail_after(10):
+        async with open_model_server([calls]) as server:
+            model = model_at(server.base_url)
+            async with model.stream(ASK) as events:
+                kinds = [type(event) async for event in events]
+            await model.aclose()
+    assert kinds[0] is Working
+    assert kinds.count(Working) >= 4
+    assert kinds[-2:] == [CallReady, Finished]
 
 
 async def test_parallel_calls_arrive_whole_and_in_order() -> None:

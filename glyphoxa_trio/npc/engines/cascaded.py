@@ -165,6 +165,7 @@ async def _listen(
     # One scope whose deadline moves: it is infinite while the consumer is served,
     # so that a slow listener is never taken for a slow model.
     failure: LLMError | None = None
+    finished = False
     try:
         with patience.scope:
             patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)
@@ -182,6 +183,9 @@ async def _listen(
                         case CallReady(call):
                             calls.append(call)
                         case Finished():
+                            finished = True
+                            # Hanging up is the model's time, too.
+                            patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
                             break
                     patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
     except LLMError as error:
@@ -191,7 +195,7 @@ async def _listen(
         raise
     finally:
         patience.rest()
-    if patience.exceeded:
+    if patience.exceeded and not finished:
         failure = LLMError(patience.kind, f"{patience.what} after {patience.limit:g} s")
     await say(sentences.end())  # what was written before a failure was heard
     if failure is not None:

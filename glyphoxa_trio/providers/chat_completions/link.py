@@ -23,6 +23,7 @@ from glyphoxa_trio.providers.llm import (
     LLMError,
     LLMEvent,
     LLMRequest,
+    Working,
 )
 from glyphoxa_trio.secret import Secret
 
@@ -258,8 +259,11 @@ class _Events:
             if payload is None:
                 self._ready.extend(self._assembler.finish())
             else:
-                self._ready.extend(self._assembler.feed(payload.data))
+                events = self._assembler.feed(payload.data)
                 self._ended = self._assembler.over
+                if not events and not self._ended:
+                    return Working()
+                self._ready.extend(events)
         return self._ready.popleft()
 
     async def aclose(self) -> None:
