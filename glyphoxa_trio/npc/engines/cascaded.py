@@ -93,10 +93,7 @@ async def run(turn: TurnInProgress) -> None:
             turn.error = error
             await turn.emit(
                 ModelFailed(
-                    npc=turn.npc,
-                    turn=turn.turn,
-                    kind=error.kind,
-                    detail=error.detail,
+                    npc=turn.npc, turn=turn.turn, kind=error.kind, detail=error.detail
                 )
             )
             if not round_.sentences:
