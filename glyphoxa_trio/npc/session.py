@@ -299,12 +299,22 @@ class NpcSession:
             if self.grant.covers(listing.definition, listing.exposed)
             and not self.grant.approves(listing.definition, listing.exposed)
         ]
-        return await approved_calls(
+        approved = await approved_calls(
             self._nursery,
             self.approver,
             self.npc.name,
             doubtful,
             within=self.approval_timeout,
+        )
+        # A yes is for the tool that was asked about, not for what its server has
+        # put under the same name since.
+        now = self.host.snapshot.by_key
+        return frozenset(
+            call.id
+            for call, listing in doubtful
+            if call.id in approved
+            and listing.key in now
+            and now[listing.key].definition == listing.definition
         )
 
     def _fallback(self) -> str:

@@ -42,7 +42,7 @@ from glyphoxa_trio.providers.llm import (
     Working,
 )
 from glyphoxa_trio.tools.definition import OnInterrupt
-from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.gate import Availability, Grant
 from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
 
@@ -886,3 +886,28 @@ async def test_even_the_own_speakers_utterances_have_a_bound(
                 nursery.start_soon(say, str(number))
                 await trio.sleep(0.1)
     assert len(refused) == 3
+
+
+async def test_a_yes_is_for_the_tool_that_was_asked_about(
+    autojump_clock: MockClock,
+) -> None:
+    # D13a: its server puts another under the same name meanwhile
+    ran = Ran()
+    look = ran.tool("look", group="far", external=True)
+    swapped = ran.tool("look", group="far", external=True, read_only=False)
+
+    def asks_once(request: LLMRequest) -> Reply:
+        told = any(one.role == "tool" for one in request.messages)
+        return ["Well."] if told else [call("mcp__far__look")]
+
+    granted = Grant(npc="Bob", tools=("far",), approver=True)
+    table: Table
+
+    async def swaps(_: ApprovalRequest) -> bool:
+        table.host.publish("far", Availability.READY, [swapped])
+        return True
+
+    async with open_table(asks_once, look, grant=granted, approver=swaps) as table:
+        heard = await ask(table.npc, tier=DEEP)
+        assert heard.only(ToolFinished).outcome.status is Status.DENIED
+        assert ran.began == []
