@@ -5,9 +5,9 @@ and loads none of the heavy libraries that come when they are used: the MCP SDK,
 httpx2, jsonschema, ruamel.yaml, cattrs, rich, typer.
 
 Measured: fifteen interpreters a run, one after the other; each imports trio and
-then the package, and times both. Byte code is compiled already. Against:
-``import trio`` in the same interpreters. Whatever of the heavy libraries is
-in ``sys.modules`` afterwards is counted, and none may be.
+then the package, and times trio alone and both together. Byte code is compiled
+already. Against: trio alone, so that what is *added* is the package. Whatever of
+the heavy libraries is in ``sys.modules`` afterwards is counted, and none may be.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ between = perf_counter()
 import glyphoxa_trio
 end = perf_counter()
 heavy = sorted({{name.partition(".")[0] for name in sys.modules}} & set({HEAVY!r}))
-print(json.dumps([between - begun, end - between, heavy]))
+print(json.dumps([between - begun, end - begun, heavy]))
 """
 
 
 @attrs.frozen
 class _Imported:
+    """Seconds for trio, and for trio and the package."""
+
     trio: float
-    ours: float
+    both: float
     heavy: list[str]
 
 
@@ -49,8 +51,8 @@ def measure(quick: bool) -> list[Figure]:
         print(f"loaded: {', '.join(heavy)}", file=sys.stderr)
     return [
         figure(
-            "glyphoxa_trio above trio",
-            [one.ours for one in every],
+            "trio and glyphoxa_trio",
+            [one.both for one in every],
             unit="ms",
             bare=[one.trio for one in every],
         ),
@@ -70,7 +72,7 @@ BENCHMARK = Benchmark(
     promise="importing takes at most 60 ms above trio, and loads nothing heavy",
     measure=measure,
     budgets=(
-        Budget(figure="glyphoxa_trio above trio", statistic="added", at_most=60),
+        Budget(figure="trio and glyphoxa_trio", statistic="added", at_most=60),
         Budget(figure="heavy libraries", statistic="p50", at_most=0),
     ),
 )
