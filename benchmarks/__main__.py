@@ -3,7 +3,7 @@
     python -m benchmarks [--runs 5] [--quick] [--json FILE]
 
 Exits with 1 if a promise is broken, unless the runs are quick. The full set
-takes about twenty minutes: several promises are about what happens once in a
+takes about half an hour: several promises are about what happens once in a
 thousand times.
 """
 
