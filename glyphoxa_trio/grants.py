@@ -37,11 +37,12 @@ class GrantProblem:
 
 def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
     """What the configuration lets an NPC use."""
+    trust = npc.trust or config.trust
     return Grant(
         npc=npc.name,
         tools=npc.tools,
-        trust=config.trust.mode,
-        allow_tools=config.trust.allow_tools,
+        trust=trust.mode,
+        allow_tools=trust.allow_tools,
         approver=approver,
     )
 

@@ -130,7 +130,8 @@ class NpcConfig:
     """One NPC (G30). ``tools`` grants by name, key or glob (D13).
 
     ``fallback`` holds what it says when there is nothing to say (D12b), ``voice``
-    is kept for whoever speaks, ``model`` replaces the model of `LlmConfig`.
+    is kept for whoever speaks, ``model`` replaces the model of `LlmConfig`, and
+    ``trust`` the trust of all.
     """
 
     name: str = attrs.field(validator=not_empty)
@@ -143,6 +144,7 @@ class NpcConfig:
     engine: str = attrs.field(default="cascaded", validator=_engine)
     budget_tier: Tier = Tier.FAST
     tools: tuple[Text, ...] = ()
+    trust: TrustConfig | None = None
     fallback: tuple[Text, ...] = ()
     model: str | None = None
     voice: Mapping[str, Any] = attrs.field(factory=dict)

@@ -86,6 +86,8 @@ class ServerSpec:
       token: for the ``Authorization`` header, without the word ``Bearer``.
       cwd: where a stdio server runs; None is the host's own directory.
       timeout: limit of one call, seconds; start_timeout: of connecting.
+      lazy: connect when a tool of it is called for the first time, not at the
+        start (A40); its tools are known from an earlier run.
       estimated_duration: declared median of all its tools, seconds (D1).
       environment: under which its measurements are kept (D10).
       allow: the tools taken from it, by their own names; empty is all.
@@ -108,6 +110,7 @@ class ServerSpec:
     start_timeout: InMs = attrs.field(
         default=McpDefaults().start_timeout, validator=above_zero
     )
+    lazy: bool = False
     estimated_duration: InMs | None = attrs.field(
         default=None, validator=if_given(above_zero)
     )
@@ -150,9 +153,19 @@ class ServerSpec:
 
 @attrs.frozen(kw_only=True)
 class McpConfig:
-    """Other people's tools."""
+    """Other people's tools.
+
+    Args:
+      defer_threshold: with more external tools than this, a model is shown a
+        summary and ``tool_search`` in place of all of them (N24 to N26).
+      remember: keep each server's last list of tools, and which were approved,
+        for the next run, in ``state_dir``; None is the user's own state folder.
+    """
 
     enabled: bool = True
     naming: NamingStyle = NamingStyle.DOUBLE
+    defer_threshold: int = attrs.field(default=15, validator=not_negative)
+    remember: bool = True
+    state_dir: Path | None = None
     defaults: McpDefaults = McpDefaults()
     servers: tuple[ServerSpec, ...] = ()

@@ -177,6 +177,7 @@ def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
         "engine": "cascaded",
         "budget_tier": "standard",
         "tools": ["roll", "memory.*"],
+        "trust": {"mode": "full", "allow_tools": ["memory.*"]},
         "fallback": ["Hm."],
         "model": "large",
         "voice": {"id": 7, "style": ["low", {"pace": "${PACE}"}]},
@@ -189,6 +190,7 @@ def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
         "behaviour_rules": ("Stays.",),
         "budget_tier": Tier.STANDARD,
         "tools": ("roll", "memory.*"),
+        "trust": TrustConfig(mode=TrustMode.FULL, allow_tools=("memory.*",)),
         "fallback": ("Hm.",),
         "voice": {"id": 7, "style": ["low", {"pace": "slow"}]},
     }
