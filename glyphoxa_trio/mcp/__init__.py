@@ -4,7 +4,8 @@ Knows nothing of the host that serves the tools: `open_fleet` hands each server'
 tools to a callable. Importing this does not import the MCP SDK (D27).
 """
 
-from .connection import CallTool, spawn_connection
+from .calls import CallTool
+from .connection import spawn_connection
 from .fleet import Fleet, FleetError, open_fleet
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import ConnectionFailed, Loss, OpenSession, Session, open_session

@@ -14,7 +14,6 @@ Above 300 lines, because an actor's state and all that touches it stand together
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -24,6 +23,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import (
+    Backoff,
     Call,
     Failed,
     Inbox,
@@ -46,6 +46,8 @@ from glyphoxa_trio.tools.definition import (
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.units import in_ms, milliseconds
 
+from .calls import CallTool, Delivery
+from .known import Known
 from .lives import keep_alive
 from .metadata import PREFIX, describe, result_of
 from .process import LastLines, secrets_of
@@ -53,31 +55,25 @@ from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import (
     ConnectionFailed,
     Listing,
-    NeverSent,
     OpenSession,
     Session,
     open_session,
 )
 
 _BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its bugs
-_NOTICE: Final = 0.01  # before a deadline: two that fall together are a toss-up
 _GOODBYE: Final = 1.0  # seconds to tell a server that the session ends
 _RELIST_PAUSE: Final = 0.1  # a server that changes its tools all the time
 _SHOWN_LINES: Final = 5
 
 
+# A fault of ours in here must not end the runtime, nor spin.
+_AFTER_A_FAULT: Final = Backoff(first=1.0, ceiling=60.0, max_restarts=1_000_000)
+_MOST_TOLD: Final = 200
+
+
 @attrs.frozen
-class CallTool(Request[ToolResult]):
-    """Call ``tool``, by the server's own name. Times are on trio's clock.
-
-    ``deadline`` is until when the answer is of use, ``awaited_until`` until when
-    somebody waits: a call that could not even be sent by then has done nothing.
-    """
-
-    tool: str
-    arguments: Mapping[str, Any]
-    deadline: float = math.inf
-    awaited_until: float = math.inf
+class Drain(Request[None]):
+    """Answered as soon as no call is in flight."""
 
 
 def spawn_connection(
@@ -90,12 +86,13 @@ def spawn_connection(
     log: Callable[[str], None] | None = None,
     on_event: OnEvent | None = None,
     open_session: OpenSession = open_session,
+    known: Known | None = None,
     rng: random.Random | None = None,
-) -> Ref[CallTool]:
+) -> Ref[CallTool | Drain]:
     """Start the connection of ``spec``; it needs no further care.
 
     Stop it with `Ref.stop`: it says goodbye, ends the server's process and is
-    gone within 4 s. None of the callables may block or raise.
+    gone within 2 s. None of the callables may block or raise.
 
     Args:
       publish: told of each state and its tools; `STOPPED` comes without any.
@@ -103,6 +100,7 @@ def spawn_connection(
       report: told whenever the status changes.
       log: told of what the server writes to stderr, rate-limited.
       on_event: told of lives, failures and restarts.
+      known: where the tools of the last run are, and those of this one go.
     """
     connection = _Connection(
         spec=spec,
@@ -112,10 +110,16 @@ def spawn_connection(
         log=log,
         on_event=on_event,
         open_session=open_session,
+        known=known,
         rng=rng,
     )
-    name = f"mcp {spec.name}"
-    connection.ref = spawn(nursery, connection.run, name=name)
+    connection.ref = spawn(
+        nursery,
+        connection.run,
+        name=f"mcp {spec.name}",
+        restart=_AFTER_A_FAULT,
+        on_event=connection.on_fault,
+    )
     return connection.ref
 
 
@@ -130,8 +134,9 @@ class _Connection:
     log: Callable[[str], None] | None
     on_event: OnEvent | None
     open_session: OpenSession
+    known: Known | None
     rng: random.Random | None
-    ref: Ref[CallTool] = attrs.field(init=False)
+    ref: Ref[CallTool | Drain] = attrs.field(init=False)
     state: ServerState = attrs.field(default=ServerState.STARTING, init=False)
     _since: float = attrs.field(factory=trio.current_time, init=False)
     _tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
@@ -139,6 +144,10 @@ class _Connection:
     _turned: trio.Event = attrs.field(factory=trio.Event, init=False)
     _list_changed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _stopping: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _wanted: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _in_flight: int = attrs.field(default=0, init=False)
+    _listed: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
+    _kept: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
     _stderr: LastLines = attrs.field(factory=LastLines, init=False)
     _begun: int = attrs.field(default=0, init=False)
     _served: bool = attrs.field(default=False, init=False)
@@ -148,13 +157,16 @@ class _Connection:
 
     # -------------------------------------------------------------- the actor
 
-    async def run(self, inbox: Inbox[CallTool]) -> None:
+    async def run(self, inbox: Inbox[CallTool | Drain]) -> None:
         """Serve calls until stopped, whatever becomes of the server meanwhile."""
-        self._become(ServerState.STARTING)
+        self._stopping = trio.Event()
         over = trio.Event()
 
         async def live() -> None:
             try:
+                if self.state is ServerState.IDLE:
+                    await self._wanted.wait()
+                    self._become(ServerState.STARTING)
                 await keep_alive(
                     self._life,
                     self.spec.restart,
@@ -168,8 +180,12 @@ class _Connection:
                 over.set()
 
         try:
+            await self._remember()
+            lazily = self.spec.lazy and bool(self._tools)
+            self._become(ServerState.IDLE if lazily else ServerState.STARTING)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(live)
+                nursery.start_soon(self._keep_known)
                 async for call in inbox:
                     nursery.start_soon(self._answer, call)
                 polite = _GOODBYE if self._session is not None else 0
@@ -178,29 +194,27 @@ class _Connection:
                 with trio.move_on_after(polite):
                     await over.wait()
                 nursery.cancel_scope.cancel()
+            await self._keep()  # what came at the very end
         finally:
             self._session = None
             self._tools = ()
             self._become(ServerState.STOPPED)
 
-    async def _answer(self, call: Call[CallTool]) -> None:
+    async def _answer(self, call: Call[Any]) -> None:
         with call.answering():
-            call.reply(await self._call(call.request))
-
-    async def _call(self, request: CallTool) -> ToolResult:
-        while True:
-            session = await self._ready_for(request)
+            if isinstance(call.request, Drain):
+                while self._in_flight:
+                    await self._turned.wait()
+                call.reply(None)
+                return
+            self._in_flight += 1
             try:
-                answer = await session.call_tool(
-                    request.tool, request.arguments, self._meta(request)
-                )
-            except NeverSent:
-                # It did nothing, so the next session may have it (D12). Each
-                # turn of this loop costs a session, and those are counted.
-                if session.loss.why is None:
-                    raise
-                continue
-            return result_of(answer)
+                delivery = Delivery(call.request, self._ready_for, self._meta)
+                call.reply(result_of(await delivery.run()))
+            finally:
+                self._in_flight -= 1
+                if not self._in_flight:
+                    self._turn()
 
     async def _ready_for(self, request: CallTool) -> Session:
         """The session, if there is one while somebody still waits for the call.
@@ -209,8 +223,10 @@ class _Connection:
           ToolUnavailable: just before that moment, so that the call ends with what
             is true of it: it was not sent. Or as `_ready`.
         """
-        until = min(request.deadline, request.awaited_until)
-        with trio.move_on_at(until - _NOTICE):
+        session = self._session
+        if session is not None and session.loss.why is None:
+            return session
+        with trio.move_on_at(request.until):
             return await self._ready()
         raise ToolUnavailable(f"{self.spec.name} is {self.state} and was not asked")
 
@@ -220,6 +236,7 @@ class _Connection:
         Raises:
           ToolUnavailable: if the server has failed or is being stopped.
         """
+        self._wanted.set()
         while True:
             if self.state is ServerState.FAILED:
                 raise ToolUnavailable(
@@ -235,6 +252,28 @@ class _Connection:
         """How long the answer is of use, for servers that care."""
         remaining = min(request.deadline - trio.current_time(), self.spec.timeout)
         return {f"{PREFIX}remaining_ms": max(0, milliseconds(remaining))}
+
+    # ------------------------------------------------------ from run to run
+
+    async def _remember(self) -> None:
+        """Begin with the tools of the last run, if they are known."""
+        if self.known is not None:
+            listing = await trio.to_thread.run_sync(self.known.load, self.spec)
+            if listing is not None:
+                self._adopt(listing)
+                self._kept = self._listed
+
+    async def _keep_known(self) -> None:
+        """Write down each new list; never on the way of a call."""
+        while True:
+            await self._keep()
+            await self._turned.wait()
+
+    async def _keep(self) -> None:
+        while self.known is not None and self._listed != self._kept:
+            listed = self._listed
+            await trio.to_thread.run_sync(self.known.save, self.spec, listed)
+            self._kept = listed
 
     # --------------------------------------------------------------- its lives
 
@@ -328,23 +367,27 @@ class _Connection:
     # ------------------------------------------------------- what others see
 
     def _adopt(self, listing: Listing) -> None:
+        self._listed = listing.tools
         described = describe(self.spec, listing.tools)
         self._tools = tuple(map(self._tool, described.definitions))
         for text in (*listing.warnings, *described.warnings):
             self._warn_once(text)
 
     def _tool(self, definition: ToolDefinition) -> Tool:
-        return Tool(definition=definition, handler=self._handler(definition.name))
+        handler = self._handler(definition.name, repeatable=definition.probeable)
+        return Tool(definition=definition, handler=handler)
 
     def _handler(
-        self, tool: str
+        self, tool: str, *, repeatable: bool
     ) -> Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult]]:
         async def handler(
             arguments: Mapping[str, Any], context: CallContext
         ) -> ToolResult:
             if self.state is ServerState.STOPPED:
                 raise ToolUnavailable(f"{self.spec.name} is stopped")
-            request = CallTool(tool, arguments, context.deadline, context.awaited_until)
+            request = CallTool(
+                tool, arguments, context.deadline, context.awaited_until, repeatable
+            )
             try:
                 return await self.ref.ask(request, within=self.spec.timeout + _BACKSTOP)
             except ActorGone as error:
@@ -357,7 +400,6 @@ class _Connection:
             self.state = state
             self._since = trio.current_time()
         self._announce()
-        self._turn()
 
     def _turn(self) -> None:
         self._turned.set()
@@ -377,13 +419,22 @@ class _Connection:
             )
         )
         self.publish(self.spec.name, self.state, self._tools)
+        self._turn()
 
     def _warn(self, text: str) -> None:
         said = "".join(f"\n  {line}" for line in self._stderr.lines[-_SHOWN_LINES:])
         self.warn(ServerWarning(server=self.spec.name, text=text + said))
 
+    def on_fault(self, event: SupervisionEvent) -> None:
+        """Told when this actor itself crashed, which nothing should bring about."""
+        if isinstance(event, Failed):
+            kind = type(event.error).__name__
+            self._warn(f"its connection crashed and is set up anew: {kind}")
+
     def _warn_once(self, text: str) -> None:
         if text not in self._told:
+            if len(self._told) >= _MOST_TOLD:  # a server may rename for ever
+                self._told.clear()
             self._told.add(text)
             self.warn(ServerWarning(server=self.spec.name, text=text))
 

@@ -1,4 +1,4 @@
-"""All servers together: start, add, remove, end (N17, N21 to N23, G42).
+"""All servers together: start, add, replace, remove, end (N17, N21 to N23, G42).
 
     async with open_fleet(config.mcp.servers, publish=..., warn=...) as fleet:
         await fleet.wait_ready(5.0)
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final
 
@@ -24,12 +24,16 @@ import trio
 from glyphoxa_trio.actors import OnEvent, Ref
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.definition import Tool
 
-from .connection import CallTool, spawn_connection
+from .calls import CallTool
+from .connection import Drain, spawn_connection
+from .known import Known
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import OpenSession, open_session
 
-CLOSING: Final = 5.0  # seconds within which every server is gone (A43, N22)
+CLOSING: Final = 2.0  # seconds within which every server is gone (A43, N22)
+_NOT_SETTLED: Final = (ServerState.IDLE, ServerState.STARTING)
 
 
 class FleetError(GlyphoxaError):
@@ -37,11 +41,78 @@ class FleetError(GlyphoxaError):
 
 
 @attrs.define(eq=False)
+class _Line:
+    """What one connection tells the world: at once, later, or no more.
+
+    A line that is ``held`` keeps the newest of what it was told until it is
+    opened; a cut one forgets all.
+    """
+
+    _publish: Publish
+    _report: Callable[[ServerStatus], None]
+    held: bool = False
+    _cut: bool = attrs.field(default=False, init=False)
+    status: ServerStatus | None = attrs.field(default=None, init=False)
+    _tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
+    _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    def report(self, status: ServerStatus) -> None:
+        self.status = status
+        self._moved.set()
+        self._moved = trio.Event()
+        if not (self.held or self._cut):
+            self._report(status)
+
+    def publish(self, server: str, state: ServerState, tools: tuple[Tool, ...]) -> None:
+        self._tools = tools
+        if not (self.held or self._cut):
+            self._publish(server, state, tools)
+
+    async def settled(self) -> None:
+        """Return once the server is ready, or its first attempt has failed."""
+        while self.status is None or self.status.state in _NOT_SETTLED:
+            await self._moved.wait()
+
+    def open(self) -> None:
+        self.held = False
+        if self.status is not None:
+            self._report(self.status)
+            self._publish(self.status.name, self.status.state, self._tools)
+
+    def cut(self) -> None:
+        self._cut = True
+
+
+@attrs.define(eq=False)
+class Member:
+    """One server of a fleet: its connection, and the line on which that speaks."""
+
+    spec: ServerSpec
+    _ref: Ref[CallTool | Drain]
+    _line: _Line
+
+    async def settled(self) -> None:
+        """Return once it is ready, or its first attempt has failed."""
+        await self._line.settled()
+
+    async def end(self, *, after: float = 0.0) -> None:
+        """Stop it: at once, or when no call is in flight, after so many seconds
+        at the latest."""
+        if after > 0:
+            with suppress(GlyphoxaError):  # calls that are not over end now
+                await self._ref.ask(Drain(), within=after)
+        self._ref.close()
+        await self._ref.stop(within=CLOSING)
+
+
+@attrs.define(eq=False)
 class Fleet:
     """The servers that are connected, by name. Made by `open_fleet`."""
 
-    _spawn: Callable[[ServerSpec, Callable[[ServerStatus], None]], Ref[CallTool]]
-    _refs: dict[str, Ref[CallTool]] = attrs.field(factory=dict, init=False)
+    _spawn: Callable[[ServerSpec, _Line], Ref[CallTool | Drain]]
+    _publish: Publish
+    _members: dict[str, Member] = attrs.field(factory=dict, init=False)
+    _staged: list[Member] = attrs.field(factory=list, init=False)
     _statuses: dict[str, ServerStatus] = attrs.field(factory=dict, init=False)
     _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
 
@@ -51,55 +122,118 @@ class Fleet:
         Raises:
           FleetError: if there is one of that name, or it is still being removed.
         """
-        if spec.name in self._refs:
+        if spec.name in self._members:
             raise FleetError(f"there is a server {spec.name!r} already")
-        self._refs[spec.name] = self._spawn(spec, self._on_status)
+        self._members[spec.name] = self._connect(spec, held=False)
 
-    async def remove(self, name: str) -> None:
-        """Stop a server and forget it; its calls in flight end at once.
+    async def remove(self, name: str, *, after: float = 0.0) -> None:
+        """Take a server away, and stop it; its calls in flight end.
+
+        Args:
+          after: wait so many seconds at most for calls in flight.
 
         Cancelled, the server stops all the same.
 
         Raises:
           FleetError: if there is none of that name.
         """
-        if name not in self._refs:
+        member = self._members.get(name)
+        if member is None:
             raise FleetError(f"there is no server {name!r}")
-        ref = self._refs[name]
-        ref.close()
-        await ref.stop(within=CLOSING)
-        if self._refs.get(name) is ref:
-            del self._refs[name]
-            self._statuses.pop(name, None)
+        self._silence(member)
+        try:
+            await member.end(after=after)
+        finally:
+            member._ref.close()
+            if self._members.get(name) is member:
+                del self._members[name]
+                self._forget(name)
 
-    async def wait_ready(self, within: float) -> bool:
+    def stage(self, spec: ServerSpec) -> Member:
+        """Connect a server beside the one of its name, without a word of it.
+
+        It becomes the server of that name with `switch`, or ends with `discard`.
+        """
+        member = self._connect(spec, held=True)
+        self._staged.append(member)
+        return member
+
+    def switch(self, member: Member) -> Member | None:
+        """Put a staged server in the place of the one of its name; returns that.
+
+        One step: its tools replace the old ones at once. The old one serves the
+        calls it has; whoever switched ends it.
+        """
+        self._staged.remove(member)
+        old = self._members.get(member.spec.name)
+        if old is not None:
+            old._line.cut()
+        self._members[member.spec.name] = member
+        member._line.open()
+        return old
+
+    async def discard(self, member: Member) -> None:
+        """End a staged server that is not wanted any more."""
+        member._line.cut()
+        await member.end()
+        if member in self._staged:
+            self._staged.remove(member)
+
+    def spec(self, name: str) -> ServerSpec | None:
+        """What the server of that name was connected with; None if there is none."""
+        member = self._members.get(name)
+        return None if member is None else member.spec
+
+    async def wait_ready(self, within: float, *, known: bool = False) -> bool:
         """Wait until no server is starting any more, at most so many seconds.
 
-        A server whose first attempt failed is not waited for. Returns whether
-        every server is ready.
+        A server whose first attempt failed is not waited for, nor a lazy one that
+        nobody called; nor, with ``known``, one whose tools are known from an
+        earlier run. Returns whether every server is ready.
         """
         with trio.move_on_after(within):
-            while not self._settled():
+            while not self._settled(known):
                 await self._moved.wait()
-        return len(self._statuses) == len(self._refs) and all(
+        return len(self._statuses) == len(self._members) and all(
             status.state is ServerState.READY for status in self._statuses.values()
         )
 
     def status(self) -> tuple[ServerStatus, ...]:
         """A row for each server, in the order in which they were added."""
         return tuple(
-            self._statuses[name] for name in self._refs if name in self._statuses
+            self._statuses[name] for name in self._members if name in self._statuses
         )
 
     async def close(self) -> None:
-        """Stop every server, together: 2 s, or 5 with servers that resist."""
+        """Stop every server, together, within 2 s, also the ones that resist."""
         async with trio.open_nursery() as nursery:
-            for ref in self._refs.values():
-                nursery.start_soon(partial(ref.stop, within=CLOSING))
+            for member in (*self._members.values(), *self._staged):
+                nursery.start_soon(member.end)
 
-    def _settled(self) -> bool:
-        return len(self._statuses) == len(self._refs) and not any(
-            status.state is ServerState.STARTING for status in self._statuses.values()
+    def _connect(self, spec: ServerSpec, *, held: bool) -> Member:
+        line = _Line(self._publish, self._on_status, held)
+        return Member(spec, self._spawn(spec, line), line)
+
+    def _silence(self, member: Member) -> None:
+        """The world hears that it stopped, and nothing after that."""
+        member._line.cut()
+        status = member._line.status
+        if status is not None:
+            stopped = attrs.evolve(
+                status, state=ServerState.STOPPED, tools=(), since=trio.current_time()
+            )
+            self._on_status(stopped)
+        self._publish(member.spec.name, ServerState.STOPPED, ())
+
+    def _forget(self, name: str) -> None:
+        self._statuses.pop(name, None)
+        self._moved.set()
+        self._moved = trio.Event()
+
+    def _settled(self, known: bool) -> bool:
+        return len(self._statuses) == len(self._members) and not any(
+            status.state is ServerState.STARTING and not (known and status.tools)
+            for status in self._statuses.values()
         )
 
     def _on_status(self, status: ServerStatus) -> None:
@@ -117,11 +251,12 @@ async def open_fleet(
     log: Callable[[str, str], None] | None = None,
     on_event: OnEvent | None = None,
     open_session: OpenSession = open_session,
+    known: Known | None = None,
     rng: random.Random | None = None,
 ) -> AsyncGenerator[Fleet]:
     """Start every server of ``specs`` at once; leaving the block ends them all.
 
-    Does not wait for any: see `Fleet.wait_ready`. Leaving takes at most 5 s,
+    Does not wait for any: see `Fleet.wait_ready`. Leaving takes at most 2 s,
     cancelled or not, and leaves no process behind (T8).
 
     Args:
@@ -130,25 +265,25 @@ async def open_fleet(
       log: told of a server's name and a line of its stderr, rate-limited.
       on_event: told of lives, failures and restarts; an event's name is the
         server's.
+      known: where the tools of the last run are, and those of this one go.
     """
     async with trio.open_nursery() as nursery:
 
-        def spawn(
-            spec: ServerSpec, report: Callable[[ServerStatus], None]
-        ) -> Ref[CallTool]:
+        def spawn(spec: ServerSpec, line: _Line) -> Ref[CallTool | Drain]:
             return spawn_connection(
                 nursery,
                 spec,
-                publish=publish,
+                publish=line.publish,
                 warn=warn,
-                report=report,
+                report=line.report,
                 log=None if log is None else partial(log, spec.name),
                 on_event=on_event,
                 open_session=open_session,
+                known=known,
                 rng=rng,
             )
 
-        fleet = Fleet(spawn)
+        fleet = Fleet(spawn, publish)
         for spec in specs:
             fleet.add(spec)
         try:

@@ -11,6 +11,7 @@ from glyphoxa_trio.tools.definition import Tool
 
 
 class ServerState(StrEnum):
+    IDLE = "idle"  # lazy, and not asked yet
     STARTING = "starting"  # never been ready
     READY = "ready"
     RESTARTING = "restarting"  # lost, or not reached yet; tools stay visible (D5)
@@ -28,7 +29,10 @@ class ServerWarning:
 
 @attrs.frozen(kw_only=True)
 class ServerStatus:
-    """A server as its connection sees it. ``since`` is on trio's clock."""
+    """A server as its connection sees it. ``since`` is on trio's clock.
+
+    Before it was ready, its ``tools`` are those of an earlier run.
+    """
 
     name: str
     transport: str

@@ -32,6 +32,14 @@ class NeverSent(ToolUnavailable):
     """The call did not reach the server, so it may be sent over a new session."""
 
 
+class Busy(ToolUnavailable):
+    """The server did not run the call, and said when it may: in so many seconds."""
+
+    def __init__(self, text: str, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
 @attrs.define(eq=False)
 class Loss:
     """Whether a session is gone, and why: the first reason counts."""

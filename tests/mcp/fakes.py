@@ -13,10 +13,10 @@ import trio
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.mcp import ConnectionFailed, Loss
 from glyphoxa_trio.mcp.process import LastLines
-from glyphoxa_trio.mcp.transport import Listing, NeverSent
+from glyphoxa_trio.mcp.transport import Busy, Listing, NeverSent
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError
 
-TOOLS = ("echo", "sleep", "refuse", "break", "miss")
+TOOLS = ("echo", "sleep", "refuse", "break", "stumble", "busy", "miss")
 
 
 def listing(*names: str, warnings: tuple[str, ...] = ()) -> Listing:
@@ -27,7 +27,8 @@ def listing(*names: str, warnings: tuple[str, ...] = ()) -> Listing:
 @attrs.define(eq=False)
 class FakeSession:
     """Tools: ``echo``, ``sleep`` for so long, ``refuse`` this call, ``break`` the
-    session, ``miss`` it (the call never arrives) in the first so many sessions.
+    session or ``stumble`` in it the first so many ``times``, be ``busy`` so often,
+    ``miss`` it (the call never arrives) in the first so many sessions.
     """
 
     server: FakeServer
@@ -47,9 +48,15 @@ class FakeSession:
             raise NeverSent("gone before it arrived")
         if name == "refuse":
             raise ToolError("no")
-        if name == "break":
-            self.loss.report("it broke")
+        if name != "busy":
+            self.server.ran.append(name)
+        sent = sum(one == name for _, one, _ in self.server.received)
+        if name in ("break", "stumble") and sent <= arguments.get("times", 99):
+            if name == "break":
+                self.loss.report("it broke")
             raise ConnectionLost("it broke")
+        if name == "busy" and sent <= arguments.get("times", 99):
+            raise Busy("too many requests", arguments.get("retry_after"))
         await self._answered(arguments.get("seconds", 0))
         return {"content": [{"type": "text", "text": str(arguments)}]}
 
@@ -87,6 +94,7 @@ class FakeServer:
     closing_takes: float = 0.0
     attempts: list[float] = attrs.field(factory=list)
     received: list[tuple[float, str, dict[str, Any]]] = attrs.field(factory=list)
+    ran: list[str] = attrs.field(factory=list)  # or began to
     session: FakeSession | None = None
     changed: Callable[[], None] | None = None
 

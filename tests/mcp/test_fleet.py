@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 
 import trio
@@ -34,7 +35,7 @@ from glyphoxa_trio.tools.definition import (
 )
 from glyphoxa_trio.tools.outcome import ToolResult
 
-from .fakes import FakeServer
+from .fakes import FakeServer, listing
 from .support import QUICKLY, Watcher, gone, is_gone, plain
 
 READY, RESTARTING = ServerState.READY, ServerState.RESTARTING
@@ -183,6 +184,100 @@ async def test_an_error_in_the_block_ends_the_servers_and_goes_on(
             await fleet.wait_ready(5)
             raise KeyError("a bug above")
     assert watcher.state("one") is STOPPED
+
+
+async def test_a_staged_server_is_not_heard_of_until_it_is_switched_to(
+    autojump_clock: MockClock,
+) -> None:  # D16
+    old, new = FakeServer(), FakeServer(tools=listing("echo", "new"), listing_takes=1)
+    opening = play(old=old, new=new)
+
+    def by_command(spec: ServerSpec, **rest: Any) -> Any:
+        return opening(attrs.evolve(spec, name=spec.command[0]), **rest)
+
+    before = ServerSpec(name="rules", command=("old",))
+    after = ServerSpec(name="rules", command=("new",))
+    async with fleet_of(before, opening=by_command) as (fleet, watcher):
+        await fleet.wait_ready(5)
+        told = len(watcher.published)
+        staged = fleet.stage(after)
+        await staged.settled()
+        assert trio.current_time() == 1
+        assert len(watcher.published) == told
+        assert "new" not in watcher.tools("rules")
+        async with trio.open_nursery() as callers:
+            callers.start_soon(partial(watcher.call, "rules", "sleep", seconds=3))
+            await wait_all_tasks_blocked()
+            replaced = fleet.switch(staged)
+            assert tuple(watcher.tools("rules")) == ("echo", "new")
+            assert fleet.status()[0].tools == ("echo", "new")
+            assert fleet.spec("rules") is after
+            assert replaced is not None
+            await replaced.end(after=10)  # the call it has is served to the end
+            assert trio.current_time() == 4
+        assert old.session is None
+        # Nothing that the old one says in ending is taken for the new one's word.
+        assert watcher.state("rules") is READY
+        assert [row.state for row in fleet.status()] == [READY]
+
+
+async def test_a_replaced_server_is_not_waited_for_without_end(
+    autojump_clock: MockClock,
+) -> None:
+    async with fleet_of(spec("rules"), opening=play(rules=FakeServer())) as (
+        fleet,
+        watcher,
+    ):
+        await fleet.wait_ready(5)
+        staged = fleet.stage(spec("rules"))
+        await staged.settled()
+
+        async def call() -> None:
+            with pytest.raises(ConnectionLost):
+                await watcher.call("rules", "sleep", seconds=99)
+            assert trio.current_time() == 2
+
+        async with trio.open_nursery() as callers:
+            callers.start_soon(call)
+            await wait_all_tasks_blocked()
+            replaced = fleet.switch(staged)
+            assert replaced is not None
+            await replaced.end(after=2)
+
+
+async def test_a_staged_server_that_is_not_wanted_leaves_no_trace(
+    autojump_clock: MockClock,
+) -> None:
+    servers = {"rules": FakeServer(["ok", "hang"])}
+    async with fleet_of(spec("rules"), opening=play(**servers)) as (fleet, watcher):
+        await fleet.wait_ready(5)
+        told = len(watcher.published)
+        await fleet.discard(fleet.stage(spec("rules")))
+        assert len(watcher.published) == told
+        assert (await watcher.call("rules", "echo")).text == ("{}",)
+
+
+async def test_leaving_ends_a_staged_server_as_well(autojump_clock: MockClock) -> None:
+    server = FakeServer(closing_takes=1)
+    async with fleet_of(opening=play(rules=server)) as (fleet, _):
+        await fleet.stage(spec("rules")).settled()
+        assert server.session is not None
+    assert server.session is None
+    assert trio.current_time() == 1
+
+
+async def test_a_server_that_is_removed_says_nothing_more(
+    autojump_clock: MockClock,
+) -> None:  # its tools are gone before its process is, and do not come back
+    server = FakeServer(closing_takes=1)
+    async with fleet_of(spec("rules"), opening=play(rules=server)) as (fleet, watcher):
+        await fleet.wait_ready(5)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fleet.remove, "rules")
+            await wait_all_tasks_blocked()
+            assert watcher.published[-1] == ("rules", STOPPED, ())
+            told = len(watcher.published)
+        assert len(watcher.published) == told
 
 
 # --------------------------------------------------------- with real processes

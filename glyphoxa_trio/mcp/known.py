@@ -1,0 +1,83 @@
+"""What servers offered when they were last seen, for the start of the next run.
+
+One small file a server, in a folder of the user's. With it a first turn need not
+wait until every server has started: the tools are shown, and a call waits for
+its server within its own budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.config import ServerSpec
+
+from .transport import Listing
+
+_VERSION: Final = 1
+_LARGEST: Final = 16 * 2**20  # bytes; nobody offers so much
+
+
+@attrs.frozen
+class Known:
+    """The last list of tools of each server. Both methods block on the disk.
+
+    What cannot be read or written is as if it was not there: nothing depends on
+    it but a quick start.
+    """
+
+    folder: Path
+
+    def load(self, spec: ServerSpec) -> Listing | None:
+        """What this very server offered last: another command is another server."""
+        path = self._path(spec)
+        try:
+            if path.stat().st_size > _LARGEST:
+                return None
+            data = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(data, dict) or data.get("version") != _VERSION:
+            return None
+        tools = data.get("tools")
+        if not isinstance(tools, list) or not all(isinstance(x, dict) for x in tools):
+            return None
+        return Listing(tuple(tools))
+
+    def save(self, spec: ServerSpec, tools: tuple[Mapping[str, Any], ...]) -> None:
+        """Keep the list, whole or not at all."""
+        path = self._path(spec)
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, half = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    json.dump({"version": _VERSION, "tools": tools}, file)
+                os.replace(half, path)
+            except BaseException:
+                os.unlink(half)
+                raise
+
+    def _path(self, spec: ServerSpec) -> Path:
+        return self.folder / f"{spec.name}-{_identity(spec)}.json"
+
+
+def _identity(spec: ServerSpec) -> str:
+    """What makes it this server; values of headers and variables stay out."""
+    facts = [
+        str(spec.transport),
+        list(spec.command),
+        spec.url,
+        None if spec.cwd is None else str(spec.cwd),
+        sorted(spec.env),
+        sorted(spec.headers),
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
