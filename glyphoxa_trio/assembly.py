@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -95,6 +96,15 @@ def _overridden(config: Config, tools: Iterable[Tool]) -> tuple[list[Tool], list
         hint = f", did you mean {' or '.join(near)}?" if near else ""
         problems.append(f"no built-in tool {name!r}{hint} @ tools.{name}")
     return changed, problems
+
+
+def state_folder(config: Config) -> Path:
+    """Where is kept what a run leaves for the next: configured, or the user's own."""
+    if config.mcp.state_dir is not None:
+        return config.mcp.state_dir
+    import platformdirs
+
+    return platformdirs.user_state_path("glyphoxa")
 
 
 @attrs.define(eq=False)

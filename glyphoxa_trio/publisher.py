@@ -9,17 +9,18 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.mcp import ServerState, ServerWarning
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.gate import Availability
 
+_MOST_TOLD: Final = 200
 # How long a calibration may take, seconds.
 CALIBRATION: Final = 120.0
 
 _AVAILABILITY: Final = {
+    ServerState.IDLE: Availability.RESTARTING,
     ServerState.STARTING: Availability.RESTARTING,
     ServerState.READY: Availability.READY,
     ServerState.RESTARTING: Availability.RESTARTING,
@@ -38,13 +39,12 @@ class Publisher:
 
     _host: ToolHost
     _nursery: trio.Nursery
-    _config: Config
+    _calibrate: bool
     _warn: Callable[[ServerWarning], None]
     _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
+    _measured: set[str] = attrs.field(factory=set, init=False)
 
     def __call__(self, server: str, state: ServerState, tools: Sequence[Tool]) -> None:
-        known = self._host.snapshot.by_key
-        fresh = [tool.key for tool in tools if tool.key not in known]
         availability = _AVAILABILITY[state]
         try:
             self._host.publish(server, availability, tools)
@@ -53,11 +53,18 @@ class Publisher:
             self._host.publish(server, availability, None)
             text = f"its tools are left out: {error}"
             if (server, text) not in self._told:
+                if len(self._told) >= _MOST_TOLD:  # a server may rename for ever
+                    self._told.clear()
                 self._told.add((server, text))
                 self._warn(ServerWarning(server=server, text=text))
             return
-        if fresh and self._config.calibration.at_start:
-            self._nursery.start_soon(calibrate, self._host, fresh)
+        # What is remembered of a server that starts is not measured with its start.
+        self._measured.intersection_update(self._host.snapshot.by_key)
+        if state is ServerState.READY and self._calibrate:
+            fresh = [x.key for x in tools if x.key not in self._measured]
+            if fresh:
+                self._measured.update(fresh)
+                self._nursery.start_soon(calibrate, self._host, fresh)
 
 
 async def calibrate(host: ToolHost, keys: Sequence[str]) -> None:

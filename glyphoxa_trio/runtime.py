@@ -8,54 +8,68 @@ async with open_runtime("config/tavern.yaml") as runtime:
 
 from __future__ import annotations
 
+import signal
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Callable,
+    Iterable,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
+import outcome
 
 import trio
 
-from glyphoxa_trio.actors import Backoff, Ref, Topic, lone_errors, spawn
-from glyphoxa_trio.assembly import Models, builtin_tools, rules_of, settings_of
+from glyphoxa_trio.actors import Topic, lone_errors
+from glyphoxa_trio.assembly import (
+    Models,
+    builtin_tools,
+    settings_of,
+    state_folder,
+)
+from glyphoxa_trio.cast import Cast
+from glyphoxa_trio.cast import UnknownNpc as UnknownNpc
+from glyphoxa_trio.cast import find_npc as find_npc
 from glyphoxa_trio.config import (
     Config,
     ConfigError,
+    LlmConfig,
     NpcConfig,
     ServerSpec,
     load_config,
 )
-from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.generations import Generations, Reloaded, servers_of
 from glyphoxa_trio.grants import (
     GrantProblem,
     check_grants,
-    grant_of,
     refuse_faults,
     shadowed_groups,
 )
 from glyphoxa_trio.host import Probed, ToolHost, open_host
 from glyphoxa_trio.mcp import (
     Fleet,
+    Known,
     ServerState,
     ServerStatus,
     ServerWarning,
     open_fleet,
 )
-from glyphoxa_trio.npc import Approver, Npc, NpcSession, TurnEvent
-from glyphoxa_trio.npc.selector import Selector
+from glyphoxa_trio.npc import Approver, Npc, TurnEvent
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.publisher import CALIBRATION, Publisher, calibrate
 from glyphoxa_trio.tools.definition import Tool
-from glyphoxa_trio.tools.naming import NameCollision, nearest
+from glyphoxa_trio.tools.naming import NameCollision
+from glyphoxa_trio.watching import changes, files_of, look
 
 _WARNINGS_KEPT: Final = 100
-
-
-class UnknownNpc(GlyphoxaError):
-    """No NPC of that name; the message has the nearest ones."""
+_OURS: Final = "configuration"  # whom a warning is of that is no server's
 
 
 @attrs.define(eq=False)
@@ -71,9 +85,13 @@ class Runtime:
     events: Topic[TurnEvent]
     llm: LLM
     warnings: deque[ServerWarning]
+    _source: Callable[[], Config] | None
     _fleet: Fleet = attrs.field(init=False)
-    _open_npc: Callable[[NpcConfig], Npc] = attrs.field(init=False)
-    _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
+    _cast: Cast = attrs.field(init=False)
+    _generations: Generations = attrs.field(init=False)
+    _models: Callable[[LlmConfig], Models] = attrs.field(init=False)
+    _background: trio.Nursery = attrs.field(init=False)
+    _reloading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     @property
     def npcs(self) -> tuple[NpcConfig, ...]:
@@ -85,11 +103,7 @@ class Runtime:
         Raises:
           UnknownNpc: with the nearest names.
         """
-        config = find_npc(self.config, name)
-        npc = self._npcs.get(config.name)
-        if npc is None:
-            npc = self._npcs[config.name] = self._open_npc(config)
-        return npc
+        return self._cast.npc(name)
 
     def register(self, *tools: Tool) -> None:
         """Add tools of your own, at any time.
@@ -135,12 +149,16 @@ class Runtime:
         """Every server with its state, also the ones that are absent."""
         return self._fleet.status()
 
-    async def wait_ready(self, *, within: float) -> bool:
+    async def wait_ready(self, *, within: float, known: bool = False) -> bool:
         """Wait until every server is ready or has failed its first attempt.
+
+        Args:
+          known: do not wait for a server whose tools are known from an earlier
+            run: they are there, and calls of them wait for it.
 
         Returns whether all of them are ready.
         """
-        return await self._fleet.wait_ready(within)
+        return await self._fleet.wait_ready(within, known=known)
 
     def problems(self) -> list[GrantProblem]:
         """What NPCs are granted and nobody offers, as of now."""
@@ -154,6 +172,45 @@ class Runtime:
         absent = [spec for spec in self.config.mcp.servers if spec.name not in there]
         return check_grants(self.config, self.host.snapshot, absent=absent)
 
+    async def reload(self, config: Config | None = None) -> Reloaded:
+        """Go over to another configuration; the file, read again, if none is given.
+
+        NPCs keep their conversations, unchanged servers their processes. What is
+        taken away is gone at once. The switch waits for turns that run, at most a
+        minute. Cancelled, it is done all the same.
+
+        Raises:
+          ConfigError: if it cannot serve. The old one goes on; nothing has changed.
+        """
+        end = trio.Event()
+        result: list[outcome.Maybe[Reloaded]] = []
+
+        async def carry_out() -> None:
+            result.append(await outcome.acapture(self._reload, config))
+            end.set()
+
+        self._background.start_soon(carry_out)
+        await end.wait()
+        return result[0].unwrap()
+
+    async def _reload(self, config: Config | None) -> Reloaded:
+        async with self._reloading:
+            if config is None:
+                if self._source is None:
+                    raise ConfigError("there is no file to read again: give a Config")
+                config = await trio.to_thread.run_sync(self._source)
+            plan = self._generations.plan(self.config, config)
+            models = self._cast.models
+            if plan.config.llm != self.config.llm:
+                models = self._models(plan.config.llm)
+            self.llm = models.for_npc(None)
+
+            async def adopt() -> None:
+                self.config = plan.config
+                await self._cast.adopt(plan.config, models)
+
+            return await self._generations.carry_out(plan, adopt)
+
     async def calibrate(
         self, *, within: float = CALIBRATION, unsafe: bool = False
     ) -> tuple[Probed, ...]:
@@ -161,47 +218,36 @@ class Runtime:
         return await self.host.calibrate(within=within, unsafe=unsafe)
 
 
-def find_npc(config: Config, name: str) -> NpcConfig:
-    """The NPC of that name; the beginning of a name is enough if it is unique.
-
-    Raises:
-      UnknownNpc: with the nearest names.
-    """
-    wanted = name.casefold().strip()
-    names = {npc.name.casefold(): npc for npc in config.npcs}
-    if wanted in names:
-        return names[wanted]
-    begun = [npc for full, npc in names.items() if full.startswith(wanted)]
-    if wanted and len(begun) == 1:
-        return begun[0]
-    known = [npc.name for npc in config.npcs]
-    near = [npc.name for npc in begun] or nearest(name, known) or known
-    raise UnknownNpc(f"no NPC {name!r}, there is {', '.join(near) or 'none'}")
-
-
 @asynccontextmanager
 async def open_runtime(
-    config: Config | Path | str,
+    config: Config | Path | str | Callable[[], Config],
     *,
     tools: Iterable[Tool] = (),
     llm: LLM | None = None,
     approver: Approver | None = None,
     wait_for_servers: float = 5.0,
+    watch: bool | Sequence[Path] = False,
+    reload_on: Iterable[signal.Signals] = (),
     on_warning: Callable[[ServerWarning], None] | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Everything a configuration describes, running, until the block is left.
 
     Leaving interrupts every turn, ends every server process, and takes at most 2
-    seconds, 5 with servers that resist; a handler that shields itself can hold it
-    up for longer, since nothing in trio ends that.
+    seconds, also with servers that resist; a handler that shields itself can hold
+    it up for longer, since nothing in trio ends that.
 
     Args:
-      config: a file, or what `load_config` made of one.
+      config: a file, or what `load_config` made of one, or whatever makes one,
+        called in a thread at each `Runtime.reload`.
       tools: your own, registered before the NPCs' grants are checked.
       llm: the model for every NPC, instead of the configured one.
       approver: asked about external tools that nobody trusted yet (D13a).
-      wait_for_servers: seconds to wait for servers that are starting. Whatever
-        is not there by then appears when it is ready.
+      wait_for_servers: seconds to wait for servers that are starting and whose
+        tools are not known from an earlier run. Whatever is not there by then
+        appears when it is ready.
+      watch: reload when the file, or the ``.mcp.json`` beside it, changes; or when
+        one of these files does. What cannot serve is a warning.
+      reload_on: signals that reload, as SIGHUP does for many; in the main thread.
       on_warning: told of each warning; must not block.
 
     Raises:
@@ -209,7 +255,20 @@ async def open_runtime(
         server which is ready by then does not keep.
       NameCollision: two tools under one name.
     """
-    chosen = config if isinstance(config, Config) else load_config(Path(config))
+    warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
+
+    def warn(warning: ServerWarning) -> None:
+        warnings.append(warning)
+        if on_warning is not None:
+            on_warning(warning)
+
+    def warn_of_configuration(text: str) -> None:
+        warn(ServerWarning(server=_OURS, text=text))
+
+    files = files_of(config, watch)
+    seen = () if files is None else look(files)
+    source = _source_of(config, warn_of_configuration)
+    chosen = source()
     own_tools = list(tools)
     async with AsyncExitStack() as stack:
         stack.enter_context(lone_errors())
@@ -221,69 +280,87 @@ async def open_runtime(
         refuse_faults(chosen, host.snapshot, problems)  # before any process is started
         events: Topic[TurnEvent] = Topic()
         stack.callback(events.close)  # after the last turn has told its end
-        warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
         # A stack of its own: NPCs make models later, and use them until they end.
         links = await stack.enter_async_context(AsyncExitStack())
-        models = Models(llm, chosen.llm, links)
-        runtime = Runtime(chosen, host, events, models.for_npc(None), warnings)
-
-        def warn(warning: ServerWarning) -> None:
-            warnings.append(warning)
-            if on_warning is not None:
-                on_warning(warning)
-
+        make_models = partial(Models, llm, stack=links)
+        models = make_models(chosen.llm)
+        again = None if isinstance(config, Config) else source
+        runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, again)
+        runtime._models = make_models
         background = await stack.enter_async_context(trio.open_nursery())
         runtime._fleet = await stack.enter_async_context(
             open_fleet(
-                chosen.mcp.servers if chosen.mcp.enabled else (),
-                publish=Publisher(host, background, chosen, warn),
+                servers_of(chosen),
+                publish=Publisher(host, background, chosen.calibration.at_start, warn),
                 warn=warn,
+                known=_known(chosen),
             )
         )
+        runtime._background = background
         sessions = await stack.enter_async_context(trio.open_nursery())
-        selector: Ref[Any] = spawn(
-            sessions,
-            Selector(rules_of(chosen)).run,
-            name="selector",
-            capacity=1024,
-            restart=Backoff(first=0.05, ceiling=5.0),
+        runtime._cast = Cast(
+            nursery=sessions,
+            config=chosen,
+            host=host,
+            models=models,
+            events=events,
+            approver=approver,
         )
-        runtime._open_npc = partial(
-            _open_npc, runtime, models, sessions, selector, approver
+        runtime._generations = Generations(
+            host=host,
+            fleet=runtime._fleet,
+            activity=runtime._cast.activity,
+            nursery=background,
+            builtin=tuple(builtin),
         )
         try:
             if wait_for_servers > 0:
-                await runtime.wait_ready(within=wait_for_servers)
+                await runtime.wait_ready(within=wait_for_servers, known=True)
                 if certain := [str(x) for x in runtime.problems() if x.error]:
                     raise ConfigError(*certain)
             if chosen.calibration.at_start:
                 background.start_soon(calibrate, host, _own_keys(host))
+            if files is not None:
+                changed = changes(files, seen)
+                background.start_soon(_reload_after, runtime, changed, warn)
+            if signals := tuple(reload_on):
+                received = stack.enter_context(trio.open_signal_receiver(*signals))
+                background.start_soon(_reload_after, runtime, received, warn)
             yield runtime
         finally:
             sessions.cancel_scope.cancel("the runtime is closed")
             background.cancel_scope.cancel("the runtime is closed")
 
 
-def _open_npc(
+def _source_of(
+    config: Config | Path | str | Callable[[], Config], warn: Callable[[str], None]
+) -> Callable[[], Config]:
+    """What reads the configuration, again and again."""
+    if isinstance(config, Config):
+        return lambda: config
+    if isinstance(config, str | Path):
+        return partial(load_config, Path(config), warn=warn)
+    return config
+
+
+async def _reload_after(
     runtime: Runtime,
-    models: Models,
-    nursery: trio.Nursery,
-    selector: Ref[Any],
-    approver: Approver | None,
-    npc: NpcConfig,
-) -> Npc:
-    grant = grant_of(npc, runtime.config, approver=approver is not None)
-    session = NpcSession(
-        npc=npc,
-        config=runtime.config.turn,
-        grant=grant,
-        llm=models.for_npc(npc.model),
-        host=runtime.host,
-        selector=selector,
-        events=runtime.events,
-        approver=approver,
-    )
-    return Npc(npc, grant, spawn(nursery, session.run, name=f"npc {npc.name}"))
+    occasions: AsyncIterable[object],
+    warn: Callable[[ServerWarning], None],
+) -> None:
+    async for _ in occasions:
+        try:
+            await runtime.reload()
+        except ConfigError as error:
+            text = f"not reloaded, the old one goes on: {error}"
+            warn(ServerWarning(server=_OURS, text=text))
+
+
+def _known(config: Config) -> Known | None:
+    """Where servers' tools are kept from run to run, unless that is switched off."""
+    if not config.mcp.remember:
+        return None
+    return Known(state_folder(config) / "catalogues")
 
 
 def _own_keys(host: ToolHost) -> list[str]:

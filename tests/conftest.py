@@ -1,9 +1,14 @@
-"""What every test shares: hypothesis profiles, chosen by ``HYPOTHESIS_PROFILE``."""
+"""What every test shares: hypothesis profiles, chosen by ``HYPOTHESIS_PROFILE``,
+and a state folder that is nobody's: what one run remembers must not help another.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("dev", max_examples=50, deadline=None)
@@ -15,3 +20,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(autouse=True)
+def state_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    folder = tmp_path_factory.getbasetemp() / "state" / str(next(_numbers))
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder
+
+
+_numbers = itertools.count()

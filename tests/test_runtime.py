@@ -202,6 +202,7 @@ async def test_everything_that_happens_is_published() -> None:
 async def test_two_runtimes_in_one_process_know_nothing_of_each_other() -> None:
     async with opened(config("custom.*", servers=(seer(),))) as one:
         async with opened(config("custom.*", servers=(seer(),))) as other:
+            assert await other.wait_ready(within=30)  # its tools are known already
             one.register(weather)
             assert "custom.weather" not in other.host.snapshot.by_key
             assert pid_of(one, "seer") != pid_of(other, "seer")

@@ -6,7 +6,8 @@ tools to a callable. Importing this does not import the MCP SDK (D27).
 
 from .calls import CallTool
 from .connection import spawn_connection
-from .fleet import Fleet, FleetError, open_fleet
+from .fleet import Fleet, FleetError, Member, open_fleet
+from .known import Known
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import ConnectionFailed, Loss, OpenSession, Session, open_session
 
@@ -15,7 +16,9 @@ __all__ = [
     "ConnectionFailed",
     "Fleet",
     "FleetError",
+    "Known",
     "Loss",
+    "Member",
     "OpenSession",
     "Publish",
     "ServerState",

@@ -1,0 +1,128 @@
+"""The cast: the NPCs of a configuration, and a session for each that is spoken to."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Backoff, Ref, Topic, spawn
+from glyphoxa_trio.assembly import Models, rules_of
+from glyphoxa_trio.config import Config, NpcConfig
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.grants import grant_of
+from glyphoxa_trio.host import ToolHost
+from glyphoxa_trio.npc import Approver, Npc, NpcSession, TurnEvent
+from glyphoxa_trio.npc.activity import Activity
+from glyphoxa_trio.npc.selector import Learn, Selector
+from glyphoxa_trio.npc.utterance import Adopt
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.naming import nearest
+
+_PATIENCE: Final = 5.0  # seconds for an actor to take a message
+# A fault of ours must not end the runtime, nor spin.
+_AFTER_A_FAULT: Final = Backoff(first=0.05, ceiling=5.0, max_restarts=1_000_000)
+
+
+class UnknownNpc(GlyphoxaError):
+    """No NPC of that name; the message has the nearest ones."""
+
+
+def find_npc(config: Config, name: str) -> NpcConfig:
+    """The NPC of that name; the beginning of a name is enough if it is unique.
+
+    Raises:
+      UnknownNpc: with the nearest names.
+    """
+    wanted = name.casefold().strip()
+    names = {npc.name.casefold(): npc for npc in config.npcs}
+    if wanted in names:
+        return names[wanted]
+    begun = [npc for full, npc in names.items() if full.startswith(wanted)]
+    if wanted and len(begun) == 1:
+        return begun[0]
+    known = [npc.name for npc in config.npcs]
+    near = [npc.name for npc in begun] or nearest(name, known) or known
+    raise UnknownNpc(f"no NPC {name!r}, there is {', '.join(near) or 'none'}")
+
+
+@attrs.define(eq=False, kw_only=True)
+class Cast:
+    """The owner of the sessions, which live in ``nursery`` with the tier selector."""
+
+    nursery: trio.Nursery
+    config: Config
+    host: ToolHost
+    models: Models
+    events: Topic[TurnEvent]
+    approver: Approver | None
+    activity: Activity = attrs.field(factory=Activity)
+    _selector: Ref[Any] = attrs.field(init=False)
+    _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._selector = spawn(
+            self.nursery,
+            Selector(rules_of(self.config)).run,
+            name="selector",
+            capacity=1024,
+            restart=_AFTER_A_FAULT,
+        )
+
+    def npc(self, name: str) -> Npc:
+        """The NPC of that name, or of that beginning of one.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+        """
+        config = find_npc(self.config, name)
+        npc = self._npcs.get(config.name)
+        if npc is None:
+            npc = self._npcs[config.name] = self._open(config)
+        return npc
+
+    async def adopt(self, config: Config, models: Models) -> None:
+        """Be the cast of another configuration, each session after its turn (D16).
+
+        Whoever is not in it any more ends the turn that runs and is gone.
+        """
+        self.config, self.models = config, models
+        await self._selector.ask(Learn(rules=rules_of(config)), within=_PATIENCE)
+        cast = {npc.name: npc for npc in config.npcs}
+        for name, npc in list(self._npcs.items()):
+            successor = cast.get(name)
+            if successor is None:
+                del self._npcs[name]
+                npc.dismiss()
+            else:
+                self._npcs[name] = await npc.become(
+                    Adopt(
+                        npc=successor,
+                        config=config.turn,
+                        grant=self._grant(successor),
+                        llm=models.for_npc(successor.model),
+                    )
+                )
+
+    def _open(self, npc: NpcConfig) -> Npc:
+        grant = self._grant(npc)
+        session = NpcSession(
+            npc=npc,
+            config=self.config.turn,
+            grant=grant,
+            llm=self.models.for_npc(npc.model),
+            host=self.host,
+            selector=self._selector,
+            events=self.events,
+            activity=self.activity,
+            approver=self.approver,
+        )
+        ref = spawn(
+            self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT
+        )
+        return Npc(npc, grant, ref)
+
+    def _grant(self, npc: NpcConfig) -> Grant:
+        return grant_of(npc, self.config, approver=self.approver is not None)
