@@ -19,6 +19,7 @@ from glyphoxa_trio.tools.estimate import Estimate
 from glyphoxa_trio.tools.gate import Availability
 from glyphoxa_trio.tools.naming import NamingStyle, expose_all, nearest
 from glyphoxa_trio.tools.schema import ArgumentSchema
+from glyphoxa_trio.tools.search import SEARCH, Words, words_of
 
 
 class UnknownTool(GlyphoxaError):
@@ -27,13 +28,20 @@ class UnknownTool(GlyphoxaError):
 
 @attrs.frozen(kw_only=True)
 class Listing:
-    """One tool in the catalogue. Its schema is compiled once, for all snapshots."""
+    """One tool in the catalogue. Its schema is compiled once, for all snapshots,
+    and so are the words by which it is found.
+    """
 
     tool: Tool
     exposed: str
     estimate: Estimate
     schema: ArgumentSchema
     availability: Availability = Availability.READY
+    words: Words = attrs.field(
+        default=attrs.Factory(lambda self: words_of(self.definition), takes_self=True),
+        eq=False,
+        repr=False,
+    )
 
     @property
     def definition(self) -> ToolDefinition:
@@ -156,7 +164,8 @@ class Catalogue:
             return attrs.evolve(known, tool=tool)
         definition = tool.definition
         schema = ArgumentSchema(definition.parameters, foreign=definition.external)
-        schema.warm()
+        if not definition.external:  # whoever brings those has looked at them
+            schema.warm()
         return Listing(
             tool=tool,
             exposed=definition.name,  # settled in _rebuild, for all at once
@@ -165,7 +174,9 @@ class Catalogue:
         )
 
     def _rebuild(self, listings: list[Listing]) -> None:
-        exposed = expose_all([x.definition for x in listings], self.naming)
+        definitions = [x.definition for x in listings]
+        # The search is no entry: each turn has its own. But its names are taken.
+        _, *exposed = expose_all([SEARCH, *definitions], self.naming)
         named = [
             attrs.evolve(listing, exposed=name)
             for listing, name in zip(listings, exposed, strict=True)

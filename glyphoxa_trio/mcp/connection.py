@@ -14,6 +14,7 @@ Above 300 lines, because an actor's state and all that touches it stand together
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -61,6 +62,9 @@ from .transport import (
 )
 
 _BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its bugs
+# A first turn goes before sixteen processes that would compete with it for the
+# machine, if their tools are known; a call of one starts its server at once.
+_HEAD_START: Final = 0.2
 _GOODBYE: Final = 1.0  # seconds to tell a server that the session ends
 _RELIST_PAUSE: Final = 0.1  # a server that changes its tools all the time
 _SHOWN_LINES: Final = 5
@@ -164,8 +168,10 @@ class _Connection:
 
         async def live() -> None:
             try:
-                if self.state is ServerState.IDLE:
-                    await self._wanted.wait()
+                if self._tools:  # of the last run: nobody waits for its process
+                    lazily = self.state is ServerState.IDLE
+                    with trio.move_on_after(math.inf if lazily else _HEAD_START):
+                        await self._wanted.wait()
                     self._become(ServerState.STARTING)
                 await keep_alive(
                     self._life,
@@ -260,7 +266,7 @@ class _Connection:
         if self.known is not None:
             listing = await trio.to_thread.run_sync(self.known.load, self.spec)
             if listing is not None:
-                self._adopt(listing)
+                self._adopt(listing, sound=True)
                 self._kept = self._listed
 
     async def _keep_known(self) -> None:
@@ -366,9 +372,9 @@ class _Connection:
 
     # ------------------------------------------------------- what others see
 
-    def _adopt(self, listing: Listing) -> None:
+    def _adopt(self, listing: Listing, *, sound: bool = False) -> None:
         self._listed = listing.tools
-        described = describe(self.spec, listing.tools)
+        described = describe(self.spec, listing.tools, sound=sound)
         self._tools = tuple(map(self._tool, described.definitions))
         for text in (*listing.warnings, *described.warnings):
             self._warn_once(text)

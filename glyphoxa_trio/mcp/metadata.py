@@ -38,11 +38,14 @@ class Described:
     warnings: tuple[str, ...] = ()
 
 
-def describe(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) -> Described:
+def describe(
+    spec: ServerSpec, tools: Iterable[Mapping[str, Any]], *, sound: bool = False
+) -> Described:
     """Definitions of the MCP ``tools`` that ``spec`` takes, in their order.
 
     A name that comes again names the first; a tool that cannot be described is
-    left out.
+    left out. ``sound`` tools have been looked at before: their schemas, which cost
+    2 ms each, are not compiled until one is called.
     """
     found: dict[str, ToolDefinition] = {}
     warnings: list[str] = []
@@ -60,7 +63,8 @@ def describe(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) -> Described:
             continue
         definition = _definition(spec, name, tool, warnings)
         try:
-            ArgumentSchema(definition.parameters, foreign=True).warm()
+            if not sound:
+                ArgumentSchema(definition.parameters, foreign=True).warm()
         except BadSchema as error:  # that tool's fault, and no other's
             warnings.append(f"{name}: left out, its schema is broken: {error}")
         else:

@@ -7,7 +7,9 @@ references are followed only inside the schema, and nothing is ever fetched.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -40,6 +42,27 @@ class OutOfBudget(Exception):
 
 
 @attrs.define(eq=False)
+class _Meter:
+    """What the check in progress has left.
+
+    It travels as the validator's format checker, the one thing of ours that
+    ``jsonschema`` hands on to the validators of subschemas; it checks no formats,
+    as the standard has it by default. So one class of validators serves all
+    schemas of a dialect: making one costs as much as compiling two.
+    """
+
+    left: int = 0
+
+    def spend(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise OutOfBudget
+
+    def check(self, instance: Any, format: Any) -> None:  # noqa: A002 its name there
+        pass
+
+
+@attrs.define(eq=False)
 class ArgumentSchema:
     """The schema of one tool's arguments, compiled once.
 
@@ -53,7 +76,7 @@ class ArgumentSchema:
     parameters: Mapping[str, Any]
     foreign: bool = False
     _compiled: Validator | None = attrs.field(default=None, init=False)
-    _budget: int = attrs.field(default=0, init=False)
+    _meter: _Meter = attrs.field(factory=_Meter, init=False)
 
     def warm(self) -> None:
         """Compile now, some milliseconds, instead of at the first call.
@@ -75,7 +98,7 @@ class ArgumentSchema:
                 compiled = self._compiled = self._compile()
             except Exception as error:  # border: the schema is other people's
                 raise BadSchema(_said(error)) from error
-        self._budget = _BUDGET
+        self._meter.left = _BUDGET
         return compiled
 
     def spend(self, steps: int) -> None:
@@ -84,9 +107,7 @@ class ArgumentSchema:
         Raises:
           OutOfBudget: if it has cost too much.
         """
-        self._budget -= steps
-        if self._budget < 0:
-            raise OutOfBudget
+        self._meter.spend(steps)
 
     def parse(self, text: str) -> dict[str, Any]:
         """The arguments in ``text``. Empty text is no arguments; 5.0 becomes 5.
@@ -114,41 +135,75 @@ class ArgumentSchema:
         return arguments
 
     def _compile(self) -> Validator:
-        from jsonschema.validators import Draft202012Validator, extend, validator_for
         from jsonschema_specifications import (  # type: ignore[import-untyped]
             REGISTRY,  # published without types
         )
-        from referencing.jsonschema import specification_with
 
-        # A `$schema` further in would swap our class for a stock one.
-        schema = _without_dialects(self.parameters)
-        base = validator_for(self.parameters, default=Draft202012Validator)
-        # Foreign regular expressions may well be another language's.
-        formats = None if self.foreign else base.FORMAT_CHECKER
-        cast(Any, base).check_schema(schema, format_checker=formats)
-        dialect = specification_with(base.META_SCHEMA["$schema"])
-        resource = dialect.create_resource(schema)
-        _check_references(resource, REGISTRY.resolver_with_root(resource))
-        keywords = dict(base.VALIDATORS) | {"uniqueItems": _unique_items}
-        if self.foreign:
-            keywords |= {
-                "pattern": _unchecked,
-                "patternProperties": _unchecked,
-                "additionalProperties": _unless_patterns(
-                    keywords["additionalProperties"]
-                ),
-                "unevaluatedProperties": _unchecked,
-            }
-        counted = {name: self._counted(check) for name, check in keywords.items()}
-        bounded: type[Validator] = cast(Any, extend)(base, counted)
-        return bounded(schema, registry=REGISTRY)
+        kind, schema = _checked(_text(self.parameters), self.foreign)
+        compiled: Validator = cast(Any, kind)(
+            schema, registry=REGISTRY, format_checker=self._meter
+        )
+        return compiled
 
-    def _counted(self, check: _Keyword) -> _Keyword:
-        def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-            self.spend(1 + (len(value) // 8 if isinstance(value, (list, dict)) else 0))
-            return check(validator, value, instance, schema)
 
-        return counted
+# A list is read when a server starts, when it changes, and from what is remembered:
+# mostly the same schemas, and checking one costs 2 ms.
+@lru_cache(maxsize=4096)
+def _checked(text: str, foreign: bool) -> tuple[type[Validator], Any]:
+    """The class of validators for a sound schema, and the schema without dialects."""
+    from jsonschema.validators import Draft202012Validator, validator_for
+    from jsonschema_specifications import REGISTRY
+    from referencing.jsonschema import specification_with
+
+    parameters = json.loads(text)
+    # A `$schema` further in would swap our class for a stock one.
+    schema = _without_dialects(parameters)
+    base = validator_for(parameters, default=Draft202012Validator)
+    # Foreign regular expressions may well be another language's.
+    formats = None if foreign else base.FORMAT_CHECKER
+    cast(Any, base).check_schema(schema, format_checker=formats)
+    dialect = specification_with(base.META_SCHEMA["$schema"])
+    resource = dialect.create_resource(schema)
+    _check_references(resource, REGISTRY.resolver_with_root(resource))
+    return _bounded(base, foreign), schema
+
+
+@lru_cache(maxsize=16)  # the dialects there are, twice
+def _bounded(base: type[Validator], foreign: bool) -> type[Validator]:
+    """The dialect, with every keyword charged to the meter of its check."""
+    from jsonschema.validators import extend
+
+    keywords = dict(base.VALIDATORS) | {"uniqueItems": _unique_items}
+    if foreign:
+        keywords |= {
+            "pattern": _unchecked,
+            "patternProperties": _unchecked,
+            "additionalProperties": _unless_patterns(keywords["additionalProperties"]),
+            "unevaluatedProperties": _unchecked,
+        }
+    counted = {name: _counted(check) for name, check in keywords.items()}
+    bounded: type[Validator] = cast(Any, extend)(base, counted)
+    return bounded
+
+
+def _counted(check: _Keyword) -> _Keyword:
+    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        length = len(value) if isinstance(value, (list, dict)) else 0
+        validator.format_checker.spend(1 + length // 8)
+        return check(validator, value, instance, schema)
+
+    return counted
+
+
+def _text(schema: Any) -> str:
+    """The schema as JSON: two that say the same are one to check."""
+    return json.dumps(schema, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def _unchecked(validator: Any, value: Any, instance: Any, schema: Any) -> None:
