@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PEERS := tests/peers/node_modules
 
-.PHONY: demo test bench lint types check clean
+.PHONY: demo test peers conformance bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
@@ -12,6 +13,14 @@ demo: $(VENV)/.runs
 # Pass the tests. HYPOTHESIS_PROFILE=ci looks harder.
 test: $(VENV)/.tests
 	$(BIN)/python -m pytest -q
+
+# Other people's MCP servers and the conformance suite, as pinned. Needs npm. With
+# them, `make test` runs tests/peers, too.
+peers: $(PEERS)/.installed
+
+# The official conformance suite against our client: docs/conformance.md.
+conformance: $(PEERS)/.installed $(VENV)/.tests
+	$(BIN)/python -m tests.conformance
 
 # Every figure of docs/performance.md, on this machine.
 bench: $(VENV)/.tests
@@ -41,5 +50,10 @@ $(VENV)/.develops: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.runs $(VENV)/.tests
 
+# The packages run on a Node of their own, so what npm's Node lacks does not matter.
+$(PEERS)/.installed: $(addprefix tests/peers/,package.json package-lock.json .npmrc)
+	npm --prefix tests/peers ci --loglevel=error
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) .hypothesis .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""The official conformance suite's client scenarios, against our client."""

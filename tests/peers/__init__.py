@@ -1,0 +1,1 @@
+"""Other people's servers, pinned, over real transports (N28)."""
