@@ -4,15 +4,52 @@ The dozen names an embedder needs. Importing this imports neither the MCP SDK,
 nor an HTTP client, nor a YAML reader: those come when they are used.
 """
 
-from .config import Config, ConfigError, load_config
-from .errors import GlyphoxaError
-from .host import open_host
-from .npc import Npc, Turn, TurnDone
-from .runtime import Runtime, open_runtime
-from .tools.decorate import tool
-from .tools.definition import CallContext, Tool, ToolError
-from .tools.outcome import Outcome
-from .tools.tier import Tier
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .config import Config, ConfigError, load_config
+    from .errors import GlyphoxaError
+    from .host import open_host
+    from .npc import Npc, Turn, TurnDone
+    from .runtime import Runtime, open_runtime
+    from .tools.decorate import tool
+    from .tools.definition import CallContext, Tool, ToolError
+    from .tools.outcome import Outcome
+    from .tools.tier import Tier
+
+_HOME: Final = {
+    "CallContext": "tools.definition",
+    "Config": "config",
+    "ConfigError": "config",
+    "GlyphoxaError": "errors",
+    "Npc": "npc",
+    "Outcome": "tools.outcome",
+    "Runtime": "runtime",
+    "Tier": "tools.tier",
+    "Tool": "tools.definition",
+    "ToolError": "tools.definition",
+    "Turn": "npc",
+    "TurnDone": "npc",
+    "load_config": "config",
+    "open_host": "host",
+    "open_runtime": "runtime",
+    "tool": "tools.decorate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: who wants one room does not pay for all."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
+
 
 __all__ = [
     "CallContext",

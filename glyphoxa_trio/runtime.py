@@ -27,7 +27,7 @@ import outcome
 
 import trio
 
-from glyphoxa_trio.actors import Topic, lone_errors
+from glyphoxa_trio.actors import SupervisionEvent, Topic, lone_errors
 from glyphoxa_trio.assembly import (
     Models,
     builtin_tools,
@@ -229,6 +229,8 @@ async def open_runtime(
     watch: bool | Sequence[Path] = False,
     reload_on: Iterable[signal.Signals] = (),
     on_warning: Callable[[ServerWarning], None] | None = None,
+    on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
+    on_server_line: Callable[[str, str], None] | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Everything a configuration describes, running, until the block is left.
 
@@ -248,7 +250,11 @@ async def open_runtime(
       watch: reload when the file, or the ``.mcp.json`` beside it, changes; or when
         one of these files does. What cannot serve is a warning.
       reload_on: signals that reload, as SIGHUP does for many; in the main thread.
-      on_warning: told of each warning; must not block.
+      on_warning: told of each warning; none of these may block.
+      on_server_event: told of each change of a server's status, and of its lives,
+        failures and restarts.
+      on_server_line: told of a server's name and a line of its stderr,
+        rate-limited.
 
     Raises:
       ConfigError: with every problem and its place; also for a grant that a
@@ -293,6 +299,9 @@ async def open_runtime(
                 servers_of(chosen),
                 publish=Publisher(host, background, chosen.calibration.at_start, warn),
                 warn=warn,
+                log=on_server_line,
+                on_event=on_server_event,
+                on_status=on_server_event,
                 known=_known(chosen),
             )
         )

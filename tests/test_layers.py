@@ -26,8 +26,14 @@ LAYERS = {
     "assembly": 4,
     "grants": 4,
     "publisher": 4,
+    "cast": 4,
+    "generations": 4,
+    "watching": 4,
+    "observability": 4,
     "runtime": 4,
     "cli": 5,
+    "control": 5,
+    "servers": 5,
     "testing": 5,
 }
 # Inside a layer a room stands alone, but for these.
@@ -35,12 +41,20 @@ BESIDE = {
     ("providers", "tools"),
     ("builtin", "tools"),
     ("config", "tools"),
+    ("observability", "runtime"),
     ("runtime", "assembly"),
     ("runtime", "grants"),
     ("runtime", "publisher"),
+    ("runtime", "cast"),
+    ("runtime", "generations"),
+    ("runtime", "watching"),
+    ("cast", "assembly"),
+    ("cast", "grants"),
+    ("generations", "assembly"),
+    ("generations", "grants"),
 }
 # I/O lives here and nowhere else.
-DOORS = {"providers/", "mcp/", "builtin/", "config/", "cli/", "testing/"}
+DOORS = {"providers/", "mcp/", "builtin/", "config/", "cli/", "control/", "testing/"}
 IO_MODULES = {"socket", "subprocess", "httpx2", "h11", "mcp"}
 
 
@@ -115,9 +129,10 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         "rich",
         "typer",
         "pydantic",
+        "structlog",
     ]
     code = (
-        "import sys, glyphoxa_trio;"
+        "import sys; from glyphoxa_trio import open_runtime;"
         f"print(*[name for name in {heavy!r} if name in sys.modules])"
     )
     loaded = subprocess.run(

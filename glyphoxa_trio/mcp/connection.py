@@ -256,7 +256,8 @@ class _Connection:
 
     def _meta(self, request: CallTool) -> dict[str, Any]:
         """How long the answer is of use, for servers that care."""
-        remaining = min(request.deadline - trio.current_time(), self.spec.timeout)
+        until = min(request.deadline, request.awaited_until)
+        remaining = min(until - trio.current_time(), self.spec.timeout)
         return {f"{PREFIX}remaining_ms": max(0, milliseconds(remaining))}
 
     # ------------------------------------------------------ from run to run

@@ -111,6 +111,7 @@ class Fleet:
 
     _spawn: Callable[[ServerSpec, _Line], Ref[CallTool | Drain]]
     _publish: Publish
+    _on_change: Callable[[ServerStatus], None] | None = None
     _members: dict[str, Member] = attrs.field(factory=dict, init=False)
     _staged: list[Member] = attrs.field(factory=list, init=False)
     _statuses: dict[str, ServerStatus] = attrs.field(factory=dict, init=False)
@@ -240,6 +241,8 @@ class Fleet:
         self._statuses[status.name] = status
         self._moved.set()
         self._moved = trio.Event()
+        if self._on_change is not None:
+            self._on_change(status)
 
 
 @asynccontextmanager
@@ -250,6 +253,7 @@ async def open_fleet(
     warn: Callable[[ServerWarning], None],
     log: Callable[[str, str], None] | None = None,
     on_event: OnEvent | None = None,
+    on_status: Callable[[ServerStatus], None] | None = None,
     open_session: OpenSession = open_session,
     known: Known | None = None,
     rng: random.Random | None = None,
@@ -265,6 +269,7 @@ async def open_fleet(
       log: told of a server's name and a line of its stderr, rate-limited.
       on_event: told of lives, failures and restarts; an event's name is the
         server's.
+      on_status: told of each change of a server's status.
       known: where the tools of the last run are, and those of this one go.
     """
     async with trio.open_nursery() as nursery:
@@ -283,7 +288,7 @@ async def open_fleet(
                 rng=rng,
             )
 
-        fleet = Fleet(spawn, publish)
+        fleet = Fleet(spawn, publish, on_status)
         for spec in specs:
             fleet.add(spec)
         try:

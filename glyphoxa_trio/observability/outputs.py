@@ -1,0 +1,58 @@
+"""Where records go: any structlog logger, or one of the two that are made here.
+
+An embedder who has configured structlog has chosen the output already; the two
+functions are for those who have not, and change no configuration of anybody's.
+structlog is imported by whoever asks for an output, not before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TextIO, cast
+
+
+class Output(Protocol):
+    """What a log writes to: a structlog logger, or what looks like one.
+
+    It is called in a worker thread, one record at a time. It may be slow, block
+    or raise: that costs records, and nobody's time.
+    """
+
+    def debug(self, event: str, **fields: Any) -> Any: ...
+    def info(self, event: str, **fields: Any) -> Any: ...
+    def warning(self, event: str, **fields: Any) -> Any: ...
+    def error(self, event: str, **fields: Any) -> Any: ...
+
+
+def configured() -> Output:
+    """The logger ``glyphoxa_trio`` of whatever structlog configuration there is."""
+    import structlog
+
+    return cast("Output", structlog.get_logger("glyphoxa_trio"))
+
+
+def json_lines(file: TextIO) -> Output:
+    """One JSON object a line; each is flushed. The file stays the caller's."""
+    from structlog.processors import JSONRenderer
+
+    return _to(file, JSONRenderer())
+
+
+def key_values(file: TextIO) -> Output:
+    """``level=info event=tool_call tool=roll …``: for people, and for ``grep``."""
+    from structlog.processors import LogfmtRenderer
+
+    return _to(file, LogfmtRenderer(key_order=["at", "level", "event"]))
+
+
+def _to(file: TextIO, render: Any) -> Output:
+    import structlog
+    from structlog.processors import add_log_level
+
+    logger = structlog.wrap_logger(
+        structlog.WriteLogger(file),
+        processors=[add_log_level, render],
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+        context_class=dict,
+        cache_logger_on_first_use=False,
+    )
+    return cast("Output", logger)

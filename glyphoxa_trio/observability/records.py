@@ -1,0 +1,298 @@
+"""From events to records: what is worth a line, and what is in it (A50).
+
+Pure, but for what it remembers of the turns that run. A record has no words of
+players, models or tools and no arguments, unless ``texts`` is asked for. Times
+are whole milliseconds, as everywhere at the edge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.actors import (
+    Failed,
+    GaveUp,
+    Restarting,
+    Started,
+    SupervisionEvent,
+)
+from glyphoxa_trio.host import Probed
+from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
+from glyphoxa_trio.npc import (
+    ApprovalSettled,
+    FellBack,
+    LateResult,
+    TierSelected,
+    ToolFinished,
+    TurnDone,
+    TurnEnd,
+    TurnEvent,
+)
+from glyphoxa_trio.tools.outcome import Outcome, Status
+from glyphoxa_trio.units import milliseconds
+
+ServerEvent = ServerStatus | ServerWarning | SupervisionEvent
+
+_REMEMBERED: Final = 1_000  # turns; more do not run at a time
+# A model may invent any name for a tool, also one made of what it was told.
+_A_NAME: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+class Level(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@attrs.frozen
+class Record:
+    """One line of a log. ``event`` says what the ``fields`` are."""
+
+    level: Level
+    event: str
+    fields: Mapping[str, Any]
+
+
+_LEVELS: Final = {
+    Status.TIMEOUT: Level.WARNING,
+    Status.UNAVAILABLE: Level.WARNING,
+    Status.CRASHED: Level.ERROR,
+}
+
+
+@attrs.define
+class _Turn:
+    """What is known of a turn before its end."""
+
+    tier: str | None = None
+    speaker: str | None = None
+    said: str | None = None
+    fallback: str | None = None
+
+
+@attrs.define(eq=False)
+class TurnRecords:
+    """The records of one runtime's turns and calls.
+
+    Args:
+      provider: who speaks for its NPCs, now.
+      exposed: the name under which models see the tool of a key, if it is there.
+      texts: put in what was said, asked and answered, too.
+    """
+
+    provider: Callable[[], str]
+    exposed: Callable[[str], str | None]
+    texts: bool = False
+    _turns: dict[tuple[str, int], _Turn] = attrs.field(factory=dict, init=False)
+
+    def of(self, event: TurnEvent) -> Record | None:
+        """The record of an event, if it has one."""
+        match event:
+            case TierSelected():
+                turn = self._turn(event)
+                turn.tier = str(event.tier)
+                turn.speaker, turn.said = event.speaker, event.text
+            case FellBack(reason=reason):
+                self._turn(event).fallback = reason.value
+            case ToolFinished(outcome=outcome, round=round_):
+                return self._call(event, "tool_call", outcome, round=round_)
+            case LateResult(outcome=outcome):
+                return self._call(event, "late_tool_call", outcome)
+            case ApprovalSettled(tool=key, call=call, decision=decision):
+                server, _, tool = key.partition(".")
+                fields = {
+                    "call_id": _named(call.id),
+                    "context_name": event.npc,
+                    "session": event.npc,
+                    "server": server,
+                    "tool": tool,
+                    "decision": decision.value,
+                    "turn": event.turn,
+                }
+                return Record(Level.INFO, "approval", fields)
+            case TurnDone():
+                return self._done(event)
+        return None
+
+    def _turn(self, event: TurnEvent) -> _Turn:
+        """Kept beyond its end, because of calls that outlive it."""
+        key = (event.npc, event.turn)
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = _Turn()
+            while len(self._turns) > _REMEMBERED:
+                del self._turns[next(iter(self._turns))]
+        return turn
+
+    def _call(
+        self, event: TurnEvent, name: str, outcome: Outcome, **more: Any
+    ) -> Record:
+        server, _, tool = (outcome.tool or "").partition(".")
+        exposed = None if outcome.tool is None else self.exposed(outcome.tool)
+        fields: dict[str, Any] = {
+            "call_id": _named(outcome.call.id),
+            "context_name": event.npc,
+            "provider_name": self.provider(),
+            "session": event.npc,  # a session is one NPC's
+            "server": server or None,
+            "tool": tool or None,
+            "exposed_name": exposed or _named(outcome.call.name),
+            "status": outcome.status.value,
+            "limit": None if outcome.limit is None else outcome.limit.value,
+            "effect": outcome.effect.value,
+            "duration_ms": milliseconds(outcome.elapsed),
+            "tier": self._turn(event).tier,
+            "turn": event.turn,
+            **more,
+            "cached": outcome.cached,
+            "shared": outcome.shared,
+        }
+        if self.texts:
+            fields |= {
+                "arguments": outcome.call.arguments,
+                "message": outcome.message,
+            }
+        return Record(_LEVELS.get(outcome.status, Level.INFO), name, fields)
+
+    def _done(self, done: TurnDone) -> Record:
+        turn, timings = self._turn(done), done.timings
+        first = timings.first_text
+        fields: dict[str, Any] = {
+            "context_name": done.npc,
+            "provider_name": self.provider(),
+            "session": done.npc,
+            "turn": done.turn,
+            "tier": turn.tier if done.tier is None else str(done.tier),
+            "status": done.end.value,
+            # The kind of it: what follows the colon may be anybody's words.
+            "error": _named(done.error.partition(":")[0]) if done.error else None,
+            "fallback": turn.fallback,
+            "rounds": done.rounds,
+            "calls": len(done.outcomes),
+            "calls_ok": sum(outcome.ok for outcome in done.outcomes),
+            "duration_ms": milliseconds(timings.total),
+            "model_ms": milliseconds(timings.model),
+            "tools_ms": milliseconds(timings.tools),
+            "first_text_ms": None if first is None else milliseconds(first),
+        }
+        if self.texts:
+            fields |= {
+                "speaker": turn.speaker,
+                "said": turn.said,
+                "answer": done.text,
+                "detail": done.error,
+            }
+        failed = done.end is TurnEnd.FAILED
+        return Record(Level.WARNING if failed else Level.INFO, "turn", fields)
+
+
+def host_record(event: object, *, texts: bool = False) -> Record | None:
+    """A probe of the calibrator, or a life of one of the host's own actors."""
+    match event:
+        case Probed(key=key, samples=samples, note=note):
+            server, _, tool = key.partition(".")
+            fields = {"server": server, "tool": tool, "samples": samples}
+            fields["complete"] = not note
+            if texts:
+                fields["note"] = note
+            return Record(Level.DEBUG, "probe", fields)
+        case Started(life=life) if life == 1:
+            return None  # as it should
+        case Started() | Failed() | Restarting() | GaveUp():
+            return _life(event, "actor", error=texts)
+    return None
+
+
+@attrs.define(eq=False)
+class ServerRecords:
+    """The records of servers; a status that only says the same again has none.
+
+    Args:
+      lines: put in what servers write to stderr. Their words are not ours: a
+        server that prints its arguments puts them into the log.
+    """
+
+    lines: bool = True
+    _last: dict[str, ServerStatus] = attrs.field(factory=dict, init=False)
+
+    def of(self, event: ServerEvent) -> Record | None:
+        match event:
+            case ServerStatus():
+                return self._status(event)
+            case ServerWarning(server=server, text=text):
+                first, *lines = text.splitlines() or [""]
+                fields: dict[str, Any] = {"server": server, "text": first}
+                if self.lines and lines:
+                    fields["lines"] = [line.strip() for line in lines]
+                return Record(Level.WARNING, "server_warning", fields)
+            case _:
+                return _life(event, "server", error=True)
+
+    def line(self, server: str, line: str) -> Record | None:
+        """A line that a server wrote to stderr (A41)."""
+        if not self.lines:
+            return None
+        return Record(Level.INFO, "server_line", {"server": server, "line": line})
+
+    def _status(self, status: ServerStatus) -> Record | None:
+        last = self._last.get(status.name)
+        self._last[status.name] = status
+        if last is not None and (last.state, last.tools, last.restarts) == (
+            status.state,
+            status.tools,
+            status.restarts,
+        ):
+            return None
+        if status.state is ServerState.STOPPED:
+            del self._last[status.name]  # a server of that name may come again
+        fields = {
+            "server": status.name,
+            "transport": status.transport,
+            "state": status.state.value,
+            "previous": None if last is None else last.state.value,
+            "tools": len(status.tools),
+            "restarts": status.restarts,
+            "last_error": status.last_error,
+            "pid": status.pid,
+        }
+        level = Level.INFO
+        if status.state is ServerState.FAILED:
+            level = Level.ERROR
+        elif status.state is ServerState.RESTARTING:
+            level = Level.WARNING
+        return Record(level, "server_state", fields)
+
+
+def _life(event: SupervisionEvent, what: str, *, error: bool) -> Record:
+    """A life, a failure or a restart of ``what``; ``error``: with its text."""
+    match event:
+        case Started(name=name, life=life):
+            return Record(Level.INFO, f"{what}_started", {what: name, "life": life})
+        case Failed(name=name, life=life, error=cause, uptime=uptime):
+            fields: dict[str, Any] = {
+                what: name,
+                "life": life,
+                "uptime_ms": milliseconds(uptime),
+                "error": type(cause).__name__,
+            }
+            if error:
+                fields["detail"] = str(cause)
+            return Record(Level.WARNING, f"{what}_failed", fields)
+        case Restarting(name=name, delay=delay, failures=failures):
+            fields = {what: name, "delay_ms": milliseconds(delay)}
+            fields["failures"] = failures
+            return Record(Level.INFO, f"{what}_restarting", fields)
+        case GaveUp(name=name, failures=failures):
+            fields = {what: name, "failures": failures}
+            return Record(Level.ERROR, f"{what}_gave_up", fields)
+
+
+def _named(text: str) -> str:
+    """A name that may be shown: one that looks like a name."""
+    return text if _A_NAME.fullmatch(text) else "[not a name]"

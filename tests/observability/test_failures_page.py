@@ -1,0 +1,84 @@
+"""The operator's page names what there is: tests, states, statuses, events."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from glyphoxa_trio.mcp import ServerState
+from glyphoxa_trio.npc import Fallback
+from glyphoxa_trio.providers.llm import ErrorKind
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "failures.md").read_text()
+SOURCE = "\n".join(
+    p.read_text() for p in sorted((ROOT / "glyphoxa_trio").rglob("*.py"))
+)
+
+
+def test_every_test_that_is_named_is_there() -> None:
+    named = set(re.findall(r"`(tests/[\w/.]*)`", PAGE))
+    assert len(named) > 15
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_every_link_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", PAGE):
+        assert (ROOT / "docs" / target).exists(), target
+    headings = {
+        re.sub(r"[^\w -]", "", line.lstrip("# ")).lower().replace(" ", "-")
+        for line in PAGE.splitlines()
+        if line.startswith("#")
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= headings
+
+
+def test_every_state_and_every_kind_of_failure_has_its_row() -> None:
+    missing = [
+        str(member)
+        for kind in (ServerState, ErrorKind, Fallback)
+        for member in kind
+        if f"`{member}`" not in PAGE
+    ]
+    # What a server of a model finds wrong with a request is a bug of ours; the line
+    # for a model that failed is in every row of its table.
+    assert missing == ["bad_request", "model_failed"]
+
+
+# What somebody will search for: it has to be what the program says.
+SAID = [
+    "was ended by ",
+    "exited with status ",
+    "no handshake within ",
+    "no list of tools within ",
+    "cannot be started: ",
+    "it does not read what it is sent",
+    "closed its stdin",
+    "closed its stdout",
+    "it wrote a line of more than ",
+    "its answer is not usable: ",
+    "has failed, and is ",
+    "tried once a minute",
+    "not tried again",
+    "was not asked",
+    "the session has ended",
+    "cannot connect: ",
+    "broke off: ",
+    "no answer in time",
+    "the token endpoint cannot be reached: ",
+    "the token endpoint refused: ",
+    "its changed tools are not known: ",
+    "its tools are left out: ",
+    "has changed since it was approved",
+    "it failed repeatedly, ",
+    "earlier calls do not stop",
+    "not reloaded, the old one goes on: ",
+]
+
+
+def test_what_it_quotes_is_what_the_program_says() -> None:
+    page = " ".join(PAGE.split())
+    source = re.sub(r'"\s*f?"', "", SOURCE)  # texts that go on in the next line
+    for text in SAID:
+        assert text.strip() in page, text
+        assert text in source, text
