@@ -10,6 +10,7 @@ import typer
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import Model
+from .mcp import mcp_app
 
 app = typer.Typer(
     name="glyphoxa",
@@ -183,3 +184,40 @@ def check(
     from .check import check as run
 
     raise typer.Exit(run(config, servers=servers))
+
+
+Pid = Annotated[
+    int | None,
+    typer.Option("--pid", help="Of this process only.", show_default=False),
+]
+
+
+@app.command()
+def status(
+    json: Annotated[
+        bool, typer.Option("--json", help="Each runtime as one line of JSON.")
+    ] = False,
+    pid: Pid = None,
+) -> None:
+    """How the servers and NPCs of a running `glyphoxa play` are.
+
+    And of every other program of yours that lets itself be asked. Exit status: 0
+    somebody answered, 1 nobody is running.
+    """
+    from .status import status as run
+
+    raise typer.Exit(run(pid=pid, as_json=json))
+
+
+@app.command()
+def reload(pid: Pid = None) -> None:
+    """Have a running runtime read its configuration again.
+
+    What cannot be read leaves the old one in force, and is told here.
+    """
+    from .status import reload as run
+
+    raise typer.Exit(run(pid=pid))
+
+
+app.add_typer(mcp_app)

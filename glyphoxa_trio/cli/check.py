@@ -45,7 +45,10 @@ def check(path: Path, *, servers: bool) -> int:
             _line(console, "problem", line)
         return 1
 
-    return run(main, path, Model(), on_error=on_error)
+    def on_warning(text: str) -> None:
+        _line(console, "warning", text)
+
+    return run(main, path, Model(), on_error=on_error, on_warning=on_warning)
 
 
 def _line(console: Console, kind: str, text: str) -> None:

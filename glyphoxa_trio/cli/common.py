@@ -81,12 +81,20 @@ def complain(error: GlyphoxaError) -> int:
     return BAD_INPUT
 
 
+def warn(text: str) -> None:
+    """What is odd about a configuration, as a line beside everything else."""
+    from .render import on_screen  # knows every room, and --help needs none
+
+    print(f"glyphoxa: warning: {on_screen(text)}", file=sys.stderr)  # noqa: T201
+
+
 def run(
     main: Callable[[Config], Awaitable[int]],
     path: Path,
     model: Model,
     *,
     on_error: Callable[[GlyphoxaError], int] = complain,
+    on_warning: Callable[[str], None] = warn,
 ) -> int:
     """Load, run, and return the exit status; an error on purpose is a line.
 
@@ -94,7 +102,19 @@ def run(
     """
 
     async def body() -> int:
-        config = model.applied_to(load_config(path))
+        return await main(model.applied_to(load_config(path, warn=on_warning)))
+
+    return run_orderly(body, on_error=on_error)
+
+
+def run_orderly(
+    main: Callable[[], Awaitable[int]],
+    *,
+    on_error: Callable[[GlyphoxaError], int] = complain,
+) -> int:
+    """As `run`, for verbs that load no configuration, or more than that."""
+
+    async def body() -> int:
         with trio.CancelScope() as scope:
 
             def leave(_: int) -> None:
@@ -102,7 +122,7 @@ def run(
                 end_for_sure()
 
             async with interrupts(leave):
-                return await main(config)
+                return await main()
         return INTERRUPTED
 
     try:

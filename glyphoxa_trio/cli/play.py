@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,8 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.config import Config, Provider
+from glyphoxa_trio.config import Config, Provider, load_config
+from glyphoxa_trio.control import ControlError, open_control, status_of
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import (
     FanOutDone,
@@ -23,10 +25,11 @@ from glyphoxa_trio.npc import (
     TurnEvent,
 )
 from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import INTERRUPTED, Model, end_for_sure, run
-from .render import fan_out_line, why_lines
+from .render import fan_out_line, mcp_lines, server_lines, why_lines
 from .screen import Screen
 from .terminal import Lines, interrupts
 from .tools import show_absences, show_tools, wide_console
@@ -38,6 +41,7 @@ HELP: Final = """\
 /why               what the runtime decided in the last turn
 /tier TIER         the DM's choice of tier for the next utterance
 /elevate TIER [S]  lift this NPC's ceiling to TIER for S seconds (60)
+/mcp [NAME]        the MCP servers with their tools; all about one of them
 /servers           the MCP servers and how they are
 /quit              leave; so does Ctrl-C, twice"""
 
@@ -54,14 +58,30 @@ def play(path: Path, model: Model) -> int:
             screen.refuse("this configuration has no NPCs to talk to")
             return 1
         table = _Table(screen)
+        given = [config]
+
+        def source() -> Config:
+            # What was loaded first; from then on the file as it is, in a thread.
+            return (
+                given.pop() if given else model.applied_to(load_config(path, warn=tell))
+            )
+
+        def tell(text: str) -> None:
+            trio.from_thread.run_sync(screen.aside, f"! {text}")
+
         async with interrupts(table.interrupt):
             with table.scope:
                 async with open_runtime(
-                    config,
+                    source,
                     wait_for_servers=0.0 if interactive else _PIPED_WAIT,
                     on_warning=screen.warn,
                 ) as runtime:
-                    await table.sit(runtime, path)
+                    async with AsyncExitStack() as stack:
+                        try:
+                            await stack.enter_async_context(open_control(runtime))
+                        except ControlError as error:
+                            screen.quiet(str(error))  # and no `glyphoxa status`
+                        await table.sit(runtime, path)
         return INTERRUPTED if table.left_by_signal else 0
 
     return run(main, path, model)
@@ -189,6 +209,11 @@ class _Table:
                     screen.quiet(
                         f"{self._npc.name} may go to {chosen} for {seconds:g} s"
                     )
+            case "mcp", ():
+                for text in mcp_lines(self._runtime.servers()):
+                    screen.plain(text)
+            case "mcp", (name,):
+                self._show_server(name)
             case "servers", ():
                 self._show_servers()
             case _:
@@ -228,6 +253,15 @@ class _Table:
                 f"  {row.name} [{row.state}] {', '.join(row.tools)}{why}",
                 style="dim" if row.state == "ready" else "yellow",
             )
+
+    def _show_server(self, name: str) -> None:
+        rows = {row["name"]: row for row in status_of(self._runtime)["servers"]}
+        if name in rows:
+            for text in server_lines(rows[name]):
+                self.screen.plain(text)
+            return
+        near = nearest(name, rows) or tuple(rows)
+        self.screen.refuse(f"no server {name!r}, there is {', '.join(near) or 'none'}")
 
     async def _say(self, text: str) -> None:
         override, self._override = self._override, None

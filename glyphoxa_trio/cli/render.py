@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import Any, Final
 
 import attrs
 
 from glyphoxa_trio.host import Listing
+from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
@@ -27,7 +28,16 @@ from glyphoxa_trio.units import in_ms, milliseconds
 
 # Seconds inside; at this edge they become whole milliseconds, and say so.
 _SECONDS: Final = frozenset(
-    {"budget", "elapsed", "remaining", "model", "tools", "total", "first_text"}
+    {
+        "budget",
+        "elapsed",
+        "expires",
+        "remaining",
+        "model",
+        "tools",
+        "total",
+        "first_text",
+    }
 )
 
 
@@ -53,7 +63,7 @@ def fan_out_line(event: FanOutDone) -> str:
 
 
 def _call(outcome: Outcome) -> str:
-    name = outcome.tool or _short(outcome.call.name)
+    name = outcome.tool or cut(outcome.call.name)
     match outcome.status:
         case Status.OK if outcome.cached:
             return f"{name} cached"
@@ -62,14 +72,15 @@ def _call(outcome: Outcome) -> str:
         case Status.TIMEOUT:
             what = f"cut after {in_ms(outcome.elapsed)} by the {outcome.limit}'s limit"
         case Status.SKIPPED | Status.DENIED | Status.UNAVAILABLE:
-            what = f"{outcome.status}: {_short(outcome.message)}"
+            what = f"{outcome.status}: {cut(outcome.message)}"
         case status:
             what = f"{status.replace('_', ' ')} after {in_ms(outcome.elapsed)}"
     unknown = ", effect unknown" if outcome.effect is Effect.UNKNOWN else ""
     return f"{name} {what}{unknown}"
 
 
-def _short(text: str) -> str:
+def cut(text: str) -> str:
+    """Somebody else's words on one line that ends."""
     words = " ".join(text.split())
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
 
@@ -121,6 +132,63 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
             case _:
                 pass
     return lines
+
+
+def mcp_lines(rows: Sequence[ServerStatus]) -> list[str]:
+    """The servers with their tools, as seed 004 lays them out (N27).
+
+    Beneath the ones that are there, those that are not, and why.
+    """
+    there = [row for row in rows if row.state is ServerState.READY]
+    missing = [row for row in rows if row.state is not ServerState.READY]
+    return [
+        "MCP Servers:",
+        *(
+            f"  {row.name} ({len(row.tools)} tools): {', '.join(row.tools)}".rstrip(
+                ": "
+            )
+            for row in there
+        ),
+        *(f"  {row.name} ({row.state}): {_reason(row)}" for row in missing),
+        *(() if rows else ("  none",)),
+    ]
+
+
+def _reason(row: ServerStatus) -> str:
+    if row.last_error:
+        return cut(row.last_error)
+    return "not connected" if row.state is ServerState.STOPPED else "not connected yet"
+
+
+# What the first lines of `server_lines` say already.
+_SAID: Final = ("name", "transport", "state", "state_ms", "tools")
+
+
+def server_lines(row: Mapping[str, Any]) -> list[str]:
+    """All that is known of one server, from its entry in a status."""
+    after = milliseconds_in_words(row["state_ms"])
+    tools = ", ".join(row["tools"])
+    return [
+        f"{row['name']} ({row['transport']}): {row['state']} for {after}",
+        f"  {len(row['tools'])} tools{tools and ': '}{tools}",
+        *(
+            f"  {key.replace('_', ' ')}: {_listed(value)}"
+            for key, value in row.items()
+            if key not in _SAID and value not in (None, [], {}, "", False)
+        ),
+    ]
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else cut(str(value))
+
+
+def milliseconds_in_words(value: int) -> str:
+    """For people: ``90500`` becomes ``1 min 30 s``."""
+    total = value // 1000
+    days, hours, minutes = total // 86400, total // 3600 % 24, total // 60 % 60
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (total % 60, "s")]
+    return " ".join(f"{n} {unit}" for n, unit in parts if n) or "0 s"
 
 
 COLUMNS: Final = (

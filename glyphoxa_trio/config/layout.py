@@ -17,10 +17,11 @@ from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import TierLimits
 
+from .contexts import Context
 from .fields import InMs, Unit, above_zero, if_given
 from .model import Config, TrustConfig
 from .problems import shown
-from .servers import ServerSpec
+from .servers import OAuth, ServerSpec
 
 
 class CommandLine:
@@ -29,9 +30,10 @@ class CommandLine:
 
 @attrs.frozen(kw_only=True)
 class Auth:
-    """``auth`` of a server: `ServerSpec.token`."""
+    """``auth`` of a server: `ServerSpec.token` and `ServerSpec.oauth`."""
 
     token: Secret | None = None
+    oauth: OAuth | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -71,9 +73,9 @@ _Command = Annotated[tuple[str, ...], CommandLine()]
 
 # Fields that are no keys, and keys that are no fields.
 _DIFFERENCES: Final[Mapping[type, tuple[frozenset[str], Mapping[str, Any]]]] = {
-    Config: (frozenset(), {"agent": Agent}),
+    Config: (frozenset(), {"agent": Agent, "contexts": Mapping[str, Context]}),
     ServerSpec: (
-        frozenset({"command", "token"}),
+        frozenset({"command", "token", "oauth"}),
         {
             "command": _Command,
             "args": tuple[str, ...],
@@ -88,11 +90,8 @@ _DIFFERENCES: Final[Mapping[type, tuple[frozenset[str], Mapping[str, Any]]]] = {
 }
 
 _NOT_YET: Final[Mapping[tuple[type, str], str]] = {
-    (Auth, "oauth"): "oauth is not available yet in this version; use auth.token",
-    **{
-        (ServerDefaults, key): f"{key} is not available yet in this version"
-        for key in ("slow_response_threshold_ms", "slow_response_message")
-    },
+    (ServerDefaults, key): f"{key} is not available yet in this version"
+    for key in ("slow_response_threshold_ms", "slow_response_message")
 }
 
 

@@ -11,37 +11,119 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
+import attrs
+
+from .mcp_json import Shared, find_mcp_json, parse_mcp_json, stranger_of
 from .model import Config
 from .problems import ConfigError, Misfit
 from .reader import Reader
 from .scalars import Scalars
+from .servers import McpConfig, McpDefaults
 
 
 def load_config(
-    path: str | os.PathLike[str], *, env: Mapping[str, str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    warn: Callable[[str], None] | None = None,
+    mcp_json: bool = True,
 ) -> Config:
     """The configuration in a file; its suffix says the format. Blocks on reading.
+
+    The servers of the project's ``.mcp.json`` come with it, behind its own (N9):
+    the nearest one from the file's folder upward, within its repository.
+
+    Args:
+      warn: told of what is odd and no error; names the place.
+      mcp_json: False leaves that file alone, as ``mcp.enabled: false`` does.
+
+    Raises:
+      ConfigError: with every problem of both, each with its place.
+    """
+    source = Path(path).absolute()
+    tell = warn or _ignore
+    config = Config()
+    problems: list[str] = []
+    try:
+        config = load_text(read_file(source), source=source, env=env, warn=warn)
+    except ConfigError as error:
+        problems += error.problems
+    found = find_mcp_json(source.parent) if mcp_json and config.mcp.enabled else None
+    if found is not None:
+        try:
+            shared = _load_shared(found, source, config.mcp, env)
+        except ConfigError as error:
+            problems += error.problems
+        else:
+            servers = config.mcp.servers + shared.servers
+            config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, servers=servers))
+            for text in shared.warnings:
+                tell(text)
+    if problems:
+        raise ConfigError(*problems)
+    return config
+
+
+def _ignore(_: str) -> None:
+    """For callers that want no warnings."""
+
+
+def _load_shared(
+    found: Path, config: Path, mcp: McpConfig, env: Mapping[str, str] | None
+) -> Shared:
+    if (why := stranger_of(found, config)) is not None:
+        return Shared(warnings=(why,))
+    taken = {spec.name for spec in mcp.servers}
+    return load_mcp_json(found, env=env, defaults=mcp.defaults, taken=taken)
+
+
+def load_mcp_json(
+    path: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    defaults: McpDefaults | None = None,
+    taken: Container[str] = (),
+) -> Shared:
+    """The servers of a ``.mcp.json``; see `parse_mcp_json`. Blocks on reading.
 
     Raises:
       ConfigError: with every problem, each with its place.
     """
-    source = Path(path).absolute()
+    source = path.absolute()
+    data, repeated = read_text(read_file(source), source=source)
+    if repeated:  # which of the two others take is anybody's guess
+        raise ConfigError(*repeated)
+    environment = os.environ if env is None else env
+    return parse_mcp_json(
+        data, source=source, env=environment, defaults=defaults, taken=taken
+    )
+
+
+def read_file(source: Path) -> str:
+    """The text of a file.
+
+    Raises:
+      ConfigError: if it cannot be read, or is not UTF-8.
+    """
     try:
-        text = source.read_text(encoding="utf-8-sig")
+        return source.read_text(encoding="utf-8-sig")
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise ConfigError(f"cannot be read: {why} @ {source.name}") from error
     except UnicodeDecodeError:
         raise ConfigError(f"is not UTF-8 text @ {source.name}") from None
-    return load_text(text, source=source, env=env)
 
 
 def load_text(
-    text: str, *, source: PurePath, env: Mapping[str, str] | None = None
+    text: str,
+    *,
+    source: PurePath,
+    env: Mapping[str, str] | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> Config:
     """The configuration in a text, as if it stood in the file ``source``.
 
@@ -52,7 +134,7 @@ def load_text(
     if data is None:
         raise ConfigError(*repeated, f"the file is empty @ {source.name}")
     try:
-        config = parse(data, source=source, env=env)
+        config = parse(data, source=source, env=env, warn=warn)
     except ConfigError as error:
         raise ConfigError(*repeated, *error.problems) from None
     if repeated:
@@ -166,20 +248,28 @@ def _read_json(text: str, repeated: list[str]) -> Any:
 
 
 def parse(
-    data: Any, *, source: PurePath, env: Mapping[str, str] | None = None
+    data: Any,
+    *,
+    source: PurePath,
+    env: Mapping[str, str] | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> Config:
     """Plain data as a `Config`. Paths are relative to the folder of ``source``.
 
     Raises:
       ConfigError: with every problem, each with its place.
     """
-    scalars = Scalars(os.environ if env is None else env, Path(source).parent)
+    reader = Reader(Scalars(os.environ if env is None else env, Path(source).parent))
     try:
-        return Reader(scalars).read(data)
+        config = reader.read(data)
     except Misfit as misfit:
         places = misfit.found
     except ConfigError as error:
         places = [("", what) for what in error.problems]
     except ValueError as error:
         places = [("", str(error))]
+    else:
+        for where, what in reader.warnings.found:
+            (warn or _ignore)(f"{what} @ {source.name}{where}")
+        return config
     raise ConfigError(*(f"{what} @ {source.name}{where}" for where, what in places))

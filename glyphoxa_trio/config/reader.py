@@ -15,8 +15,15 @@ import attrs
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
 
+from .contexts import npcs_of
 from .fields import NotEmpty, Text, Unit
-from .layout import CommandLine, ServerDefaults, layout, may_be_bare, unknown
+from .layout import (
+    CommandLine,
+    ServerDefaults,
+    layout,
+    may_be_bare,
+    unknown,
+)
 from .model import Config, NpcConfig
 from .overrides import ToolOverride
 from .problems import Problems, shown, sort_of
@@ -31,10 +38,13 @@ _Hook = Callable[[Any, Any], Any]
 
 @attrs.define(eq=False)
 class Reader:
-    """Reads one file. ``defaults`` is what servers get that do not state it."""
+    """Reads one file. ``defaults`` is what servers get that do not state it,
+    ``warnings`` what was odd and no error.
+    """
 
     scalars: Scalars
     defaults: McpDefaults = attrs.field(factory=McpDefaults)
+    warnings: Problems = attrs.field(factory=Problems, init=False)
     converter: cattrs.Converter = attrs.field(init=False)
 
     def read(self, data: Any) -> Config:
@@ -165,6 +175,10 @@ class Reader:
             if "trust" in value:
                 problems.add("trust and agent.trust are the same thing: give one")
             made["trust"] = agent.trust
+        with problems.under("contexts"):
+            npcs = made.get("npcs", ())
+            contexts = made.pop("contexts", {})
+            made["npcs"] = npcs + npcs_of(contexts, npcs, self.warnings)
         problems.end()
         return Config(**made)
 
@@ -195,6 +209,7 @@ class Reader:
         made["command"] = made.get("command", ()) + args
         if (auth := made.pop("auth", None)) is not None:
             made["token"] = auth.token and _bare(auth.token)
+            made["oauth"] = auth.oauth
         own = made.pop("defaults", None) or ServerDefaults()
         for limit in ("timeout", "start_timeout"):
             otherwise = getattr(own, limit) or getattr(self.defaults, limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ import attrs
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.naming import NamingStyle
 
-from .fields import InMs, Text, above_zero, if_given, not_negative
+from .fields import InMs, Text, above_zero, if_given, not_empty, not_negative
 from .overrides import ToolOverride
 from .problems import ConfigError
 
@@ -73,6 +74,72 @@ def web_address(_: Any, __: attrs.Attribute[Any], value: str) -> None:
         raise ValueError("must be an address that starts with http:// or https://")
 
 
+def is_private(url: str) -> bool:
+    """Whether nobody on the way can read along: https, or this very machine."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    try:
+        local = ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost" or host.endswith(".localhost")
+    return parts.scheme == "https" or local
+
+
+def without_secrets(url: str | None) -> str:
+    """An address for people to read: no password, no query, no fragment."""
+    if url is None:
+        return "None"
+    parts = urlsplit(url)
+    return parts._replace(
+        netloc=parts.netloc.rpartition("@")[2], query="", fragment=""
+    ).geturl()
+
+
+def _private(_: Any, __: attrs.Attribute[Any], value: str) -> None:
+    if not is_private(value):
+        raise ValueError(
+            "must start with https://, unless it is on this machine: the secret would"
+            " be readable on the way"
+        )
+
+
+def _secret_given(_: Any, __: attrs.Attribute[Any], value: Secret) -> None:
+    if not value.reveal():
+        raise ValueError("must not be empty")
+
+
+# RFC 6749, 3.3: what a scope may be made of.
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+
+
+def _usable_scopes(_: Any, __: attrs.Attribute[Any], value: tuple[str, ...]) -> None:
+    if not all(map(_SCOPE.fullmatch, value)):
+        raise ValueError("a scope is one word: write a list of them")
+
+
+@attrs.frozen(kw_only=True)
+class OAuth:
+    """How to get tokens for a server by ourselves: OAuth 2.1 client credentials.
+
+    Args:
+      token_url: where tokens come from. Without it the server is asked who
+        issues them, and so decides who gets to see the secret.
+      scopes: what to ask for; without any, what the server says it needs.
+
+    Raises:
+      ValueError: for a ``token_url`` on which the secret could be read.
+    """
+
+    client_id: str = attrs.field(validator=not_empty)
+    client_secret: Secret = attrs.field(validator=_secret_given)
+    token_url: str | None = attrs.field(
+        default=None,
+        validator=if_given(attrs.validators.and_(web_address, _private)),
+        repr=without_secrets,
+    )
+    scopes: tuple[Text, ...] = attrs.field(default=(), validator=_usable_scopes)
+
+
 @attrs.frozen(kw_only=True)
 class ServerSpec:
     """One MCP server, whichever way the file wrote it (D14).
@@ -84,6 +151,7 @@ class ServerSpec:
       transport: follows from which of the two is given.
       env: what a stdio server gets beside the safe list (D15).
       token: for the ``Authorization`` header, without the word ``Bearer``.
+      oauth: where that token comes from, in place of ``token`` (G28).
       cwd: where a stdio server runs; None is the host's own directory.
       timeout: limit of one call, seconds; start_timeout: of connecting.
       lazy: connect when a tool of it is called for the first time, not at the
@@ -99,12 +167,15 @@ class ServerSpec:
 
     name: str = attrs.field(validator=_usable_name)
     command: tuple[str, ...] = ()
-    url: str | None = attrs.field(default=None, validator=if_given(web_address))
+    url: str | None = attrs.field(
+        default=None, validator=if_given(web_address), repr=without_secrets
+    )
     transport: Transport = attrs.field()
     env: Mapping[str, Secret] = attrs.field(factory=dict)
     cwd: Path | None = None
     headers: Mapping[str, Secret] = attrs.field(factory=dict)
     token: Secret | None = None
+    oauth: OAuth | None = None
     restart: RestartConfig = RestartConfig()
     timeout: InMs = attrs.field(default=McpDefaults().timeout, validator=above_zero)
     start_timeout: InMs = attrs.field(
@@ -139,15 +210,38 @@ class ServerSpec:
             problems.append("a streamable-http server needs a url, not a command")
         if self.command and not self.command[0]:
             problems.append("the first word of the command is empty")
-        foreign = ("headers", "token") if stdio else ("env", "cwd")
+        foreign = ("headers",) if stdio else ("env", "cwd")
+        has_auth = self.token is not None or self.oauth is not None
+        given = {
+            "auth": stdio and has_auth,
+            **{field: bool(getattr(self, field)) for field in foreign},
+        }
         problems += [
-            f"{'auth' if field == 'token' else field} means nothing to a"
-            f" {self.transport} server"
-            for field in foreign
-            if getattr(self, field)
+            f"{field} means nothing to a {self.transport} server"
+            for field, is_given in given.items()
+            if is_given
         ]
-        if self.token and any(name.lower() == "authorization" for name in self.headers):
-            problems.append("auth.token and an Authorization header: give one")
+        problems += () if stdio or not has_auth else self._two_ways_in()
+        return problems
+
+    def _two_ways_in(self) -> list[str]:
+        """What contradicts ``auth``: other ways to say who we are."""
+        key = "auth.token" if self.oauth is None else "auth.oauth"
+        problems: list[str] = []
+        if any(name.lower() == "authorization" for name in self.headers):
+            problems.append(f"{key} and an Authorization header: give one")
+        if self.url is not None and "@" in urlsplit(self.url).netloc:
+            problems.append(f"{key} and a password in the url: give one")
+        if (
+            self.oauth is not None
+            and self.oauth.token_url is None
+            and self.url is not None
+            and not is_private(self.url)
+        ):
+            problems.append(
+                "auth.oauth needs a token_url or a url with https://: over http"
+                " anybody on the way could name the one who gets the secret"
+            )
         return problems
 
 

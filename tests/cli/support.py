@@ -48,7 +48,10 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def run(
-    *words: str | Path, lines: str = "", env: Mapping[str, str] | None = None
+    *words: str | Path,
+    lines: str = "",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """One run to its end, ``lines`` piped in."""
     return subprocess.run(
@@ -58,6 +61,7 @@ def run(
         text=True,
         timeout=LIMIT,
         env=environment(**(env or {})),
+        cwd=cwd,
         check=False,
     )
 
@@ -167,7 +171,9 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 @contextmanager
-def terminal(*words: str | Path) -> Generator[Terminal]:
+def terminal(
+    *words: str | Path, env: Mapping[str, str] | None = None
+) -> Generator[Terminal]:
     keys, screen = os.openpty()
     termios.tcsetwinsize(screen, (50, 200))
     fcntl.fcntl(keys, fcntl.F_SETFL, os.O_NONBLOCK)
@@ -177,7 +183,7 @@ def terminal(*words: str | Path) -> Generator[Terminal]:
         stdout=screen,
         stderr=screen,
         start_new_session=True,
-        env=environment(),
+        env=environment(**(env or {})),
     )
     os.close(screen)
     opened = Terminal(process, keys)

@@ -16,6 +16,13 @@ TEACHES = {
     ("tools",): ["--tier", "--npc", "p50 and p99", "what would change it"],
     ("calibrate",): ["--all", "side effects", "--within", "five times"],
     ("check",): ["Exit status: 0", "at once", "--no-servers"],
+    ("status",): ["--json", "--pid", "Exit status: 0"],
+    ("reload",): ["--pid", "in force"],
+    ("mcp",): [".mcp.json", "repository", "add", "list", "remove", "test"],
+    ("mcp", "add"): ["--url", "--header", "--env", "--replace", " -- npx -y", "${VAR}"],
+    ("mcp", "list"): ["--config", "Nothing is started"],
+    ("mcp", "remove"): ["Exit status: 0"],
+    ("mcp", "test"): ["Exit status: 0", "the time of each step"],
 }
 
 
@@ -30,7 +37,8 @@ def test_help_teaches(verb: tuple[str, ...]) -> None:
 
 def test_every_verb_is_listed_with_one_line() -> None:
     helped = run(env={"COLUMNS": "200"})  # no words at all: the same as --help
-    for verb in ("play", "ask", "tools", "calibrate", "check"):
+    verbs = ("play", "ask", "tools", "calibrate", "check", "status", "reload", "mcp")
+    for verb in verbs:
         (line,) = [x for x in helped.stdout.splitlines() if x.startswith(f"│ {verb} ")]
         assert line.rstrip("│ ").endswith(".")
 
@@ -66,6 +74,9 @@ def test_help_loads_neither_the_protocol_nor_a_client_nor_a_model() -> None:
         (["tools", "x.yaml", "--tier", "quick"], "fast, standard, deep"),
         (["ask", "x.yaml", "Bo", "hi", "--base-url", "http://h/v1"], "--model"),
         (["ask", "x.yaml", "Bo", "hi"], "cannot be read"),
+        (["mcp", "ad", "x"], "No such command 'ad'"),
+        (["mcp", "add"], "Missing argument 'NAME'"),
+        (["status", "--pid", "x"], "--pid"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -19,6 +19,9 @@ from glyphoxa_trio.cli.render import (
 )
 from glyphoxa_trio.host import Listing
 from glyphoxa_trio.npc import (
+    ApprovalNeeded,
+    ApprovalSettled,
+    Decision,
     Fallback,
     FanOutDone,
     FellBack,
@@ -276,6 +279,17 @@ EVENTS: list[TurnEvent] = [
     SHOWN,
     TextDelta(**OF, text='"Six"\n\x1b[2J'),
     Sentence(**OF, text="Six.", round=1),
+    ApprovalNeeded(
+        **OF,
+        question="q1",
+        call=CALL,
+        tool="world.burn",
+        arguments='{"what": "\x1b[2J"}',
+        expires=20.0,
+    ),
+    ApprovalSettled(
+        **OF, question="q1", call=CALL, tool="world.burn", decision=Decision.EXPIRED
+    ),
     ToolStarted(**OF, call=CALL, tool="dice.roll", round=0),
     ToolFinished(
         **OF,
@@ -308,7 +322,8 @@ def test_an_event_is_one_line_of_json_with_every_field(event: TurnEvent) -> None
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_every_time_is_whole_milliseconds_and_says_so(event: TurnEvent) -> None:
-    seconds = {"budget", "elapsed", "remaining", "model", "tools", "total"}
+    seconds = {"budget", "elapsed", "expires", "remaining", "model", "tools"}
+    seconds |= {"total"}
 
     def check(value: Any) -> None:
         match value:

@@ -580,10 +580,7 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         ),
         (
             servers(WORLD | {"auth": {"oauth": {"client_id": "x"}}}),
-            (
-                "oauth is not available yet in this version; use auth.token"
-                " @ tavern.yaml.mcp.servers[0].auth"
-            ),
+            "client_secret is missing @ tavern.yaml.mcp.servers[0].auth.oauth",
         ),
         (
             servers(DICE | {"command": "a 'b"}),

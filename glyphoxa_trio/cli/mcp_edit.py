@@ -1,0 +1,157 @@
+"""``glyphoxa mcp add`` and ``remove``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from glyphoxa_trio.config import ConfigError, discreet
+from glyphoxa_trio.config.edit import add_server, remove_server
+from glyphoxa_trio.config.mcp_json import (
+    MCP_JSON,
+    SERVERS,
+    home_of_mcp_json,
+    parse_mcp_json,
+)
+
+from .common import complain
+from .mcp_list import servers_in
+from .render import on_screen
+
+
+class _AnyVariable(Mapping[str, str]):
+    """The environment, and in it every variable that a server may be given later.
+
+    Its stand-in makes sense as a whole address and as a part of one.
+    """
+
+    def __getitem__(self, name: str) -> str:
+        return os.environ.get(name) or "http://set-later"
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(os.environ)
+
+    def __len__(self) -> int:
+        return len(os.environ)
+
+
+def add(
+    name: str,
+    command: Sequence[str],
+    *,
+    url: str | None,
+    headers: Sequence[str],
+    env: Sequence[str],
+    replace: bool,
+    config: Path | None,
+) -> int:
+    """Add a server; 0, or 2 with a line that says why not."""
+    try:
+        entry = _entry(name, command, url=url, headers=headers, env=env)
+        path = home_of_mcp_json(_folder(config))
+        _not_in(config, name)
+        add_server(path, name, entry, replace=replace)
+    except ConfigError as error:
+        return complain(error)
+    print(on_screen(f"{name} is in {path}"))  # noqa: T201 a command speaks
+    for place in _plain_secrets(entry):
+        print(  # noqa: T201
+            f"{place} is in that file as you wrote it; ${{VAR}} keeps a secret out",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def remove(name: str, *, config: Path | None) -> int:
+    """Remove a server; 0, or 2 with a line that says why not."""
+    path = home_of_mcp_json(_folder(config))
+    try:
+        try:
+            remove_server(path, name)
+        except ConfigError:
+            _not_in(config, name)  # says more
+            raise
+    except ConfigError as error:
+        return complain(error)
+    print(on_screen(f"{name} is out of {path}"))  # noqa: T201
+    return 0
+
+
+def _folder(config: Path | None) -> Path:
+    return Path.cwd() if config is None else config.absolute().parent
+
+
+def _entry(
+    name: str,
+    command: Sequence[str],
+    *,
+    url: str | None,
+    headers: Sequence[str],
+    env: Sequence[str],
+) -> dict[str, Any]:
+    """What is written into the file, once a runtime would take it.
+
+    Raises:
+      ConfigError: with everything that it would not take.
+    """
+    entry: dict[str, Any] = {}
+    if command:
+        entry |= {"command": command[0], "args": list(command[1:])}
+    if url is not None:
+        entry |= {"type": "http", "url": url}
+    problems: list[str] = []
+    for key, mark, pairs in (("env", "=", env), ("headers", ":", headers)):
+        for pair in pairs:
+            field, found, value = pair.partition(mark)
+            if not found or not field.strip():
+                option = key.removesuffix("s")
+                # Not shown: it may be a secret without its name.
+                problems.append(f"--{option} wants NAME{mark}VALUE")
+                continue
+            entry.setdefault(key, {})[field.strip()] = (
+                value if key == "env" else value.strip()
+            )
+    if not command and url is None:
+        problems.append(
+            "give the server's --url, or the command that starts it behind a --"
+        )
+    else:
+        data = {SERVERS: {name: entry}}
+        source = Path.cwd() / MCP_JSON
+        try:
+            shared = parse_mcp_json(data, source=source, env=_AnyVariable())
+            # What others may have in the file is nothing that we would add.
+            problems += (text.removeprefix("is left out: ") for text in shared.warnings)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
+    return entry
+
+
+def _not_in(config: Path | None, name: str) -> None:
+    """Raises ConfigError if the configuration has a server of that name itself."""
+    if config is not None and name in {x.name for x in servers_in(config)}:
+        raise ConfigError(
+            f"{name!r} is in {config.name}, which goes first; edit it there"
+        )
+
+
+def _plain_secrets(entry: Mapping[str, Any]) -> list[str]:
+    """Where something stands in plain text that looks like a secret."""
+    url = entry.get("url", "")
+    return [
+        *(["url"] if url and discreet.HIDDEN in discreet.address(url) else []),
+        *(
+            f"{key}.{name}"
+            for key in ("env", "headers")
+            for name, value in entry.get(key, {}).items()
+            if discreet.names_secret(name) and discreet.HIDDEN in discreet.value(value)
+        ),
+    ]

@@ -1,0 +1,107 @@
+"""``glyphoxa status`` and ``reload``: ask what is running."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from glyphoxa_trio.control import ControlError, ask, running
+from glyphoxa_trio.control.desk import RELOAD
+
+from .common import run_orderly
+from .render import on_screen, server_lines
+from .tools import wide_console
+
+
+def status(*, pid: int | None, as_json: bool) -> int:
+    """Print how each running runtime is; 1 if there is none."""
+
+    async def main() -> int:
+        console, errors = wide_console(), wide_console(stderr=True)
+        answered = 0
+        for address in _addresses(pid):
+            try:
+                said = (await ask(address, {"do": "status"}))["status"]
+            except (ControlError, KeyError) as error:
+                _line(errors, f"{address.name}: {error}", style="yellow")
+                continue
+            answered += 1
+            if as_json:
+                print(json.dumps(said))  # noqa: T201 a command speaks
+            else:
+                for text, style in _lines(said):
+                    _line(console, text, style=style)
+        if not answered:
+            _line(errors, _nobody(pid), style="yellow")
+        return 0 if answered else 1
+
+    return run_orderly(main)
+
+
+def reload(*, pid: int | None) -> int:
+    """Have a runtime read its configuration again; 1 if none does."""
+
+    async def main() -> int:
+        addresses = _addresses(pid)
+        if not addresses:
+            raise ControlError(_nobody(pid))
+        if len(addresses) > 1:
+            pids = ", ".join(str(found) for found in running().values())
+            raise ControlError(f"several are running, give --pid: {pids}")
+        within = RELOAD + 5.0  # it says so itself when it takes too long
+        said = await ask(addresses[0], {"do": "reload"}, within=within)
+        _line(wide_console(), _changes(said.get("reload") or {}))
+        return 0
+
+    return run_orderly(main)
+
+
+def _addresses(pid: int | None) -> list[Path]:
+    return [address for address, found in running().items() if pid in (None, found)]
+
+
+def _nobody(pid: int | None) -> str:
+    which = "nothing of this user's" if pid is None else f"no runtime {pid}"
+    return f"{which} is running that can be asked"
+
+
+def _changes(said: Mapping[str, Any]) -> str:
+    """What a reload changed, in a line."""
+    parts = [
+        f"{key.replace('_', ' ')}: {', '.join(value)}"
+        for key, value in said.items()
+        if isinstance(value, list) and value
+    ]
+    return f"reloaded; {'; '.join(parts) or 'no server is another'}"
+
+
+def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A status as lines with their styles."""
+    calls = said["calls"]
+    lines = [
+        (f"process {said['pid']}: {said['tools']} tools", "bold"),
+        (
+            f"  calls: {calls['running']} running, {calls['lingering']} lingering"
+            + "".join(f", {count} {end}" for end, count in calls["outcomes"].items()),
+            "",
+        ),
+    ]
+    for npc in said["npcs"]:
+        granted = ", ".join(npc["tools"]) or "no tools"
+        lines.append((f"  {npc['name']} ({npc['tier']}): {granted}", ""))
+    for row in said["servers"]:
+        style = "" if row["state"] == "ready" else "yellow"
+        lines += [(f"  {text}", style) for text in server_lines(row)]
+    lines += [
+        (f"  warning: {warning['server']}: {warning['text']}", "yellow")
+        for warning in said["warnings"]
+    ]
+    return lines
+
+
+def _line(console: Console, text: str, *, style: str = "") -> None:
+    console.print(on_screen(text), style=style, markup=False, soft_wrap=True)

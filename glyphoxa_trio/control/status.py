@@ -1,0 +1,69 @@
+"""How a runtime is, as JSON can say it: durations in ``_ms``, no secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.runtime import Runtime
+from glyphoxa_trio.units import milliseconds
+
+_WARNINGS_SHOWN: Final = 10
+
+
+def status_of(runtime: Runtime) -> dict[str, Any]:
+    """Servers, NPCs, what is in the air, and the newest warnings."""
+    now, figures = trio.current_time(), runtime.host.statistics()
+    held = [key.partition(".") for key in sorted(runtime.host.approvals.held)]
+    return {
+        "pid": os.getpid(),
+        "servers": [
+            {
+                **{k: v for k, v in plain(row).items() if k != "since"},
+                "state_ms": milliseconds(now - row.since),
+                "held_back": [tool for server, _, tool in held if server == row.name],
+            }
+            for row in runtime.servers()
+        ],
+        "npcs": [
+            {"name": npc.name, "tier": str(npc.budget_tier), "tools": list(npc.tools)}
+            for npc in runtime.npcs
+        ],
+        "calls": {
+            "running": figures.flights.flying,
+            "lingering": sum(figures.flights.lingering.values()),
+            "outcomes": plain(figures.executor.outcomes),
+            "refusals": plain(figures.executor.refusals),
+        },
+        "tools": figures.tools,
+        "warnings": [plain(x) for x in list(runtime.warnings)[-_WARNINGS_SHOWN:]],
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value of ours as JSON has it; a class becomes its fields."""
+    if attrs.has(type(value)):
+        return {
+            field.name.lstrip("_"): plain(getattr(value, field.name))
+            for field in attrs.fields(type(value))
+            if field.repr  # a secret's value has none
+        }
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case Enum():
+            return str(value)
+        case str():
+            return str(value)
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(item) for item in value]
+        case _:
+            return str(value)

@@ -1,0 +1,229 @@
+"""``glyphoxa status`` and ``reload``: asking a table that is being played at."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .support import ENDS, Terminal, run, seer, terminal, written
+
+PROMPT = "you to Bo> "
+
+
+@pytest.fixture
+def apart() -> Generator[dict[str, str]]:
+    """An environment in which nothing else of this user's runs.
+
+    In a folder with a short path, which the path of a socket must have.
+    """
+    with tempfile.TemporaryDirectory(prefix="run") as made:
+        yield {"XDG_RUNTIME_DIR": made, "TMPDIR": made}
+
+
+def table_of(folder: Path, *servers: dict[str, Any]) -> Path:
+    npcs = [{"name": "Bo", "tools": ["dice", "seer.*"], "budget_tier": "deep"}]
+    return written(
+        folder,
+        npcs=npcs,
+        mcp={"servers": list(servers), "remember": False},
+        trust={"mode": "full"},
+        calibration={"at_start": False},
+    )
+
+
+def status(env: Mapping[str, str], *words: str) -> Any:
+    said = run("status", "--json", *words, env=env)
+    assert (said.returncode, said.stderr) == (0, "")
+    (line,) = said.stdout.splitlines()
+    return json.loads(line)
+
+
+def until_ready(env: Mapping[str, str]) -> Any:
+    """Ask until every server is ready; each question takes its own process."""
+    for _ in range(50):
+        said = status(env)
+        if all(row["state"] == "ready" for row in said["servers"]):
+            return said
+    raise AssertionError(said)
+
+
+def test_a_table_tells_how_its_servers_and_npcs_are(
+    tmp_path: Path, apart: dict[str, str]
+) -> None:
+    with terminal("play", table_of(tmp_path, seer()), env=apart) as table:
+        table.expect(PROMPT)
+        said = until_ready(apart)
+        (row,) = said["servers"]
+        assert said["pid"] == table.process.pid
+        assert (row["name"], row["restarts"], row["last_error"]) == ("seer", 0, None)
+        assert row["tools"] == ["whisper", "ponder", "vanish", "daydream"]
+        os.kill(row["pid"], 0)  # there is such a process
+        assert said["npcs"] == [
+            {"name": "Bo", "tier": "deep", "tools": ["dice", "seer.*"]}
+        ]
+        table.type("roll 2d6\n")
+        table.expect("Bo: 2d6 comes to ")
+        table.expect(PROMPT)
+        assert status(apart)["calls"]["outcomes"] == {"ok": 1}
+        assert status(apart, "--pid", str(table.process.pid))["pid"] == said["pid"]
+
+        shown = run("status", env=apart)
+        assert (shown.returncode, shown.stderr) == (0, "")
+        lines = shown.stdout.splitlines()
+        assert lines[0].startswith(f"process {said['pid']}: ")
+        assert lines[1:3] == [
+            "  calls: 0 running, 0 lingering, 1 ok",
+            "  Bo (deep): dice, seer.*",
+        ]
+        assert re.fullmatch(r"  seer \(stdio\): ready for [\d a-z]+", lines[3])
+        assert lines[4] == "    4 tools: whisper, ponder, vanish, daydream"
+        assert lines[5] == f"    pid: {row['pid']}"
+        table.type("/quit\n")
+        assert table.ends(within=ENDS) == 0
+    nobody = run("status", env=apart)
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+    assert nobody.stderr == "nothing of this user's is running that can be asked\n"
+    # Whoever leaves takes the socket along.
+    assert list(Path(apart["TMPDIR"]).rglob("*.sock")) == []
+
+
+def test_a_server_that_failed_is_shown_with_its_reason(
+    tmp_path: Path, apart: dict[str, str]
+) -> None:
+    exits = seer("-", "exits", restart={"enabled": False})
+    with terminal("play", table_of(tmp_path, exits), env=apart) as table:
+        table.expect("! exits: has failed, and is not tried again")
+        table.expect(PROMPT)
+        (row,) = status(apart)["servers"]
+        assert (row["state"], row["pid"]) == ("failed", None)
+        assert row["last_error"].startswith("exited with status 3")
+        shown = run("status", env=apart).stdout
+        assert re.search(r"\n  exits \(stdio\): failed for [\d a-z]+\n", shown)
+        assert "\n    last error: exited with status 3" in shown
+        assert "\n  warning: exits: exited with status 3\n" in shown
+
+
+def test_what_is_left_of_a_killed_table_does_not_confuse(
+    tmp_path: Path, apart: dict[str, str]
+) -> None:
+    with terminal("play", table_of(tmp_path), env=apart) as table:
+        table.expect(PROMPT)
+        table.process.kill()
+        table.ends()
+        assert len(list(Path(apart["TMPDIR"]).rglob("*.sock"))) == 1
+        assert run("status", env=apart).returncode == 1
+        assert list(Path(apart["TMPDIR"]).rglob("*.sock")) == []
+        assert run("status", "--pid", str(table.process.pid), env=apart).stderr == (
+            f"no runtime {table.process.pid} is running that can be asked\n"
+        )
+
+
+def test_two_tables_are_both_shown_and_a_reload_needs_to_know_which(
+    tmp_path: Path, apart: dict[str, str]
+) -> None:
+    path = table_of(tmp_path)
+    with terminal("play", path, env=apart) as one:
+        with terminal("play", path, env=apart) as two:
+            one.expect(PROMPT)
+            two.expect(PROMPT)
+            pids = sorted([one.process.pid, two.process.pid])
+            shown = run("status", "--json", env=apart).stdout.splitlines()
+            assert [json.loads(line)["pid"] for line in shown] == pids
+            refused = run("reload", env=apart)
+            assert refused.returncode == 2
+            assert refused.stderr == (
+                f"glyphoxa: several are running, give --pid: {pids[0]}, {pids[1]}\n"
+            )
+            done = run("reload", "--pid", str(one.process.pid), env=apart)
+            assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reload_brings_what_the_files_say_now(
+    tmp_path: Path, apart: dict[str, str]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    path = table_of(tmp_path)
+    with terminal("play", path, env=apart) as table:
+        table.expect(PROMPT)
+        assert status(apart)["servers"] == []
+        shared = {"mcpServers": {"seer": {**seer(), "autoApprove": []}}}
+        del shared["mcpServers"]["seer"]["name"]
+        (tmp_path / ".mcp.json").write_text(json.dumps(shared))
+        done = run("reload", env=apart)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == "reloaded; added: seer\n"
+        table.expect("! unknown key 'autoApprove'; it is ignored @ .mcp.json")
+        assert until_ready(apart)["servers"][0]["name"] == "seer"
+        path.write_text("{")
+        refused = run("reload", env=apart)
+        assert refused.returncode == 2
+        assert refused.stderr.startswith("glyphoxa: is not JSON: ")
+        assert [row["name"] for row in status(apart)["servers"]] == ["seer"]
+        table.type("whisper, seer\n")
+        table.expect("Bo: A word about whisper.\n")
+
+
+# ----------------------------------------------------------------- /mcp in play
+
+
+def wait_until_ready(table: Terminal, name: str) -> None:
+    while True:
+        table.type("/servers\n")
+        table.expect(f"{name} [")
+        table.expect(PROMPT)
+        if f"{name} [ready]" in table.screen.rpartition("/servers")[2]:
+            return
+
+
+def test_the_servers_at_the_table_have_the_layout_of_the_design(
+    tmp_path: Path, apart: dict[str, str]
+) -> None:  # N27
+    servers = [
+        seer("-", "exits", restart={"enabled": False}),
+        seer(name="seer"),
+        seer(name="remote-api", allow=["ponder", "whisper"]),
+    ]
+    with terminal("play", table_of(tmp_path, *servers), env=apart) as table:
+        table.expect("! exits: has failed")
+        wait_until_ready(table, "seer")
+        wait_until_ready(table, "remote-api")
+        table.type("/mcp\n")
+        table.expect("/mcp\n")
+        table.expect(PROMPT)
+        shown = table.screen.rpartition("/mcp\n")[2].rpartition("\n\nyou to")[0]
+        assert shown.splitlines() == [
+            "MCP Servers:",
+            "  seer (4 tools): whisper, ponder, vanish, daydream",
+            "  remote-api (2 tools): whisper, ponder",
+            "  exits (failed): exited with status 3",
+        ]
+        table.type("/mcp exits\n")
+        table.expect("exits (stdio): failed for ")
+        table.expect("last error: exited with status 3")
+        table.type("/mcp seet\n")
+        table.expect("no server 'seet', there is seer\n")
+
+
+def test_a_table_without_servers_says_so(tmp_path: Path) -> None:
+    played = run("play", table_of(tmp_path), lines="/mcp\n/mcp x\n")
+    assert "MCP Servers:\n  none\n" in played.stdout
+    assert "no server 'x', there is none\n" in played.stdout
+
+
+def test_a_table_is_played_at_also_where_no_socket_can_be_made(
+    tmp_path: Path, apart: dict[str, str]
+) -> None:
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    env = {"XDG_RUNTIME_DIR": str(long), "TMPDIR": str(long)}
+    played = run("play", table_of(tmp_path), lines="roll 2d6\n", env=env)
+    assert (played.returncode, played.stderr) == (0, "")
+    assert "no control socket: " in played.stdout
+    assert "Bo: 2d6 comes to " in played.stdout
