@@ -85,7 +85,8 @@ class Runtime:
     events: Topic[TurnEvent]
     llm: LLM
     warnings: deque[ServerWarning]
-    _source: Callable[[], Config] | None
+    _source: _Source
+    _warn: Callable[[ServerWarning], None] = attrs.field(init=False)
     _fleet: Fleet = attrs.field(init=False)
     _cast: Cast = attrs.field(init=False)
     _generations: Generations = attrs.field(init=False)
@@ -196,9 +197,8 @@ class Runtime:
     async def _reload(self, config: Config | None) -> Reloaded:
         async with self._reloading:
             if config is None:
-                if self._source is None:
-                    raise ConfigError("there is no file to read again: give a Config")
-                config = await trio.to_thread.run_sync(self._source)
+                config = await trio.to_thread.run_sync(self._source.read_again)
+                self._source.tell(self._warn)
             plan = self._generations.plan(self.config, config)
             models = self._cast.models
             if plan.config.llm != self.config.llm:
@@ -268,13 +268,11 @@ async def open_runtime(
         if on_warning is not None:
             on_warning(warning)
 
-    def warn_of_configuration(text: str) -> None:
-        warn(ServerWarning(server=_OURS, text=text))
-
     files = files_of(config, watch)
     seen = () if files is None else look(files)
-    source = _source_of(config, warn_of_configuration)
-    chosen = source()
+    source = _Source.of(config)
+    chosen = source.read()
+    source.tell(warn)
     own_tools = list(tools)
     async with AsyncExitStack() as stack:
         stack.enter_context(lone_errors())
@@ -290,9 +288,9 @@ async def open_runtime(
         links = await stack.enter_async_context(AsyncExitStack())
         make_models = partial(Models, llm, stack=links)
         models = make_models(chosen.llm)
-        again = None if isinstance(config, Config) else source
-        runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, again)
+        runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)
         runtime._models = make_models
+        runtime._warn = warn
         background = await stack.enter_async_context(trio.open_nursery())
         runtime._fleet = await stack.enter_async_context(
             open_fleet(
@@ -341,15 +339,32 @@ async def open_runtime(
             background.cancel_scope.cancel("the runtime is closed")
 
 
-def _source_of(
-    config: Config | Path | str | Callable[[], Config], warn: Callable[[str], None]
-) -> Callable[[], Config]:
-    """What reads the configuration, again and again."""
-    if isinstance(config, Config):
-        return lambda: config
-    if isinstance(config, str | Path):
-        return partial(load_config, Path(config), warn=warn)
-    return config
+@attrs.define(eq=False)
+class _Source:
+    """Where the configuration comes from, again and again; reading may be in a
+    thread, telling what was odd is not."""
+
+    read: Callable[[], Config]
+    _again: bool = True
+    _said: list[str] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, config: Config | Path | str | Callable[[], Config]) -> _Source:
+        if isinstance(config, Config):
+            return cls(lambda: config, again=False)
+        if isinstance(config, str | Path):
+            said: list[str] = []
+            return cls(partial(load_config, Path(config), warn=said.append), said=said)
+        return cls(config)
+
+    def read_again(self) -> Config:
+        if not self._again:
+            raise ConfigError("there is no file to read again: give a Config")
+        return self.read()
+
+    def tell(self, warn: Callable[[ServerWarning], None]) -> None:
+        while self._said:
+            warn(ServerWarning(server=_OURS, text=self._said.pop(0)))
 
 
 async def _reload_after(

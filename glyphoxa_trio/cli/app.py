@@ -72,6 +72,19 @@ def _tier(text: str | None) -> Tier | None:
         raise typer.BadParameter(str(error)) from None
 
 
+LogJson = Annotated[
+    Path | None,
+    typer.Option(
+        "--log-json",
+        help="Append what happens to this file, one line of JSON for each call,"
+        " turn, and change of a server.",
+        show_default=False,
+    ),
+]
+
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Read CONFIG again whenever it changes.")
+]
 OptionalTier = Annotated[
     str | None,
     typer.Option(
@@ -86,6 +99,8 @@ def play(
     config: Config,
     model: ModelName = None,
     base_url: BaseUrl = None,
+    log_json: LogJson = None,
+    watch: Watch = False,
 ) -> None:
     """Talk to the NPCs of CONFIG in the terminal.
 
@@ -95,7 +110,8 @@ def play(
     """
     from .play import play as run
 
-    raise typer.Exit(run(config, _model(context, model, base_url)))
+    chosen = _model(context, model, base_url)
+    raise typer.Exit(run(config, chosen, log=log_json, watch=watch))
 
 
 @app.command()
@@ -110,6 +126,7 @@ def ask(
     tier: OptionalTier = None,
     model: ModelName = None,
     base_url: BaseUrl = None,
+    log_json: LogJson = None,
 ) -> None:
     """Say TEXT to NPC once, and print the answer.
 
@@ -120,7 +137,9 @@ def ask(
     from .ask import ask as run
 
     chosen = _model(context, model, base_url)
-    raise typer.Exit(run(config, npc, text, chosen, tier=_tier(tier), as_json=json))
+    raise typer.Exit(
+        run(config, npc, text, chosen, tier=_tier(tier), as_json=json, log=log_json)
+    )
 
 
 @app.command()

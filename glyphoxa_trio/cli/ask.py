@@ -11,7 +11,8 @@ from glyphoxa_trio.npc import FanOutDone, FellBack, ModelFailed, TextDelta, Turn
 from glyphoxa_trio.runtime import find_npc, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
-from .common import Model, run, without_calibration
+from .common import WAIT, Model, run, without_calibration
+from .logs import open_logs
 from .render import event_json, fan_out_line, on_screen
 
 
@@ -23,15 +24,21 @@ def ask(
     *,
     tier: Tier | None,
     as_json: bool,
+    log: Path | None = None,
 ) -> int:
     """Say ``text`` once; 0 if it was answered, 1 if the turn failed."""
 
     async def main(config: Config) -> int:
         find_npc(config, npc)  # before any server is waited for
         speaking = False
-        async with open_runtime(
-            without_calibration(config), wait_for_servers=30.0, on_warning=_warn
-        ) as runtime:
+        async with (
+            open_logs(log, config, _warn) as logs,
+            open_runtime(
+                without_calibration(config), wait_for_servers=WAIT, **logs.options
+            ) as runtime,
+        ):
+            logs.follow(runtime)
+            await runtime.wait_ready(within=WAIT)
             async with runtime.npc(npc).say(text, tier=tier) as turn:
                 async for event in turn:
                     if as_json:

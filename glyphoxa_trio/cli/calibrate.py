@@ -14,7 +14,7 @@ from glyphoxa_trio.errors import DeadlineExceeded
 from glyphoxa_trio.host import Probed
 from glyphoxa_trio.runtime import Runtime, open_runtime
 
-from .common import Model, run, without_calibration
+from .common import WAIT, Model, run, without_calibration
 from .render import on_screen
 from .tools import show_absences, show_tools, wide_console
 
@@ -25,8 +25,9 @@ def calibrate(path: Path, *, everything: bool, within: float) -> int:
     async def main(config: Config) -> int:
         console, errors = wide_console(), wide_console(stderr=True)
         async with open_runtime(
-            without_calibration(config), wait_for_servers=30.0
+            without_calibration(config), wait_for_servers=WAIT
         ) as runtime:
+            await runtime.wait_ready(within=WAIT)
             late = False
             with _bar(errors) as progress:
                 async with trio.open_nursery() as nursery:

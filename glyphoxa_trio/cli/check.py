@@ -11,7 +11,7 @@ from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.runtime import open_runtime
 
-from .common import Model, run, without_calibration
+from .common import WAIT, Model, run, without_calibration
 from .render import on_screen
 
 
@@ -25,7 +25,7 @@ def check(path: Path, *, servers: bool) -> int:
         async with open_runtime(
             without_calibration(config), wait_for_servers=0.0
         ) as runtime:
-            await runtime.wait_ready(within=30.0)
+            await runtime.wait_ready(within=WAIT)
             problems = runtime.problems()
             for warning in runtime.warnings:
                 _line(console, "warning", f"{warning.server}: {warning.text}")

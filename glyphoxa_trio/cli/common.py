@@ -25,6 +25,9 @@ from glyphoxa_trio.secret import Secret
 
 from .terminal import interrupts
 
+# Seconds for servers to be ready, for verbs that want all of them. Tools that are
+# only remembered would be no answer to them.
+WAIT: Final = 30.0
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 # Longer than any orderly end takes; only a handler that shields itself gets here.

@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import Config, Provider, load_config
+from glyphoxa_trio.config.mcp_json import home_of_mcp_json
 from glyphoxa_trio.control import ControlError, open_control, status_of
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import (
@@ -29,6 +30,7 @@ from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import INTERRUPTED, Model, end_for_sure, run
+from .logs import open_logs
 from .render import fan_out_line, mcp_lines, server_lines, why_lines
 from .screen import Screen
 from .terminal import Lines, interrupts
@@ -48,8 +50,11 @@ HELP: Final = """\
 _PIPED_WAIT: Final = 30.0  # a script wants all its tools; a person wants to begin
 
 
-def play(path: Path, model: Model) -> int:
+def play(
+    path: Path, model: Model, *, log: Path | None = None, watch: bool = False
+) -> int:
     """Talk until the input ends or the person leaves."""
+    files = [path.absolute(), home_of_mcp_json(path.absolute().parent)]
 
     async def main(config: Config) -> int:
         interactive = sys.stdin.isatty()
@@ -71,11 +76,18 @@ def play(path: Path, model: Model) -> int:
 
         async with interrupts(table.interrupt):
             with table.scope:
-                async with open_runtime(
-                    source,
-                    wait_for_servers=0.0 if interactive else _PIPED_WAIT,
-                    on_warning=screen.warn,
-                ) as runtime:
+                async with (
+                    open_logs(log, config, screen.warn) as logs,
+                    open_runtime(
+                        source,
+                        wait_for_servers=0.0 if interactive else _PIPED_WAIT,
+                        watch=files if watch else False,
+                        **logs.options,
+                    ) as runtime,
+                ):
+                    logs.follow(runtime)
+                    if not interactive:  # nor with tools that are only remembered
+                        await runtime.wait_ready(within=_PIPED_WAIT)
                     async with AsyncExitStack() as stack:
                         try:
                             await stack.enter_async_context(open_control(runtime))

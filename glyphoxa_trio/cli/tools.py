@@ -14,7 +14,7 @@ from glyphoxa_trio.runtime import Runtime, find_npc, open_runtime
 from glyphoxa_trio.tools.gate import EVERYTHING, Reason
 from glyphoxa_trio.tools.tier import Tier
 
-from .common import Model, run, without_calibration
+from .common import WAIT, Model, run, without_calibration
 from .render import COLUMNS, hidden_because, on_screen, tool_row
 
 _NUMBERS = ("declared", "p50", "p99")
@@ -27,8 +27,9 @@ def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) ->
         if npc is not None:
             find_npc(config, npc)  # before any server is waited for
         async with open_runtime(
-            without_calibration(config), wait_for_servers=30.0
+            without_calibration(config), wait_for_servers=WAIT
         ) as runtime:
+            await runtime.wait_ready(within=WAIT)
             if calibrate:
                 await runtime.calibrate()
             await show_tools(runtime, wide_console(), tier=tier, npc=npc)
