@@ -16,6 +16,7 @@ from glyphoxa_trio.grants import grant_of
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
+from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.tools.gate import Grant
@@ -50,7 +51,11 @@ def find_npc(config: Config, name: str) -> NpcConfig:
 
 @attrs.define(eq=False, kw_only=True)
 class Cast:
-    """The owner of the sessions, which live in ``nursery`` with the tier selector."""
+    """The owner of the sessions, which live in ``nursery`` with the tier selector.
+
+    Args:
+      approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
+    """
 
     nursery: trio.Nursery
     config: Config
@@ -58,6 +63,8 @@ class Cast:
     models: Models
     events: Topic[TurnEvent]
     approver: Approver | None
+    approvals: bool = False
+    approval_timeout: float = APPROVAL_TIMEOUT
     activity: Activity = attrs.field(factory=Activity)
     _selector: Ref[Any] = attrs.field(init=False)
     _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
@@ -103,6 +110,7 @@ class Cast:
                         config=config.turn,
                         grant=self._grant(successor),
                         llm=models.for_npc(successor.model),
+                        defer_threshold=config.mcp.defer_threshold,
                     )
                 )
 
@@ -118,6 +126,8 @@ class Cast:
             events=self.events,
             activity=self.activity,
             approver=self.approver,
+            approval_timeout=self.approval_timeout,
+            defer_threshold=self.config.mcp.defer_threshold,
         )
         ref = spawn(
             self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT
@@ -125,4 +135,5 @@ class Cast:
         return Npc(npc, grant, ref)
 
     def _grant(self, npc: NpcConfig) -> Grant:
-        return grant_of(npc, self.config, approver=self.approver is not None)
+        somebody = self.approvals or self.approver is not None
+        return grant_of(npc, self.config, approver=somebody)

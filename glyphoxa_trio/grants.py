@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -10,6 +10,7 @@ import attrs
 
 from glyphoxa_trio.config import Config, ConfigError, NpcConfig, ServerSpec
 from glyphoxa_trio.host import Snapshot
+from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import NamingStyle, is_glob, matches, nearest
 
@@ -44,6 +45,22 @@ def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
         trust=trust.mode,
         allow_tools=trust.allow_tools,
         approver=approver,
+    )
+
+
+def approved_by(config: Config) -> Callable[[ToolDefinition, str], bool]:
+    """Whether the configuration approves an external tool, for any NPC (D13a).
+
+    That is what may be held back when it changes. Full trust approves whatever
+    comes, so it is no approval of anything.
+    """
+    limited = [
+        grant
+        for npc in config.npcs
+        if not (grant := grant_of(npc, config, approver=False)).trusts_fully
+    ]
+    return lambda definition, exposed: any(
+        grant.approves(definition, exposed) for grant in limited
     )
 
 

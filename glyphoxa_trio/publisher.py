@@ -47,7 +47,8 @@ class Publisher:
     def __call__(self, server: str, state: ServerState, tools: Sequence[Tool]) -> None:
         availability = _AVAILABILITY[state]
         try:
-            self._host.publish(server, availability, tools)
+            prints = {x.key: x.fingerprint for x in tools if x.fingerprint}
+            self._host.publish(server, availability, tools, fingerprints=prints)
         except GlyphoxaError as error:
             # What stays must not look better than its server is.
             self._host.publish(server, availability, None)

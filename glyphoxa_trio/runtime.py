@@ -48,12 +48,14 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.generations import Generations, Reloaded, servers_of
 from glyphoxa_trio.grants import (
     GrantProblem,
+    approved_by,
     check_grants,
     refuse_faults,
     shadowed_groups,
 )
-from glyphoxa_trio.host import Probed, ToolHost, open_host
+from glyphoxa_trio.host import Approvals, Probed, ToolHost, open_host
 from glyphoxa_trio.mcp import (
+    Approved,
     Fleet,
     Known,
     ServerState,
@@ -62,6 +64,7 @@ from glyphoxa_trio.mcp import (
     open_fleet,
 )
 from glyphoxa_trio.npc import Approver, Npc, TurnEvent
+from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.publisher import CALIBRATION, Publisher, calibrate
 from glyphoxa_trio.tools.definition import Tool
@@ -207,6 +210,8 @@ class Runtime:
 
             async def adopt() -> None:
                 self.config = plan.config
+                self.host.approvals.approved = approved_by(plan.config)
+                self.host.review()
                 await self._cast.adopt(plan.config, models)
 
             return await self._generations.carry_out(plan, adopt)
@@ -225,6 +230,8 @@ async def open_runtime(
     tools: Iterable[Tool] = (),
     llm: LLM | None = None,
     approver: Approver | None = None,
+    approvals: bool = False,
+    approval_timeout: float = APPROVAL_TIMEOUT,
     wait_for_servers: float = 5.0,
     watch: bool | Sequence[Path] = False,
     reload_on: Iterable[signal.Signals] = (),
@@ -244,6 +251,9 @@ async def open_runtime(
       tools: your own, registered before the NPCs' grants are checked.
       llm: the model for every NPC, instead of the configured one.
       approver: asked about external tools that nobody trusted yet (D13a).
+      approvals: somebody listens for `ApprovalNeeded` and answers it with
+        `Npc.approve`, beside the approver or in place of it.
+      approval_timeout: seconds for either, on no tool's clock; then it is a no.
       wait_for_servers: seconds to wait for servers that are starting and whose
         tools are not known from an earlier run. Whatever is not there by then
         appears when it is ready.
@@ -274,10 +284,22 @@ async def open_runtime(
     chosen = source.read()
     source.tell(warn)
     own_tools = list(tools)
+    specs: list[Callable[[], Iterable[ServerSpec]]] = [lambda: servers_of(chosen)]
+    store = _approved(chosen, lambda: specs[-1]())
     async with AsyncExitStack() as stack:
         stack.enter_context(lone_errors())
         host = await stack.enter_async_context(
-            open_host(settings=settings_of(chosen), naming=chosen.mcp.naming)
+            open_host(
+                settings=settings_of(chosen),
+                naming=chosen.mcp.naming,
+                approvals=Approvals(
+                    approved=approved_by(chosen),
+                    store=store,
+                    warn=lambda name, text: warn(
+                        ServerWarning(server=name or _OURS, text=text)
+                    ),
+                ),
+            )
         )
         builtin, problems = builtin_tools(chosen)
         host.register(*builtin, *own_tools)
@@ -304,6 +326,7 @@ async def open_runtime(
             )
         )
         runtime._background = background
+        specs.append(runtime._fleet.specs)  # those that are added come with it
         sessions = await stack.enter_async_context(trio.open_nursery())
         runtime._cast = Cast(
             nursery=sessions,
@@ -312,6 +335,8 @@ async def open_runtime(
             models=models,
             events=events,
             approver=approver,
+            approvals=approvals,
+            approval_timeout=approval_timeout,
         )
         runtime._generations = Generations(
             host=host,
@@ -378,6 +403,15 @@ async def _reload_after(
         except ConfigError as error:
             text = f"not reloaded, the old one goes on: {error}"
             warn(ServerWarning(server=_OURS, text=text))
+
+
+def _approved(
+    config: Config, servers: Callable[[], Iterable[ServerSpec]]
+) -> Approved | None:
+    """Where it is kept which tools were approved as what."""
+    if not config.mcp.remember:
+        return None
+    return Approved(state_folder(config) / "approvals", servers)
 
 
 def _known(config: Config) -> Known | None:

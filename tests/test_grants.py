@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from glyphoxa_trio.config import Config, McpConfig, NpcConfig, ServerSpec, ToolOverride
-from glyphoxa_trio.grants import check_grants, grant_of, shadowed_groups
+from glyphoxa_trio.config import (
+    Config,
+    McpConfig,
+    NpcConfig,
+    ServerSpec,
+    ToolOverride,
+    TrustConfig,
+)
+from glyphoxa_trio.grants import approved_by, check_grants, grant_of, shadowed_groups
 from glyphoxa_trio.host import Snapshot
 from glyphoxa_trio.host.catalogue import Catalogue
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
@@ -162,3 +169,40 @@ def test_a_grant_is_what_the_configuration_says() -> None:
     )
     assert grant.approver
     assert not grant_of(npc, Config(), approver=False).approver
+
+
+FULL = TrustConfig(mode=TrustMode.FULL)
+TAB = TrustConfig(allow_tools=("ledger.*",))
+
+
+@pytest.mark.parametrize(
+    ("everyones", "npcs", "approved"),
+    [
+        (TrustConfig(), [("ledger.*", None)], False),  # a glob grants only
+        (TrustConfig(), [("ledger.read_tab", None)], True),
+        (TrustConfig(), [("mcp__ledger__read_tab", None)], True),
+        (TAB, [("ledger", None)], True),
+        (TAB, [("ledger", TrustConfig())], False),  # its own takes its place
+        (TrustConfig(), [("ledger", TAB)], True),
+        # Full trust approves whatever comes, so there is nothing to hold it to …
+        (FULL, [("ledger.read_tab", None)], False),
+        (TrustConfig(), [("ledger.read_tab", FULL)], False),
+        # … but somebody else may have looked at it.
+        (FULL, [("ledger", None), ("ledger.read_tab", TrustConfig())], True),
+        (TAB, [], False),
+    ],
+)
+def test_the_configuration_approves_what_it_names_for_an_npc_of_limited_trust(
+    everyones: TrustConfig,
+    npcs: list[tuple[str, TrustConfig | None]],
+    approved: bool,
+) -> None:  # D13a, N29 to N32
+    chosen = Config(
+        npcs=tuple(
+            NpcConfig(name=f"Bo {n}", tools=(tools,), trust=trust)
+            for n, (tools, trust) in enumerate(npcs)
+        ),
+        trust=everyones,
+    )
+    tab = THERE.by_key["ledger.read_tab"]
+    assert approved_by(chosen)(tab.definition, tab.exposed) is approved

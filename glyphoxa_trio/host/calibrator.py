@@ -6,7 +6,7 @@ a measurement, an `Estimate`, it hands to the catalogue.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -141,12 +141,14 @@ class Calibrator:
     Args:
       probe: calls a tool past gate, cache and breaker (the executor's).
       on_probed: told as probes finish; must not block.
+      held: the keys of tools that nobody may call, so they are not probed either.
     """
 
     _measurements: Measurements
     _catalogue: Catalogue
     _probe: Probe
     _on_probed: Callable[[Probed], None]
+    _held: Callable[[], Container[str]] = frozenset
     _slots: trio.Semaphore = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -216,6 +218,7 @@ class Calibrator:
                 for key, listing in self._catalogue.current.by_key.items()
                 if (request.keys is None or key in request.keys)
                 and (request.unsafe or listing.definition.probeable)
+                and key not in self._held()
             ]
             done: list[Probed] = []
 

@@ -33,8 +33,10 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
 from . import verdict
+from .approvals import Approvals
 from .attempts import Attempt, Attempts
 from .catalogue import Catalogue, Listing
+from .search import SEARCHING, Showing
 from .verdict import Slot
 
 # A call that outlives its turn has to end too, when nobody limited it. Seconds.
@@ -57,6 +59,7 @@ class Caller:
         canonical arguments: an identical one is refused (D6). The executor adds
         to it.
       approved: ids of the calls that an approver said yes to (D13a).
+      showing: what the model of this round was shown; None is everything.
       on_start: a call passed the gate and begins. Given the index of the call.
       on_outcome: every call's end, once each, also when the fan-out is
         interrupted. Given the index of the call.
@@ -71,6 +74,7 @@ class Caller:
     max_calls: int = 16
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
     approved: frozenset[str] = frozenset()
+    showing: Showing | None = None
     on_start: Callable[[int, Listing], None] | None = None
     on_outcome: Callable[[int, Outcome], None] | None = None
     on_late: Callable[[Outcome], None] | None = None
@@ -88,9 +92,9 @@ class ExecutorStatistics:
 class _Refused(Exception):
     """Carries a refusal to the one place that turns it into an outcome."""
 
-    def __init__(self, reason: Reason, text: str) -> None:
-        super().__init__(text)
-        self.refusal = Refusal(reason=reason, text=text)
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.text)
+        self.refusal = refusal
 
 
 @attrs.define(eq=False)
@@ -100,6 +104,7 @@ class Executor:
     _nursery: trio.Nursery
     _catalogue: Catalogue
     _attempts: Attempts
+    _approvals: Approvals = attrs.field(factory=Approvals)
     _outcomes: Counter[Status] = attrs.field(factory=Counter, init=False)
     _refusals: Counter[Reason] = attrs.field(factory=Counter, init=False)
 
@@ -169,7 +174,7 @@ class Executor:
                 settle(slot, await self._execute(slot, caller, fan))
                 turn.over()
 
-        turns = self._write_turns(slots)
+        turns = self._write_turns(slots, caller)
         try:
             await trio.lowlevel.checkpoint_if_cancelled()  # before anything has begun
             await fan.run([partial(job, slot, turns.get(slot.index)) for slot in slots])
@@ -205,12 +210,12 @@ class Executor:
             cache=self._attempts.cache.statistics(),
         )
 
-    def _write_turns(self, slots: list[Slot]) -> dict[int, _WriteTurn]:
+    def _write_turns(self, slots: list[Slot], caller: Caller) -> dict[int, _WriteTurn]:
         """Calls with side effects on one group wait for the one before (D3a)."""
         turns: dict[int, _WriteTurn] = {}
         last: dict[str, _WriteTurn] = {}
         for slot in slots:
-            listing = slot.listing = self._resolve(slot.call.name)
+            listing = slot.listing = self._resolve(slot.call.name, caller)
             if listing is not None and listing.definition.side_effects:
                 group = listing.definition.group
                 turns[slot.index] = last[group] = _WriteTurn(last.get(group))
@@ -224,7 +229,7 @@ class Executor:
             arguments = listing.schema.parse(slot.call.arguments)
             slot.arguments = canonical(arguments)
             if (listing.key, slot.arguments) in caller.unknown_effects:
-                raise _Refused(Reason.REPEATED, _REPEATED)
+                raise _Refused(Refusal(reason=Reason.REPEATED, text=_REPEATED))
             cache_key = _cache_key(slot, listing, caller)
             if cache_key is not None:
                 hit = self._attempts.cache.get(cache_key, now)
@@ -304,45 +309,52 @@ class Executor:
         if caller.on_late is not None:
             caller.on_late(end or verdict.timed_out(slot, trio.current_time()))
 
-    def _resolve(self, name: str) -> Listing | None:
+    def _resolve(self, name: str, caller: Caller) -> Listing | None:
+        if caller.showing is not None and (own := caller.showing.own(name)):
+            return own
         snapshot = self._catalogue.current
         return snapshot.by_exposed.get(name) or snapshot.by_key.get(name)
 
     def _admit(self, slot: Slot, caller: Caller, remaining: float) -> Listing:
         """The tool that the call names, if the gate lets it through."""
         if slot.index >= caller.max_calls:
-            raise _Refused(Reason.TOO_MANY, _NO_MORE_CALLS)
-        listing = slot.listing = self._resolve(slot.call.name)
+            raise _Refused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
+        listing = slot.listing = self._resolve(slot.call.name, caller)
         if listing is None:
             shown = self.visible(caller.grant, tier=caller.tier, remaining=remaining)
             near = nearest(slot.call.name, [x.exposed for x in shown])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
-            raise _Refused(
-                Reason.UNKNOWN, f"there is no tool {slot.call.name[:64]!r}{hint}"
-            )
+            text = f"there is no tool {slot.call.name[:64]!r}{hint}"
+            raise _Refused(Refusal(reason=Reason.UNKNOWN, text=text))
+        view = caller.showing
         no = refusal(
             self._candidate(listing),
-            caller.grant,
+            SEARCHING if view and listing is view.search else caller.grant,
             tier=caller.tier,
             remaining=remaining,
             approved=slot.approved,
         )
+        if no is None and view is not None:
+            no = view.not_loaded(listing)
         if no is not None:
-            raise _Refused(no.reason, no.text)
+            raise _Refused(no)
         if not slot.approved and not caller.grant.approves(
             listing.definition, listing.exposed
         ):
             # It was shown because somebody could be asked; nobody said yes.
-            raise _Refused(Reason.NEEDS_APPROVAL, f"{listing.exposed} was not approved")
+            text = f"{listing.exposed} was not approved"
+            raise _Refused(Refusal(reason=Reason.NEEDS_APPROVAL, text=text))
         return listing
 
     def _candidate(self, listing: Listing) -> Candidate:
+        held = self._approvals.held
         return Candidate(
             definition=listing.definition,
             exposed=listing.exposed,
             estimate=listing.estimate,
             availability=listing.availability,
             obstacle=self._attempts.obstacle(listing),
+            changed=bool(held) and listing.key in held,
         )
 
 

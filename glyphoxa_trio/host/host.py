@@ -6,6 +6,7 @@
         outcome = await host.execute("dice.roll", {"expression": "2d6+3"})
 
 It knows nothing of MCP: a remote tool is a `Tool` whose handler asks an actor.
+Above 300 lines, because it is the one door, and opening it wires every room.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ from glyphoxa_trio.actors import (
 )
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.estimate import Estimate
+from glyphoxa_trio.tools.fingerprint import fingerprint
 from glyphoxa_trio.tools.gate import EVERYTHING, Availability, Grant, Refusal
 from glyphoxa_trio.tools.naming import NamingStyle
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import Sample
 
+from .approvals import Approvals, Keeper
 from .attempts import Attempts
 from .calibrator import (
     Calibrate,
@@ -74,6 +77,7 @@ class ToolHost:
 
     settings: CalibratorSettings
     events: Topic[HostEvent]
+    approvals: Approvals
     _catalogue: Catalogue
     _executor: Executor
     _attempts: Attempts
@@ -97,15 +101,34 @@ class ToolHost:
         self._calibrator.tell(Reckon(tuple(tool.key for tool in tools)))
 
     def publish(
-        self, group: str, availability: Availability, tools: Iterable[Tool] | None
+        self,
+        group: str,
+        availability: Availability,
+        tools: Iterable[Tool] | None,
+        *,
+        fingerprints: Mapping[str, str] | None = None,
     ) -> None:
         """A server's tools, as they are now; None leaves them and moves only the
-        availability. Raises as `register`, with nothing changed."""
+        availability. Raises as `register`, with nothing changed.
+
+        Args:
+          fingerprints: by key, of the definitions as the server gave them; those
+            of the tools' own definitions stand in for what is not given.
+        """
         if tools is None:
             self._catalogue.set_availability(group, availability)
             return
+        offered = list(tools)
+        prints = {
+            tool.key: (fingerprints or {}).get(tool.key) or fingerprint(tool.definition)
+            for tool in offered
+            if tool.definition.external
+        }
         before = dict(self._catalogue.current.by_key)
-        self._catalogue.replace(group, tools, availability)
+        self._catalogue.replace(group, offered, availability)
+        # No checkpoint before this: nobody sees a changed tool that is not held.
+        self.approvals.offer(group, prints)
+        self.review()
         after = self._catalogue.current.by_key
         gone = [key for key in before if key not in after]
         changed = [
@@ -126,7 +149,33 @@ class ToolHost:
         for key in gone:
             self._attempts.forget(key)
         self._calibrator.tell(Forget(gone))
+        self.approvals.withdraw(gone)
+        self.review()
         return gone
+
+    # What the operator approved.
+
+    def approve(self, name: str, *, seen: str | None = None) -> bool:
+        """Accept a tool as its server describes it now, and hold it back no more.
+
+        Args:
+          seen: the fingerprint that was looked at (`Approvals.fingerprint`).
+
+        Returns whether it was held back.
+
+        Raises:
+          UnknownTool: with the nearest names.
+          ChangedAgain: if it is not the one any more that was looked at.
+        """
+        listing = self.snapshot.find(name)
+        if not listing.definition.external:
+            return False
+        return self.approvals.approve(listing.key, seen=seen)
+
+    def review(self) -> None:
+        """Decide anew what is held back: what the configuration approves has
+        changed, or what servers offer."""
+        self.approvals.review(self.snapshot.listings)
 
     # What may be shown, and why not.
 
@@ -223,16 +272,25 @@ async def open_host(
     settings: CalibratorSettings | None = None,
     naming: NamingStyle = NamingStyle.DOUBLE,
     lingering_limit: int = 2,
+    approvals: Approvals | None = None,
 ) -> AsyncGenerator[ToolHost]:
     """A tool host for as long as the block lasts.
 
     Leaving it cancels what is in the air. A handler that shields itself holds
     the end up until it is done: trio can stop nobody by force.
+
+    Args:
+      approvals: what the operator approved, and where that is kept; without it
+        no tool is held back for having changed.
     """
     chosen = settings or CalibratorSettings()
     measurements = Measurements(chosen)
     catalogue = Catalogue(measurements.estimate, naming)
     events: Topic[HostEvent] = Topic()
+    approvals = approvals or Approvals()
+    keeper = Keeper(approvals, approvals.store) if approvals.store else None
+    if keeper is not None:
+        await keeper.load()
     with lone_errors():
         async with trio.open_nursery() as nursery:
             flights = Flights(nursery, lingering_limit=lingering_limit)
@@ -245,9 +303,13 @@ async def open_host(
                 ref.tell(HealthAnew(key))
 
             attempts = Attempts(flights, observe, health_anew)
-            executor = Executor(nursery, catalogue, attempts)
+            executor = Executor(nursery, catalogue, attempts, approvals)
             calibrator = Calibrator(
-                measurements, catalogue, executor.probe, events.publish
+                measurements,
+                catalogue,
+                executor.probe,
+                events.publish,
+                lambda: approvals.held,
             )
             ref = spawn(
                 nursery,
@@ -266,10 +328,21 @@ async def open_host(
                     ref.tell(Reckon(tuple(catalogue.current.by_key)))
 
             nursery.start_soon(reckon_anew)
+            if keeper is not None:
+                nursery.start_soon(keeper.run)
             try:
                 yield ToolHost(
-                    chosen, events, catalogue, executor, attempts, flights, ref
+                    chosen,
+                    events,
+                    approvals,
+                    catalogue,
+                    executor,
+                    attempts,
+                    flights,
+                    ref,
                 )
             finally:
                 events.close()
                 nursery.cancel_scope.cancel("the host is closed")
+                if keeper is not None:
+                    await keeper.close()

@@ -48,7 +48,8 @@ class Slot:
 
 
 def refused(slot: Slot, no: Refusal, now: float) -> Outcome:
-    return _end(slot, no.status, now, message=no.text)
+    end = _end(slot, no.status, now, message=no.text)
+    return end if no.data is None else attrs.evolve(end, data=no.data)
 
 
 def invalid(slot: Slot, why: str, now: float) -> Outcome:

@@ -6,6 +6,9 @@ round loop; `npc` is what an embedder holds.
 
 from .approval import ApprovalRequest, Approver
 from .events import (
+    ApprovalNeeded,
+    ApprovalSettled,
+    Decision,
     Fallback,
     FanOutDone,
     FellBack,
@@ -27,8 +30,11 @@ from .npc import Npc, Turn, TurnNotOver
 from .session import NpcSession, QueueFull
 
 __all__ = [
+    "ApprovalNeeded",
     "ApprovalRequest",
+    "ApprovalSettled",
     "Approver",
+    "Decision",
     "Fallback",
     "FanOutDone",
     "FellBack",

@@ -1,18 +1,30 @@
-"""Asking somebody whether an external tool may run (D13a)."""
+"""Asking somebody whether an external tool may run (D13a).
+
+A question goes out as an event and, if the embedder gave an approver, to that
+callable as well. The first answer counts, whichever way it comes; without one in
+time it is a no. All of it runs outside the tool clock: a person needs longer than
+a tool may.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
 
 import attrs
 
 import trio
 
 from glyphoxa_trio.host import Listing
+from glyphoxa_trio.tools.arguments import MAX_BYTES, cut
 from glyphoxa_trio.tools.outcome import ToolCall
 
-# Outside the tool clock: a person needs longer than a tool may. Seconds.
-APPROVAL_TIMEOUT = 30.0
+from .events import ApprovalNeeded, ApprovalSettled, Decision
+
+APPROVAL_TIMEOUT: Final = 30.0  # seconds
+_ARGUMENTS: Final = 2000  # characters of them, for people
 
 
 @attrs.frozen(kw_only=True)
@@ -27,46 +39,147 @@ class ApprovalRequest:
 Approver = Callable[[ApprovalRequest], Awaitable[bool]]
 
 
-async def approved_calls(
-    nursery: trio.Nursery,
-    approver: Approver,
-    npc: str,
-    calls: Sequence[tuple[ToolCall, Listing]],
-    *,
-    within: float,
-) -> frozenset[str]:
-    """The ids of the calls that somebody said yes to in time, asked all at once.
+@attrs.define(eq=False)
+class _Question:
+    """One call that waits for a yes or a no."""
 
-    An approver that fails, or does not answer within ``within`` seconds, has not
-    said yes. It is asked in ``nursery`` and not in the caller's task: one that
-    ignores its cancellation, a thread that waits for a key, holds nobody (D3a).
+    call: ToolCall
+    tool: str
+    decision: Decision | None = None
+    settled: trio.Event = attrs.field(factory=trio.Event)
+
+    def settle(self, decision: Decision) -> bool:
+        """The first decision counts; whether this was it."""
+        if self.decision is not None:
+            return False
+        self.decision = decision
+        self.settled.set()
+        return True
+
+
+@attrs.define(eq=False)
+class Questions:
+    """The open questions of one NPC. Their ids are never used again.
+
+    Args:
+      npc: whose calls they are.
+      approver: asked beside whoever reads the events; None is nobody.
+      within: how long each question stays open, seconds.
     """
-    approved: set[str] = set()
-    answered = trio.Event()
-    waiting = len(calls)
-    scopes = [trio.CancelScope() for _ in calls]
 
-    async def ask(call: ToolCall, listing: Listing, scope: trio.CancelScope) -> None:
-        nonlocal waiting
-        request = ApprovalRequest(npc=npc, call=call, tool=listing.key)
-        try:
-            with scope:
-                if await approver(request):
-                    approved.add(call.id)
-        except Exception:  # border: the embedder's code; this is no yes
-            pass
-        finally:
-            waiting -= 1
-            if not waiting:
-                answered.set()
+    npc: str
+    approver: Approver | None
+    within: float
+    _open: dict[str, _Question] = attrs.field(factory=dict, init=False)
+    _asked: int = attrs.field(default=0, init=False)
 
-    if calls:
-        for (call, listing), scope in zip(calls, scopes, strict=True):
-            nursery.start_soon(ask, call, listing, scope)
+    def answer(self, question: str, *, yes: bool) -> bool:
+        """Settle a question; False if it is not open, any more or at all."""
+        found = self._open.get(question)
+        decision = Decision.APPROVED if yes else Decision.DENIED
+        return found is not None and found.settle(decision)
+
+    async def ask(
+        self,
+        nursery: trio.Nursery,
+        turn: int,
+        calls: Sequence[tuple[ToolCall, Listing]],
+        post: Callable[[ApprovalNeeded | ApprovalSettled], None],
+    ) -> frozenset[str]:
+        """The ids of the calls that somebody said yes to in time, asked all at once.
+
+        An approver that fails has said no. It is asked in ``nursery`` and not in
+        the caller's task: one that ignores its cancellation, a thread that waits
+        for a key, holds nobody (D3a). Every question that was posted is settled
+        by exactly one event, also when this is cancelled.
+        """
+        if not calls:
+            return frozenset()
+        questions: dict[str, _Question] = {}
+        scopes: list[trio.CancelScope] = []
+        deadline = trio.current_time() + self.within
+
+        async def wait(id_: str, question: _Question) -> None:
+            with trio.move_on_at(deadline):
+                await question.settled.wait()
+            question.settle(Decision.EXPIRED)
+            tell(id_, question)
+
+        def tell(id_: str, question: _Question) -> None:
+            del self._open[id_]
+            assert question.decision is not None
+            post(
+                ApprovalSettled(
+                    npc=self.npc,
+                    turn=turn,
+                    question=id_,
+                    call=question.call,
+                    tool=question.tool,
+                    decision=question.decision,
+                )
+            )
+
+        for call, listing in calls:
+            self._asked += 1
+            id_ = f"{turn}.{self._asked}"
+            questions[id_] = self._open[id_] = _Question(call, listing.key)
+            post(
+                ApprovalNeeded(
+                    npc=self.npc,
+                    turn=turn,
+                    question=id_,
+                    call=call,
+                    tool=listing.key,
+                    arguments=for_people(call.arguments),
+                    expires=self.within,
+                )
+            )
         try:
-            with trio.move_on_after(within):
-                await answered.wait()
+            if self.approver is not None:
+                for question in questions.values():
+                    scopes.append(trio.CancelScope())
+                    nursery.start_soon(
+                        _consult, self.approver, self.npc, question, scopes[-1]
+                    )
+            async with trio.open_nursery() as waiting:
+                for id_, question in questions.items():
+                    waiting.start_soon(wait, id_, question)
         finally:
             for scope in scopes:
                 scope.cancel("nobody waits for this approval any more")
-    return frozenset(approved)
+            for id_, question in questions.items():
+                if id_ in self._open:  # the turn was interrupted
+                    question.settle(Decision.WITHDRAWN)
+                    tell(id_, question)
+        return frozenset(
+            question.call.id
+            for question in questions.values()
+            if question.decision is Decision.APPROVED
+        )
+
+
+async def _consult(
+    approver: Approver, npc: str, question: _Question, scope: trio.CancelScope
+) -> None:
+    yes = False
+    try:
+        with scope:
+            request = ApprovalRequest(npc=npc, call=question.call, tool=question.tool)
+            yes = bool(await approver(request))
+    except Exception:  # border: the embedder's code; this is no yes
+        pass
+    # Cancelled, it is too late: then the question is settled already.
+    question.settle(Decision.APPROVED if yes else Decision.DENIED)
+
+
+def for_people(arguments: str) -> str:
+    """A call's arguments as one readable line that hides and fakes nothing.
+
+    Control characters, and those that turn or hide text, are written as escapes;
+    what is longer than a screen is cut.
+    """
+    text = arguments[:MAX_BYTES] or "{}"
+    with suppress(ValueError, RecursionError):  # else as it was written
+        text = json.dumps(json.loads(text), ensure_ascii=False)
+    shown = cut(text, _ARGUMENTS)
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in shown)

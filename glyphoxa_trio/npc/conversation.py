@@ -107,17 +107,38 @@ class Conversation:
         """
         self._past.append(exchange)
 
-    def prompt(self, current: Exchange) -> tuple[Message, ...]:
-        """All messages for the next round of ``current``."""
+    def begin_with(self, system: Message, *, limit: int) -> None:
+        """Another system prompt, and another memory; what was said stays said."""
+        self.opening = (system, *self.opening[1:])
+        self.limit = limit
+        self._past = deque(self._past, maxlen=limit)
+
+    def prompt(self, current: Exchange, *, notice: str = "") -> tuple[Message, ...]:
+        """All messages for the next round of ``current``.
+
+        Args:
+          notice: said at the end of the opening prompt, for this round. There,
+            and not as a message of its own: some models take only one system
+            message, and only as the first.
+        """
         past: Iterable[Message] = (
             message
             for exchange in self._past
             for message in exchange.messages(heard_only=True)
         )
-        return (*self.opening, *past, *current.messages(heard_only=False))
+        opening = _with_notice(self.opening, notice) if notice else self.opening
+        return (*opening, *past, *current.messages(heard_only=False))
 
     def __len__(self) -> int:
         return len(self._past)
+
+
+def _with_notice(opening: tuple[Message, ...], notice: str) -> tuple[Message, ...]:
+    match opening:
+        case (Message(role="system") as prompt, *rest):
+            content = f"{prompt.content}\n\n{notice}"
+            return (attrs.evolve(prompt, content=content), *rest)
+    return (Message(role="system", content=notice), *opening)
 
 
 def _answer(outcome: Outcome) -> Message:

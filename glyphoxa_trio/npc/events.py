@@ -48,6 +48,7 @@ class TierSelected(TurnEvent):
 class ToolsShown(TurnEvent):
     """What the model of this round may call, by exposed name.
 
+    ``deferred``: what it may call as well, once it has loaded it (N25).
     ``hidden``: what the NPC is granted and cannot use in this round, with why.
     ``forbidden``: the model was asked to answer in words.
     """
@@ -57,6 +58,7 @@ class ToolsShown(TurnEvent):
     hidden: tuple[tuple[str, Refusal], ...]
     remaining: float
     forbidden: bool = False
+    deferred: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -72,6 +74,41 @@ class Sentence(TurnEvent):
 
     text: str
     round: int
+
+
+class Decision(StrEnum):
+    """What became of a question."""
+
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"  # the turn was interrupted
+
+
+@attrs.frozen(kw_only=True)
+class ApprovalNeeded(TurnEvent):
+    """Somebody must say yes before this external tool runs (D13a).
+
+    ``question`` is what `Npc.approve` takes; a model's call ids may come again, it
+    does not. ``arguments`` are for showing to people, ``call`` has them as the
+    model wrote them. The question is open for ``expires`` seconds.
+    """
+
+    question: str
+    call: ToolCall
+    tool: str
+    arguments: str
+    expires: float
+
+
+@attrs.frozen(kw_only=True)
+class ApprovalSettled(TurnEvent):
+    """A question is closed: the one end of each `ApprovalNeeded`."""
+
+    question: str
+    call: ToolCall
+    tool: str
+    decision: Decision
 
 
 @attrs.frozen(kw_only=True)

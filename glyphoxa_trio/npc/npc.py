@@ -21,7 +21,7 @@ from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
 from .events import TurnDone, TurnEvent
-from .utterance import Elevate, Interrupt, Preview, Say, Utterance
+from .utterance import Adopt, Approve, Elevate, Interrupt, Preview, Say, Utterance
 
 # An NPC takes an utterance at once or says that its queue is full. Seconds.
 _PATIENCE = 5.0
@@ -133,6 +133,13 @@ class Npc:
         """
         return Turn(self._session, Utterance(text, speaker, tier))
 
+    async def approve(self, question: str, yes: bool) -> bool:
+        """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.
+
+        Returns False if it was not open any more: answered, expired, withdrawn.
+        """
+        return await self._session.ask(Approve(question, yes), within=_PATIENCE)
+
     async def elevate(self, tier: Tier, *, seconds: float) -> None:
         """Raise the NPC's ceiling to ``tier`` for a while (the DM's lever, G31)."""
         await self._session.ask(Elevate(tier, seconds), within=_PATIENCE)
@@ -147,3 +154,12 @@ class Npc:
     async def interrupt(self) -> bool:
         """End the turn that is running; False if none was."""
         return await self._session.ask(Interrupt(), within=_PATIENCE)
+
+    async def become(self, successor: Adopt) -> Npc:
+        """This NPC, its conversation included, as another configuration has it."""
+        await self._session.ask(successor, within=_PATIENCE)
+        return attrs.evolve(self, config=successor.npc, grant=successor.grant)
+
+    def dismiss(self) -> None:
+        """Accept nothing more; what was said before is still answered."""
+        self._session.close()

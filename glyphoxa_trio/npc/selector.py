@@ -7,6 +7,7 @@ starts (D2).
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Any
 
 import attrs
 
@@ -32,6 +33,13 @@ class Select(Request[Selection]):
     commit: bool = False
 
 
+@attrs.frozen(kw_only=True)
+class Learn(Request[None]):
+    """Asked: go by these rules from now on; what is remembered stays."""
+
+    rules: SelectionRules
+
+
 @attrs.define(eq=False)
 class _Memory:
     turns: int = 0
@@ -45,10 +53,15 @@ class Selector:
     rules: SelectionRules
     _sessions: OrderedDict[str, _Memory] = attrs.field(factory=OrderedDict, init=False)
 
-    async def run(self, inbox: Inbox[Select]) -> None:
+    async def run(self, inbox: Inbox[Any]) -> None:
         async for call in inbox:
             with call.answering():
-                call.reply(self._select(call.request))
+                match call.request:
+                    case Learn(rules=rules):
+                        self.rules = rules
+                        call.reply(None)
+                    case request:
+                        call.reply(self._select(request))
 
     def _select(self, request: Select) -> Selection:
         memory = self._sessions.get(request.session) or _Memory()

@@ -11,7 +11,8 @@ the same state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -21,14 +22,16 @@ import trio
 from glyphoxa_trio.actors import Inbox, Ref, Topic
 from glyphoxa_trio.config.model import NpcConfig, TurnConfig
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.host import ToolHost
+from glyphoxa_trio.host import Shelf, ToolHost
 from glyphoxa_trio.providers.llm import LLM, Message
 from glyphoxa_trio.tools.definition import OnInterrupt
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.search import DEFER_THRESHOLD
 from glyphoxa_trio.tools.tier import Tier
 
-from .approval import APPROVAL_TIMEOUT, Approver, approved_calls
+from .activity import Activity
+from .approval import APPROVAL_TIMEOUT, Approver, Questions
 from .conversation import Conversation
 from .engines import cascaded
 from .events import (
@@ -44,7 +47,7 @@ from .prompt import system_prompt
 from .selection import Selection
 from .selector import Select
 from .turn import Clock
-from .utterance import Elevate, Interrupt, Preview, Say, Utterance
+from .utterance import Adopt, Approve, Elevate, Interrupt, Preview, Say, Utterance
 
 # The selector answers in microseconds; if it does not, the tier is FAST (D2).
 SELECTOR_PATIENCE = 0.05
@@ -61,8 +64,12 @@ class NpcSession:
     Args:
       selector: asked for the tier of each utterance.
       events: told of everything that happens, whoever listens to the turn.
-      approver: says yes or no to external tools; it has ``approval_timeout``
-        seconds, outside the tool clock.
+      activity: counts the turns that run.
+      grant: if it has an ``approver``, external tools that nobody approved are
+        asked about, by events and ``approver``, for ``approval_timeout`` seconds
+        outside the tool clock; without one they are refused at once.
+      approver: says yes or no to them beside `Npc.approve`; the first one counts.
+      defer_threshold: so many external tools are shown in full (N24).
     """
 
     npc: NpcConfig
@@ -72,22 +79,29 @@ class NpcSession:
     host: ToolHost
     selector: Ref[Any]
     events: Topic[TurnEvent]
+    activity: Activity = attrs.field(factory=Activity)
     approver: Approver | None = None
     approval_timeout: float = APPROVAL_TIMEOUT
+    defer_threshold: int = DEFER_THRESHOLD
     _conversation: Conversation = attrs.field(init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     _current: Utterance | None = attrs.field(default=None, init=False)
     _waiting: deque[Utterance] = attrs.field(factory=deque, init=False)
     _elevation: tuple[Tier, float] | None = attrs.field(default=None, init=False)
+    _turn: cascaded.TurnInProgress | None = attrs.field(default=None, init=False)
+    _next: Adopt | None = attrs.field(default=None, init=False)
     _late: list[Outcome] = attrs.field(factory=list, init=False)
     _turns: int = attrs.field(default=0, init=False)
     _fallbacks: int = attrs.field(default=0, init=False)
+    _questions: Questions = attrs.field(init=False)
+    _shelf: Shelf = attrs.field(factory=Shelf, init=False)
 
     def __attrs_post_init__(self) -> None:
         opening = [Message(role="system", content=system_prompt(self.npc))]
         if self.npc.greeting:
             opening.append(Message(role="assistant", content=self.npc.greeting))
         self._conversation = Conversation(tuple(opening), self.config.history)
+        self._questions = Questions(self.npc.name, self.approver, self.approval_timeout)
 
     async def run(self, inbox: Inbox[Any]) -> None:
         """Read the mailbox until stopped; then let the running turn end."""
@@ -104,9 +118,14 @@ class NpcSession:
                             until = trio.current_time() + seconds
                             self._elevation = (tier, until)
                             call.reply(None)
+                        case Adopt() as successor:
+                            self._adopt(successor)
+                            call.reply(None)
                         case Preview(text):
                             selection = await self._select(text, commit=False)
                             call.reply(min(self.ceiling, selection.tier))
+                        case Approve(question, yes):
+                            call.reply(self._questions.answer(question, yes=yes))
                         case Interrupt():
                             running = self._current
                             if running is not None:
@@ -116,11 +135,33 @@ class NpcSession:
     @property
     def ceiling(self) -> Tier:
         """The slowest tier this NPC may use now; an elevation only raises it."""
+        return self._ceiling_of(self.npc)
+
+    def _ceiling_of(self, npc: NpcConfig) -> Tier:
         if self._elevation is not None:
             tier, until = self._elevation
             if trio.current_time() < until:
-                return max(tier, self.npc.budget_tier)
-        return self.npc.budget_tier
+                return max(tier, npc.budget_tier)
+        return npc.budget_tier
+
+    def _adopt(self, successor: Adopt) -> None:
+        if self._current is not None:
+            self._next = successor
+            if self._turn is not None:
+                self._narrow(self._turn, successor)
+            return
+        self._next = None
+        self.npc, self.config = successor.npc, successor.config
+        self.grant, self.llm = successor.grant, successor.llm
+        if successor.defer_threshold is not None:
+            self.defer_threshold = successor.defer_threshold
+        system = Message(role="system", content=system_prompt(self.npc))
+        self._conversation.begin_with(system, limit=self.config.history)
+
+    def _narrow(self, turn: cascaded.TurnInProgress, successor: Adopt) -> None:
+        """Leave a running turn what it has, as far as its NPC still has it."""
+        turn.grant = attrs.evolve(successor.grant, also=turn.grant)
+        turn.tier = min(turn.tier, self._ceiling_of(successor.npc))
 
     # Whose turn it is.
 
@@ -156,7 +197,10 @@ class NpcSession:
             utterance.stream.post(queued)
 
     def _begin(self, utterance: Utterance) -> None:
+        if self._next is not None:
+            self._adopt(self._next)
         self._current = utterance
+        self.activity.begin()
         if utterance.superseded:
             utterance.scope.cancel("the speaker went on")
         utterance.begins.set()
@@ -171,9 +215,12 @@ class NpcSession:
             if utterance is not self._current:
                 self._waiting.remove(utterance)
             else:
-                self._current = None
+                self._current = self._turn = None
+                self.activity.end()
                 if self._waiting:
                     self._begin(self._waiting.popleft())
+                elif self._next is not None:
+                    self._adopt(self._next)
 
     # One turn.
 
@@ -185,7 +232,9 @@ class NpcSession:
             with utterance.scope:
                 await utterance.begins.wait()
                 began = trio.current_time()
-                turn = await self._prepare(utterance)
+                turn = self._turn = await self._prepare(utterance)
+                if self._next is not None:
+                    self._narrow(turn, self._next)
                 await cascaded.run(turn)
                 end = TurnEnd.COMPLETED if turn.error is None else TurnEnd.FAILED
                 error = "" if turn.error is None else str(turn.error)
@@ -267,7 +316,9 @@ class NpcSession:
             model_clock=Clock(self.config.model_total),
             emit=emit,
             post=post,
-            approve=self._approve,
+            shelf=self._shelf,
+            defer_threshold=self.defer_threshold,
+            approve=partial(self._approve, utterance.number, post),
             fallback=self._fallback,
             on_late=late,
         )
@@ -287,25 +338,25 @@ class NpcSession:
         except GlyphoxaError as error:
             return Selection(Tier.FAST, f"no tier selected: {error}")
 
-    async def _approve(self, calls: Sequence[ToolCall]) -> frozenset[str]:
+    async def _approve(
+        self,
+        turn: int,
+        post: Callable[[TurnEvent], None],
+        calls: Sequence[ToolCall],
+    ) -> frozenset[str]:
         """Ask about the calls that need it, on nobody's clock."""
-        if self.approver is None:
+        grant = self.grant if self._turn is None else self._turn.grant
+        if not grant.approver:
             return frozenset()
         found = self.host.snapshot.by_exposed
         listed = [(call, found[call.name]) for call in calls if call.name in found]
         doubtful = [
             (call, listing)
             for call, listing in listed
-            if self.grant.covers(listing.definition, listing.exposed)
-            and not self.grant.approves(listing.definition, listing.exposed)
+            if grant.covers(listing.definition, listing.exposed)
+            and not grant.approves(listing.definition, listing.exposed)
         ]
-        approved = await approved_calls(
-            self._nursery,
-            self.approver,
-            self.npc.name,
-            doubtful,
-            within=self.approval_timeout,
-        )
+        approved = await self._questions.ask(self._nursery, turn, doubtful, post)
         # A yes is for the tool that was asked about, not for what its server has
         # put under the same name since.
         now = self.host.snapshot.by_key

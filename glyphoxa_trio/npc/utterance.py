@@ -7,6 +7,9 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Request, Stream
+from glyphoxa_trio.config.model import NpcConfig, TurnConfig
+from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
 from .conversation import Exchange
@@ -60,6 +63,29 @@ class Elevate(Request[None]):
 @attrs.frozen
 class Interrupt(Request[bool]):
     """Asked: end the turn that is running, if one is."""
+
+
+@attrs.frozen(eq=False)
+class Adopt(Request[None]):
+    """Asked: be this NPC from the next turn on (D16).
+
+    A turn that runs ends as it began, but for what is taken away: that is gone at
+    the gate at once. ``defer_threshold`` None leaves that as it is.
+    """
+
+    npc: NpcConfig
+    config: TurnConfig
+    grant: Grant
+    llm: LLM
+    defer_threshold: int | None = None
+
+
+@attrs.frozen
+class Approve(Request[bool]):
+    """Asked: settle an open question; the reply says whether it was open."""
+
+    question: str
+    yes: bool
 
 
 @attrs.frozen

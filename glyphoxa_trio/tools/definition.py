@@ -169,12 +169,15 @@ class Tool:
         It must be safe to run many times at once and stop when cancelled.
       blocking: the handler is a plain function; it runs in a worker thread.
       function: what the author wrote, for plain calls in tests.
+      fingerprint: of what a server said of it, before the operator had a word;
+        empty is that of the definition.
     """
 
     definition: ToolDefinition
     handler: Handler
     blocking: bool = False
     function: Callable[..., Any] | None = attrs.field(default=None, eq=False)
+    fingerprint: str = ""
 
     @property
     def key(self) -> str:

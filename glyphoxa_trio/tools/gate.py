@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -36,6 +36,8 @@ class Grant:
       tools: exposed names, canonical keys, globs of either, or whole groups.
       allow_tools: external tools that need no approval under `TrustMode.LIMITED`.
       approver: somebody can be asked about the others.
+      also: another grant that has to permit it too: what a running turn keeps of
+        its own when its NPC is granted less (D16).
     """
 
     npc: str = ""
@@ -43,13 +45,25 @@ class Grant:
     trust: TrustMode = TrustMode.LIMITED
     allow_tools: tuple[str, ...] = ()
     approver: bool = False
+    also: Grant | None = None
+
+    @property
+    def trusts_fully(self) -> bool:
+        """True if nothing had to be approved, so that nothing can be held back."""
+        return self.trust is TrustMode.FULL and (
+            self.also is None or self.also.trusts_fully
+        )
 
     def covers(self, definition: ToolDefinition, exposed: str) -> bool:
         """True if the tool is on the NPC's list."""
+        if self.also is not None and not self.also.covers(definition, exposed):
+            return False
         return _matches_any(self.tools, _Named(definition, exposed))
 
     def approves(self, definition: ToolDefinition, exposed: str) -> bool:
         """True if the tool may run without asking: ours, trusted, or named in full."""
+        if self.also is not None and not self.also.approves(definition, exposed):
+            return False
         if not definition.external or self.trust is TrustMode.FULL:
             return True
         named = _Named(definition, exposed)
@@ -75,7 +89,8 @@ class Candidate:
     """A tool as it stands at this moment.
 
     ``obstacle`` says in words why it cannot be called right now, if it cannot:
-    an open breaker, earlier calls that do not stop.
+    an open breaker, earlier calls that do not stop. ``changed``: it is not the
+    tool any more that was approved.
     """
 
     definition: ToolDefinition
@@ -83,6 +98,7 @@ class Candidate:
     estimate: Estimate
     availability: Availability = Availability.READY
     obstacle: str | None = None
+    changed: bool = False
 
 
 class Reason(StrEnum):
@@ -90,11 +106,13 @@ class Reason(StrEnum):
 
     UNKNOWN = "unknown"
     NOT_GRANTED = "not_granted"
+    CHANGED = "changed"
     NOT_TRUSTED = "not_trusted"
     NEEDS_APPROVAL = "needs_approval"
     OVER_TIER = "over_tier"
     UNAVAILABLE = "unavailable"
     OVER_BUDGET = "over_budget"
+    NOT_LOADED = "not_loaded"
     REPEATED = "repeated"
     TOO_MANY = "too_many"
 
@@ -103,17 +121,22 @@ _STATUS: Final = {
     Reason.UNAVAILABLE: Status.UNAVAILABLE,
     Reason.OVER_TIER: Status.SKIPPED,
     Reason.OVER_BUDGET: Status.SKIPPED,
+    Reason.NOT_LOADED: Status.SKIPPED,
     Reason.TOO_MANY: Status.SKIPPED,
 }
 
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """A no, in words for the model (``text``) and for the operator (``remedy``)."""
+    """A no, in words for the model (``text``) and for the operator (``remedy``).
+
+    ``data`` is what the model needs to do better, such as a schema.
+    """
 
     reason: Reason
     text: str
     remedy: str = ""
+    data: Any = None
 
     @property
     def status(self) -> Status:
@@ -143,6 +166,16 @@ def refusal(
             reason=Reason.NOT_GRANTED,
             text=f"{name} is not available to you",
             remedy=f"add {definition.key!r} to the NPC's tools",
+        )
+    if candidate.changed and not grant.trusts_fully:
+        # Nor does a yes to one call help: who said it did not see the change.
+        return Refusal(
+            reason=Reason.CHANGED,
+            text=f"{name} has changed since it was approved, and is held back",
+            remedy=(
+                "its server describes it differently now: look at it, then"
+                f" glyphoxa mcp approve {definition.key}"
+            ),
         )
     if not approved and not grant.approves(definition, name):
         remedy = f"name {definition.key!r} in the NPC's tools or in trust.allow_tools"

@@ -90,13 +90,15 @@ def test_the_reasons_come_in_their_order() -> None:
     # A10: one filter for every provider and engine
     # D5: granted, trusted, tier, available, budget. Nothing leaks past a refusal:
     # who is not granted a tool does not learn that its server is down.
-    wrong = foreign(seconds=2.0, availability=DOWN)
+    changed = foreign(seconds=2.0, availability=DOWN, changed=True)
+    wrong = attrs.evolve(changed, changed=False)
     nobody = Grant(npc="Grimjaw")
     granted = Grant(npc="Grimjaw", tools=("mcp__clock__*",))
     trusted = attrs.evolve(granted, allow_tools=("clock.time",))
     up = attrs.evolve(wrong, availability=READY)
     assert [
-        reason(wrong, nobody, tier=FAST, remaining=0.1),
+        reason(changed, nobody, tier=FAST, remaining=0.1),
+        reason(changed, granted, tier=FAST, remaining=0.1),
         reason(wrong, granted, tier=FAST, remaining=0.1),
         reason(wrong, attrs.evolve(granted, approver=True), tier=FAST, remaining=0.1),
         reason(wrong, trusted, tier=FAST, remaining=0.1),
@@ -105,6 +107,7 @@ def test_the_reasons_come_in_their_order() -> None:
         reason(up, trusted, tier=DEEP, remaining=2.0),
     ] == [
         Reason.NOT_GRANTED,
+        Reason.CHANGED,
         Reason.NOT_TRUSTED,
         Reason.NEEDS_APPROVAL,
         Reason.OVER_TIER,
@@ -119,17 +122,36 @@ def test_the_reasons_come_in_their_order() -> None:
     [
         (Reason.UNKNOWN, Status.DENIED),
         (Reason.NOT_GRANTED, Status.DENIED),
+        (Reason.CHANGED, Status.DENIED),
         (Reason.NOT_TRUSTED, Status.DENIED),
         (Reason.NEEDS_APPROVAL, Status.DENIED),
         (Reason.REPEATED, Status.DENIED),
         (Reason.OVER_TIER, Status.SKIPPED),
         (Reason.OVER_BUDGET, Status.SKIPPED),
         (Reason.TOO_MANY, Status.SKIPPED),
+        (Reason.NOT_LOADED, Status.SKIPPED),
         (Reason.UNAVAILABLE, Status.UNAVAILABLE),
     ],
 )
 def test_every_reason_has_its_status(why: Reason, status: Status) -> None:  # D6
     assert Refusal(reason=why, text="no").status is status
+
+
+def test_what_changed_is_held_back_from_all_who_had_to_approve_it() -> None:
+    limited_ = limited("clock.time", approver=True)
+    full = Grant(tools=("clock.time",), trust=TrustMode.FULL)
+    changed = foreign(changed=True)
+    assert reason(changed, limited_) is Reason.CHANGED
+    assert reason(changed, limited_, approved=True) is Reason.CHANGED  # nor by a yes
+    assert reason(changed, full) is None
+    assert reason(changed, EVERYTHING) is None
+    # A running turn keeps the trust that it began with, and gets no more of it.
+    assert reason(changed, attrs.evolve(full, also=limited_)) is Reason.CHANGED
+    assert reason(changed, attrs.evolve(limited_, also=full)) is Reason.CHANGED
+    assert reason(changed, attrs.evolve(full, also=full)) is None
+    no = refused(changed, limited_)
+    assert "changed since it was approved" in no.text
+    assert no.remedy.endswith("glyphoxa mcp approve clock.time")
 
 
 # Grants
@@ -317,6 +339,7 @@ candidates = st.builds(
     ),
     availability=st.sampled_from(Availability),
     obstacle=st.sampled_from([None, "it failed repeatedly"]),
+    changed=st.booleans(),
 )
 
 
@@ -379,4 +402,5 @@ def test_what_passes_is_right_in_every_respect(
     assert of.estimate.tier <= tier
     assert of.availability is not DOWN
     assert of.obstacle is None
+    assert not of.changed or grant.trust is TrustMode.FULL
     assert of.estimate.seconds <= remaining

@@ -4,6 +4,8 @@ One round: the gate's tools → the model, streamed → sentences out as they
 complete → its calls in parallel → their outcomes back. The next round shows what
 still fits (D4). The tool clock runs during a fan-out and at no other time (D3);
 the model clock runs while the model is awaited.
+
+Above 300 lines, because the parts of a round are read best in their order.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config.model import TurnConfig
-from glyphoxa_trio.host import Caller, Listing, ToolHost
+from glyphoxa_trio.host import Caller, Listing, Shelf, Showing, ToolHost, showing
 from glyphoxa_trio.npc.conversation import Conversation, Exchange, Round
 from glyphoxa_trio.npc.engines.patience import Patience
 from glyphoxa_trio.npc.events import (
@@ -57,6 +59,8 @@ class TurnInProgress:
       emit: hand an event to the consumer; waits while the consumer is slow.
       post: likewise, without waiting, for events inside a running tool clock.
       approve: which of these calls somebody says yes to; takes its own time.
+      shelf: the tools that this conversation has loaded, of those that are too
+        many to be shown: more than ``defer_threshold`` external ones.
       fallback: a line to say when there is nothing to say (D12b).
     """
 
@@ -67,6 +71,8 @@ class TurnInProgress:
     config: TurnConfig
     llm: LLM
     host: ToolHost
+    shelf: Shelf
+    defer_threshold: int
     conversation: Conversation
     exchange: Exchange
     tool_clock: Clock
@@ -86,9 +92,9 @@ async def run(turn: TurnInProgress) -> None:
     for index in range(turn.config.max_rounds + 1):
         last = index == turn.config.max_rounds
         round_ = turn.exchange.begin_round()
-        shown = await _show(turn, index, last=last)
+        view = await _show(turn, index, last=last)
         try:
-            calls = await _listen(turn, index, round_, shown, last=last)
+            calls = await _listen(turn, index, round_, view, last=last)
         except LLMError as error:
             turn.error = error
             await turn.emit(
@@ -100,41 +106,50 @@ async def run(turn: TurnInProgress) -> None:
                 await _fall_back(turn, index, round_, Fallback.MODEL_FAILED)
             return
         if calls:
-            await _run_calls(turn, index, round_, calls, shown, last=last)
+            await _run_calls(turn, index, round_, calls, view, last=last)
         if last or not calls:
             break
     if not round_.sentences:
         await _fall_back(turn, index, round_, _why_nothing(round_, turn, last=last))
 
 
-async def _show(turn: TurnInProgress, index: int, *, last: bool) -> list[Listing]:
+async def _show(turn: TurnInProgress, index: int, *, last: bool) -> Showing:
     """Ask the gate what this round's model may see."""
     remaining = turn.tool_clock.remaining(trio.current_time())
-    explained = turn.host.explain(turn.tier, grant=turn.grant, remaining=remaining)
-    shown = [listing for listing, no in explained if no is None]
+
+    def permitted(left: float) -> tuple[Listing, ...]:
+        return turn.host.tools(turn.tier, grant=turn.grant, remaining=left)
+
+    view = showing(
+        turn.host.explain(turn.tier, grant=turn.grant, remaining=remaining),
+        turn.shelf,
+        threshold=turn.defer_threshold,
+        permitted=permitted,
+    )
     await turn.emit(
         ToolsShown(
             npc=turn.npc,
             turn=turn.turn,
             round=index,
-            shown=tuple(listing.exposed for listing in shown),
+            shown=tuple(listing.exposed for listing in view.shown),
             hidden=tuple(
                 (listing.exposed, no)
-                for listing, no in explained
-                if no is not None and no.reason is not Reason.NOT_GRANTED
+                for listing, no in view.hidden
+                if no.reason is not Reason.NOT_GRANTED
             ),
             remaining=remaining,
-            forbidden=last or not shown,
+            forbidden=last or not view.shown,
+            deferred=tuple(listing.exposed for listing in view.deferred),
         )
     )
-    return shown
+    return view
 
 
 async def _listen(
     turn: TurnInProgress,
     index: int,
     round_: Round,
-    shown: Sequence[Listing],
+    view: Showing,
     *,
     last: bool,
 ) -> list[ToolCall]:
@@ -144,9 +159,9 @@ async def _listen(
       LLMError: whatever the model fails with, its limits of D0 included.
     """
     request = LLMRequest(
-        messages=turn.conversation.prompt(turn.exchange),
-        tools=tuple(_spec(listing) for listing in shown),
-        tools_forbidden=last or not shown,
+        messages=turn.conversation.prompt(turn.exchange, notice=view.summary),
+        tools=tuple(_spec(listing) for listing in view.shown),
+        tools_forbidden=last or not view.shown,
     )
     sentences = Sentences()
     calls: list[ToolCall] = []
@@ -205,18 +220,19 @@ async def _run_calls(
     index: int,
     round_: Round,
     calls: Sequence[ToolCall],
-    shown: Sequence[Listing],
+    view: Showing,
     *,
     last: bool,
 ) -> None:
     """One fan-out: all calls of a response, inside what is left of the turn."""
     # Nobody is asked about a call that the gate refuses whatever they say.
-    names = () if last else {listing.exposed for listing in shown}
+    names = () if last else {listing.exposed for listing in view.shown}
     approved = await turn.approve(
         [call for call in calls[: turn.config.max_calls] if call.name in names]
     )
 
     def started(slot: int, listing: Listing) -> None:
+        turn.shelf.use(listing.key)
         turn.post(
             ToolStarted(
                 npc=turn.npc,
@@ -243,6 +259,7 @@ async def _run_calls(
         max_calls=0 if last else turn.config.max_calls,
         unknown_effects=turn.unknown_effects,
         approved=approved,
+        showing=view,
         on_start=started,
         on_outcome=finished,
         on_late=turn.on_late,
@@ -262,7 +279,7 @@ async def _run_calls(
             turn=turn.turn,
             round=index,
             tier=turn.tier,
-            shown=len(shown),
+            shown=len(view.shown),
             budget=budget,
             elapsed=elapsed,
             outcomes=tuple(round_.outcomes),

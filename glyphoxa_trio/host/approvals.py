@@ -1,0 +1,235 @@
+"""What the operator approved, held against what servers offer now.
+
+A configuration approves a tool by its name, and a name is no promise: its server
+may describe it otherwise next week, or next minute. So an approved tool is
+remembered by its `fingerprint` when it is first seen (trust on first use). One
+that differs later is *held back*: the gate refuses it, with `Reason.CHANGED`, to
+show and to run, until it is approved again or is as it was.
+
+`Approvals` is the state and its rules, without a clock or I/O; `Keeper` loads and
+saves it beside, so that no call ever waits for a disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.definition import ToolDefinition
+
+from .catalogue import Listing
+
+# Remembered of one server. A new tool beyond that is held back as well: whoever
+# invents names for ever must not push out what was approved.
+MOST_REMEMBERED: Final = 1000
+_NAMED: Final = 5
+
+# How long opening waits for the store, and closing for the last save. Seconds.
+LOADING: Final = 2.0
+SAVING: Final = 1.0
+
+
+class ChangedAgain(GlyphoxaError):
+    """The tool is not the one any more that was looked at for approval."""
+
+
+class ApprovalStore(Protocol):
+    """Where approvals outlive the process: fingerprints by canonical key.
+
+    Both run in a worker thread, one at a time. What they raise is a warning.
+    """
+
+    def load(self) -> Mapping[str, str]: ...
+
+    def save(self, approved: Mapping[str, str], /) -> None: ...
+
+
+Approves = Callable[[ToolDefinition, str], bool]
+
+
+def _nothing(definition: ToolDefinition, exposed: str) -> bool:
+    return False
+
+
+def _nobody(server: str, text: str) -> None: ...
+
+
+@attrs.define(eq=False)
+class Approvals:
+    """Which tools were approved as what, and which of them are held back.
+
+    Args:
+      approved: whether the configuration approves a tool of that exposed name.
+        Where trust is full nobody approved anything, so nothing is held back.
+      store: None is for this run only.
+      warn: told of a server and of what the operator should know; once for each
+        tool until it is approved again. Must not block.
+    """
+
+    approved: Approves = _nothing
+    store: ApprovalStore | None = None
+    warn: Callable[[str, str], None] = _nobody
+    held: frozenset[str] = attrs.field(default=frozenset(), init=False)
+    on_change: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+    _remembered: dict[str, str] = attrs.field(factory=dict, init=False)
+    _offered: dict[str, str] = attrs.field(factory=dict, init=False)
+    _told: set[str] = attrs.field(factory=set, init=False)
+
+    @property
+    def remembered(self) -> dict[str, str]:
+        """The fingerprints that were approved, by key; a copy."""
+        return dict(self._remembered)
+
+    def recall(self, remembered: Mapping[str, str]) -> None:
+        """What was approved in earlier runs."""
+        self._remembered.update(remembered)
+
+    def offer(self, group: str, fingerprints: Mapping[str, str]) -> None:
+        """These, by key, are the server's tools now; `review` says what follows."""
+        self.withdraw([key for key in self._offered if _group_of(key) == group])
+        self._offered.update(fingerprints)
+
+    def withdraw(self, keys: Iterable[str]) -> None:
+        """These tools are gone. What they were approved as is not forgotten."""
+        for key in keys:
+            self._offered.pop(key, None)
+
+    def review(self, listings: Iterable[Listing]) -> None:
+        """Decide anew what is held back, and remember what is seen first."""
+        known = Counter(map(_group_of, self._remembered))
+        before = len(self._remembered)
+        held: set[str] = set()
+        for listing in listings:
+            key = listing.key
+            now = self._offered.get(key)
+            if now is None or not self.approved(listing.definition, listing.exposed):
+                continue
+            group = listing.definition.group
+            if key not in self._remembered and known[group] < MOST_REMEMBERED:
+                self._remembered[key] = now
+                known[group] += 1
+            if self._remembered.get(key) != now:
+                held.add(key)
+        self.held = frozenset(held)
+        if len(self._remembered) != before:
+            self.on_change()
+        self._tell(held - self._told)
+
+    def fingerprint(self, key: str) -> str | None:
+        """What the tool is now, for `approve`; None if no server offers it."""
+        return self._offered.get(key)
+
+    def approve(self, key: str, *, seen: str | None = None) -> bool:
+        """Accept the tool as it is now; returns whether it was held back.
+
+        Args:
+          seen: the fingerprint that was looked at.
+
+        Raises:
+          ChangedAgain: if it is another one by now.
+        """
+        now = self._offered.get(key)
+        if now is None or now != (now if seen is None else seen):
+            raise ChangedAgain(f"{key} is not what was looked at, look again")
+        if self._remembered.get(key) != now:
+            self._remembered[key] = now
+            self.on_change()
+        self._told.discard(key)
+        was_held = key in self.held
+        self.held -= {key}
+        return was_held
+
+    def _tell(self, fresh: set[str]) -> None:
+        self._told |= fresh
+        changed = {key for key in fresh if key in self._remembered}
+        for what, keys in (
+            ("changed since approved", changed),
+            (f"more than the {MOST_REMEMBERED} that are remembered", fresh - changed),
+        ):
+            for group in sorted(set(map(_group_of, keys))):
+                theirs = sorted(key for key in keys if _group_of(key) == group)
+                more = len(theirs) - _NAMED
+                self.warn(
+                    group,
+                    f"{what}, so held back: {', '.join(theirs[:_NAMED])}"
+                    f"{f' and {more} more' if more > 0 else ''};"
+                    " look, then approve again with glyphoxa mcp approve KEY",
+                )
+
+
+def _group_of(key: str) -> str:
+    return key.partition(".")[0]
+
+
+@attrs.define(eq=False)
+class Keeper:
+    """Loads approvals from their store, and saves them beside everything else.
+
+    A store that cannot be read is left as it is: nothing is saved over it.
+    """
+
+    _approvals: Approvals
+    _store: ApprovalStore
+    _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _saved: Mapping[str, str] | None = attrs.field(default=None, init=False)
+    # Closing may give up on a save whose thread still runs, or has not begun: they
+    # are numbered, so that an older one never comes after a newer.
+    _one_at_a_time: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _begun: int = attrs.field(default=0, init=False)
+    _written: int = attrs.field(default=0, init=False)
+
+    async def load(self) -> None:
+        """Recall what was approved; if that cannot be known, nothing is kept.
+
+        Takes at most `LOADING` seconds.
+        """
+        why = f"no answer after {LOADING:g} s"
+        with trio.move_on_after(LOADING):
+            try:
+                found = await trio.to_thread.run_sync(
+                    self._store.load, abandon_on_cancel=True
+                )
+                self._approvals.recall({str(k): str(v) for k, v in found.items()})
+                self._saved = self._approvals.remembered
+                self._approvals.on_change = lambda: self._changed.set()
+                return
+            except Exception as error:  # border: the store is foreign code
+                why = str(error)
+        self._approvals.warn("", f"what was approved in earlier runs is lost: {why}")
+
+    async def run(self) -> None:
+        """Save every change, the ones of one moment at once, until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed = trio.Event()
+            await self._save()
+
+    async def close(self) -> None:
+        """Save what is not saved yet, in at most `SAVING` seconds. After `run`."""
+        if self._saved is not None and self._approvals.remembered != self._saved:
+            with trio.move_on_after(SAVING, shield=True):
+                await self._save()
+
+    async def _save(self) -> None:
+        remembered = self._approvals.remembered
+        self._begun += 1
+        try:
+            await trio.to_thread.run_sync(
+                self._write, self._begun, remembered, abandon_on_cancel=True
+            )
+            self._saved = remembered
+        except Exception as error:  # border: the store is foreign code
+            self._approvals.warn("", f"approvals could not be saved: {error}")
+
+    def _write(self, number: int, remembered: Mapping[str, str]) -> None:
+        with self._one_at_a_time:
+            if number > self._written:
+                self._store.save(remembered)
+                self._written = number

@@ -1,0 +1,212 @@
+"""What a model is shown when there are too many tools to show, and the way to the
+rest (N24 to N26).
+
+Deferring is presentation, not permission: the gate has decided before, and it
+decides again when a call arrives. A `Showing` is fixed for its round; what a
+search or an early call loads is on the NPC's `Shelf`, and shown from the next
+round on. The list of functions begins with our own tools and `tool_search`, and
+the loaded ones follow in the order in which they came: loading one more keeps
+all before it as it was, for a model's prompt cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.tools.arguments import cut
+from glyphoxa_trio.tools.definition import CallContext, Tool
+from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.gate import Grant, Reason, Refusal
+from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tools.schema import ArgumentSchema
+from glyphoxa_trio.tools.search import FOUND, SEARCH, search, summary
+from glyphoxa_trio.tools.tier import Tier
+
+from .catalogue import Listing
+
+LOADED: Final = 15  # tools that one conversation keeps loaded
+_DESCRIPTION: Final = 2000  # characters of one, in an answer
+
+SEARCHING: Final = Grant(tools=(SEARCH.key,))
+"""Whoever is shown the search may use it: it leads only to what they are granted."""
+
+_AT_ONCE: Final = Estimate(
+    seconds=SEARCH.estimated_duration or 0.0,
+    tier=Tier.FAST,
+    source=Source.DECLARED,
+    p50=None,
+    p99=None,
+    samples=0,
+    degraded=None,
+    tier_by_number=None,
+)
+
+Permitted = Callable[[float], Sequence[Listing]]
+"""The tools that the gate lets through, with so many seconds left."""
+
+
+@attrs.define(eq=False)
+class Shelf:
+    """The tools that one conversation has loaded: the ``capacity`` used last.
+
+    What is loaded or used in a round counts from the next `settle` on, and in the
+    order of the keys: calls of one response run in parallel, and in no order.
+    """
+
+    capacity: int = attrs.field(default=LOADED, validator=attrs.validators.ge(1))
+    schema: ArgumentSchema = attrs.field(
+        factory=lambda: ArgumentSchema(SEARCH.parameters), init=False
+    )
+    _last_use: dict[str, int] = attrs.field(factory=dict, init=False)
+    _uses: int = attrs.field(default=0, init=False)
+    _used: set[str] = attrs.field(factory=set, init=False)
+    _wanted: set[str] = attrs.field(factory=set, init=False)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """In the order in which they were loaded."""
+        return tuple(self._last_use)
+
+    def load(self, key: str) -> None:
+        """Show this tool from the next round on."""
+        self._wanted.add(key)
+
+    def use(self, key: str) -> None:
+        """It was called; nothing if it is not loaded."""
+        if key in self._last_use:
+            self._used.add(key)
+
+    def settle(self) -> None:
+        """The next round begins. Beyond the capacity, the least used ones go."""
+        for key in (*sorted(self._used), *sorted(self._wanted)):
+            self._uses += 1
+            self._last_use[key] = self._uses
+        while len(self._last_use) > self.capacity:
+            del self._last_use[min(self._last_use, key=self._last_use.__getitem__)]
+        self._used.clear()
+        self._wanted.clear()
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Showing:
+    """What one round's model is shown.
+
+    Args:
+      shown: with their full definitions, in the order of the request.
+      hidden: what the gate refuses, and why.
+      deferred: what may run as well, but has to be loaded first.
+      summary: what the model is told of all that it may load; "" if nothing is
+        deferred.
+      search: the tool that finds them, made for this round; one of ``shown``.
+    """
+
+    shown: tuple[Listing, ...]
+    hidden: tuple[tuple[Listing, Refusal], ...] = ()
+    deferred: tuple[Listing, ...] = ()
+    summary: str = ""
+    search: Listing | None = None
+    _shelf: Shelf | None = None
+    _to_load: frozenset[str] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        keys = frozenset(listing.key for listing in self.deferred)
+        object.__setattr__(self, "_to_load", keys)
+
+    def own(self, name: str) -> Listing | None:
+        """The tool of that name that exists in this showing alone."""
+        if self.search is not None and name in (SEARCH.name, SEARCH.key):
+            return self.search
+        return None
+
+    def not_loaded(self, listing: Listing) -> Refusal | None:
+        """The answer to a call of a tool whose schema the model has not seen.
+
+        It holds the schema, and loads the tool for the next round.
+        """
+        if self._shelf is None or listing.key not in self._to_load:
+            return None
+        self._shelf.load(listing.key)
+        return Refusal(
+            reason=Reason.NOT_LOADED,
+            text=(
+                f"{listing.exposed} was not loaded, so it was not run. It is loaded"
+                " now: call it again, with arguments that fit its schema"
+            ),
+            remedy=f"the model should find it with {SEARCH.name} first",
+            data=_described(listing),
+        )
+
+
+def showing(
+    explained: Sequence[tuple[Listing, Refusal | None]],
+    shelf: Shelf,
+    *,
+    threshold: int,
+    permitted: Permitted,
+) -> Showing:
+    """Everything that the gate lets through, or what is loaded and a search.
+
+    Args:
+      explained: every tool, with the gate's answer, in the catalogue's order.
+      threshold: so many external tools are shown in full (N24).
+      permitted: asked again when the search runs.
+    """
+    shelf.settle()
+    visible = [listing for listing, no in explained if no is None]
+    hidden = tuple((listing, no) for listing, no in explained if no is not None)
+    external = {x.key: x for x in visible if x.definition.external}
+    if len(external) <= threshold:
+        return Showing(shown=tuple(visible), hidden=hidden)
+    shelf.schema.warm()  # here, where no tool time runs
+    search_ = Listing(
+        tool=Tool(definition=SEARCH, handler=_finder(shelf, permitted)),
+        exposed=SEARCH.name,
+        estimate=_AT_ONCE,
+        schema=shelf.schema,
+    )
+    ours = [listing for listing in visible if not listing.definition.external]
+    loaded = {key: external[key] for key in shelf.keys if key in external}
+    return Showing(
+        shown=(*ours, search_, *loaded.values()),
+        hidden=hidden,
+        deferred=tuple(x for key, x in external.items() if key not in loaded),
+        # Of the loaded ones, too: it stays the same whatever is loaded.
+        summary=summary(external.values()),
+        search=search_,
+        shelf=shelf,
+    )
+
+
+def _finder(
+    shelf: Shelf, permitted: Permitted
+) -> Callable[[Mapping[str, Any], CallContext], Any]:
+    async def find(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
+        left = context.awaited_until - trio.current_time()
+        external = [x for x in permitted(left) if x.definition.external]
+        found = search(arguments["query"], external, arguments.get("limit", FOUND))
+        for listing in found:
+            shelf.load(listing.key)
+        names = ", ".join(listing.exposed for listing in found)
+        said = (
+            f"Loaded, to be called from your next step on: {names}"
+            if found
+            else "No tool that you may use now fits these words; try others."
+        )
+        tools = [_described(listing) for listing in found]
+        return ToolResult(structured={"found": said, "tools": tools})
+
+    return find
+
+
+def _described(listing: Listing) -> dict[str, Any]:
+    definition = listing.definition
+    return {
+        "name": listing.exposed,
+        "description": cut(definition.description, _DESCRIPTION),
+        "parameters": definition.parameters,
+    }
