@@ -26,6 +26,7 @@ from .overrides import ToolOverride as ToolOverride
 from .problems import ConfigError as ConfigError
 from .servers import McpConfig as McpConfig
 from .servers import McpDefaults as McpDefaults
+from .servers import OAuth as OAuth
 from .servers import RestartConfig as RestartConfig
 from .servers import ServerSpec as ServerSpec
 from .servers import Transport as Transport

@@ -4,6 +4,7 @@ Knows nothing of the host that serves the tools: `open_fleet` hands each server'
 tools to a callable. Importing this does not import the MCP SDK (D27).
 """
 
+from .approved import Approved
 from .calls import CallTool
 from .connection import spawn_connection
 from .fleet import Fleet, FleetError, Member, open_fleet
@@ -12,6 +13,7 @@ from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import ConnectionFailed, Loss, OpenSession, Session, open_session
 
 __all__ = [
+    "Approved",
     "CallTool",
     "ConnectionFailed",
     "Fleet",

@@ -42,6 +42,7 @@ from glyphoxa_trio.tools.definition import (
     ConnectionLost,
     Tool,
     ToolDefinition,
+    ToolError,
     ToolUnavailable,
 )
 from glyphoxa_trio.tools.outcome import ToolResult
@@ -73,6 +74,11 @@ _SHOWN_LINES: Final = 5
 # A fault of ours in here must not end the runtime, nor spin.
 _AFTER_A_FAULT: Final = Backoff(first=1.0, ceiling=60.0, max_restarts=1_000_000)
 _MOST_TOLD: Final = 200
+_IN_VAIN: Final = 3  # calls without an answer, after which the server is looked at
+
+
+class _TooSlow(ConnectionFailed):
+    """The tools were not listed in time."""
 
 
 @attrs.frozen
@@ -150,6 +156,7 @@ class _Connection:
     _stopping: trio.Event = attrs.field(factory=trio.Event, init=False)
     _wanted: trio.Event = attrs.field(factory=trio.Event, init=False)
     _in_flight: int = attrs.field(default=0, init=False)
+    _unanswered: int = attrs.field(default=0, init=False)  # in a row
     _listed: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
     _kept: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
     _stderr: LastLines = attrs.field(factory=LastLines, init=False)
@@ -216,11 +223,27 @@ class _Connection:
             self._in_flight += 1
             try:
                 delivery = Delivery(call.request, self._ready_for, self._meta)
-                call.reply(result_of(await delivery.run()))
+                answer = await delivery.run()
+                self._unanswered = 0
+                call.reply(result_of(answer))
+            except ToolError:
+                self._unanswered = 0  # a no is an answer
+                raise
+            except BaseException as error:
+                if not isinstance(error, Exception):  # cancelled, alone or as a group
+                    self._left_unanswered()
+                raise
             finally:
                 self._in_flight -= 1
                 if not self._in_flight:
                     self._turn()
+
+    def _left_unanswered(self) -> None:
+        """Nobody waits for this call any more. Several such in a row are a doubt."""
+        if self._session is not None:
+            self._unanswered += 1
+            if self._unanswered == _IN_VAIN:
+                self._list_changed.set()  # a server that lives lists its tools
 
     async def _ready_for(self, request: CallTool) -> Session:
         """The session, if there is one while somebody still waits for the call.
@@ -291,6 +314,7 @@ class _Connection:
           ConnectionFailed: if it could not be reached, or was lost.
         """
         self._served = False
+        self._unanswered = 0
         self._list_changed = trio.Event()
         self._stderr = LastLines(secrets_of(self.spec), self.log)
         patience = trio.current_time() + self.spec.start_timeout
@@ -323,7 +347,7 @@ class _Connection:
         with trio.move_on_at(until):
             return await session.list_tools()
         limit = in_ms(self.spec.start_timeout)
-        raise ConnectionFailed(f"no list of tools within {limit}")
+        raise _TooSlow(f"no list of tools within {limit}")
 
     async def _follow(self, session: Session) -> None:
         """Read the list again whenever the server says that it changed."""
@@ -334,11 +358,23 @@ class _Connection:
                 until = trio.current_time() + self.spec.start_timeout
                 self._adopt(await self._list(session, until=until))
             except GlyphoxaError as error:
-                if session.loss.why is None:  # else there are worse news to come
+                if session.loss.why is not None:
+                    pass  # there are worse news to come
+                elif isinstance(error, _TooSlow) and self._is_doubtful():
+                    session.loss.report(f"it does not answer any more: {error}")
+                else:
                     self._warn_once(f"its changed tools are not known: {error}")
             else:
+                self._unanswered = 0
                 self._announce()
             await trio.sleep(_RELIST_PAUSE)
+
+    def _is_doubtful(self) -> bool:
+        """Whether a server that does not even list its tools is taken for gone.
+
+        Over HTTP nothing else tells of a connection that is open at one end only.
+        """
+        return self.spec.url is not None or self._unanswered >= _IN_VAIN
 
     def _on_tools_changed(self) -> None:
         self._list_changed.set()
@@ -376,13 +412,16 @@ class _Connection:
     def _adopt(self, listing: Listing, *, sound: bool = False) -> None:
         self._listed = listing.tools
         described = describe(self.spec, listing.tools, sound=sound)
-        self._tools = tuple(map(self._tool, described.definitions))
+        self._tools = tuple(
+            self._tool(definition, described.fingerprints[definition.name])
+            for definition in described.definitions
+        )
         for text in (*listing.warnings, *described.warnings):
             self._warn_once(text)
 
-    def _tool(self, definition: ToolDefinition) -> Tool:
+    def _tool(self, definition: ToolDefinition, fingerprint: str) -> Tool:
         handler = self._handler(definition.name, repeatable=definition.probeable)
-        return Tool(definition=definition, handler=handler)
+        return Tool(definition=definition, handler=handler, fingerprint=fingerprint)
 
     def _handler(
         self, tool: str, *, repeatable: bool

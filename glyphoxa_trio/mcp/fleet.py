@@ -185,6 +185,10 @@ class Fleet:
         member = self._members.get(name)
         return None if member is None else member.spec
 
+    def specs(self) -> tuple[ServerSpec, ...]:
+        """What every server was connected with."""
+        return tuple(member.spec for member in self._members.values())
+
     async def wait_ready(self, within: float, *, known: bool = False) -> bool:
         """Wait until no server is starting any more, at most so many seconds.
 

@@ -10,28 +10,43 @@ Import it lazily: it costs what HTTPX costs.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 import httpx2
 
 from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.config.servers import without_secrets
 
-# Outside of every range that JSON-RPC or MCP gives a meaning.
-NEVER_SENT: Final = -33001  # no server, or it has forgotten our session
-REFUSED: Final = -33002  # it answered, and did not run the request
-BROKEN: Final = -33003  # it may have run the request
+from .answers import BROKEN as BROKEN
+from .answers import BUSY as BUSY
+from .answers import NEVER_SENT as NEVER_SENT
+from .answers import REFUSED as REFUSED
+from .answers import failure, judged
+from .answers import wait_of as wait_of
+from .auth import Token, Tokens, open_tokens
+from .discovery import NoToken
+from .process import secrets_of
+from .quiet import SHORTEST_SECRET, hidden_in, hush, quiet
 
 _CONNECT: Final = 5.0
 _WRITE: Final = 10.0
 _READ_SLACK: Final = 5.0
 
-_TIMED_OUT: Final = 408
-_BUSY: Final = 503
+_UNAUTHORIZED: Final = 401
 
 
-def open_client(spec: ServerSpec) -> httpx2.AsyncClient:
+def endpoint(spec: ServerSpec) -> str:
+    """The address of ``spec``'s server as the SDK may see and log it.
+
+    What it leaves out, a password or a key in the query, the client adds.
+    """
+    return without_secrets(spec.url)
+
+
+@asynccontextmanager
+async def open_client(spec: ServerSpec) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client that carries the token and headers of ``spec`` on every request.
 
     The SDK follows redirects only within the endpoint's origin, so they go
@@ -39,24 +54,45 @@ def open_client(spec: ServerSpec) -> httpx2.AsyncClient:
     the streams on which a server speaks by itself may be silent for ever.
     """
     headers = {name: value.reveal() for name, value in spec.headers.items()}
-    if spec.token is not None:
-        headers["Authorization"] = f"Bearer {spec.token.reveal()}"
-    return _Client(
-        headers=headers,
-        timeout=httpx2.Timeout(
-            connect=min(_CONNECT, spec.start_timeout),
-            read=spec.timeout + _READ_SLACK,
-            write=_WRITE,
-            pool=None,
-        ),
-        limits=httpx2.Limits(max_connections=None),
-    )
+    async with AsyncExitStack() as stack:
+        tokens: Tokens | None = None
+        if spec.oauth is not None:  # it overrides a token (G28)
+            tokens = await stack.enter_async_context(open_tokens(spec, spec.oauth))
+        elif spec.token is not None:
+            headers["Authorization"] = f"Bearer {spec.token.reveal()}"
+        client = _Client(
+            headers=headers,
+            timeout=httpx2.Timeout(
+                connect=min(_CONNECT, spec.start_timeout),
+                read=spec.timeout + _READ_SLACK,
+                write=_WRITE,
+                pool=None,
+            ),
+            limits=httpx2.Limits(max_connections=None),
+            event_hooks={"request": [hush]},
+        )
+        client.address = httpx2.URL(spec.url or "")
+        client.tokens = tokens
+        client.secrets = _to_hide(spec)
+        yield await stack.enter_async_context(client)
 
 
 class _Client(httpx2.AsyncClient):
+    address: httpx2.URL
+    tokens: Tokens | None = None
+    secrets: tuple[str, ...] = ()
+
     async def send(
         self, request: httpx2.Request, *args: Any, **options: Any
     ) -> httpx2.Response:
+        with quiet(self._said):
+            return await self._send(request, *args, **options)
+
+    async def _send(
+        self, request: httpx2.Request, *args: Any, **options: Any
+    ) -> httpx2.Response:
+        if request.url == without_secrets(str(self.address)):
+            request.url = self.address
         if (
             request.method == "GET"
             or request.headers.get("mcp-method") == "subscriptions/listen"
@@ -67,60 +103,76 @@ class _Client(httpx2.AsyncClient):
                 "timeout": {**patience, "read": None},
             }
         if request.method != "POST":
-            return await super().send(request, *args, **options)
+            return await self._let_in(request, *args, **options)
         try:
-            response = await super().send(request, *args, **options)
-            if response.status_code >= 400:
-                return await _judged(request, response)
+            response = await self._let_in(request, *args, **options)
+            return await judged(request, response, self._said)
+        except NoToken as error:
+            return failure(request, NEVER_SENT, str(error))
         except (
             httpx2.ConnectError,
             httpx2.ConnectTimeout,
             httpx2.LocalProtocolError,
             httpx2.ProxyError,
         ) as error:
-            return _failure(request, NEVER_SENT, f"cannot connect: {_text(error)}")
-        except httpx2.TransportError as error:
-            return _failure(request, BROKEN, f"broke off: {_text(error)}")
+            return failure(request, NEVER_SENT, f"cannot connect: {_text(error)}")
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            return failure(request, BROKEN, f"broke off: {self._said(_text(error))}")
+
+    async def _let_in(
+        self, request: httpx2.Request, *args: Any, **options: Any
+    ) -> httpx2.Response:
+        """Send with the token in force, and once more if another is needed.
+
+        A request that got a 401 was not run, so any may be sent twice.
+        """
+        if self.tokens is None:
+            return await super().send(request, *args, **options)
+        token = await self.tokens.current()
+        _show(request, token)
+        response = await super().send(request, *args, **options)
+        if response.status_code != _UNAUTHORIZED:
+            if token is not None:
+                token.accepted = True
+            return response
+        try:
+            better = await self.tokens.instead_of(
+                token, response.headers.get("www-authenticate")
+            )
+        except BaseException:
+            await response.aclose()
+            raise
+        if better is None:
+            return response
+        await response.aclose()
+        _show(request, better)
+        response = await super().send(request, *args, **options)
+        better.accepted = better.accepted or response.status_code != _UNAUTHORIZED
         return response
 
-
-async def _judged(
-    request: httpx2.Request, response: httpx2.Response
-) -> httpx2.Response:
-    """An answer of 400 and above: the server's own error, or what it means."""
-    status = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
-    if response.status_code == 404 and "mcp-session-id" in request.headers:
-        await response.aclose()
-        return _failure(request, NEVER_SENT, f"{status}: the session has ended")
-    kind = response.headers.get("content-type", "").lower()
-    if kind.startswith("application/json"):
-        body = await response.aread()
-        if _is_rpc_error(body):
-            return response
-    await response.aclose()
-    code = response.status_code
-    # A proxy may say 503 of a server that broke off; who is busy says for how long.
-    not_run = code < 500 and code != _TIMED_OUT
-    not_run = not_run or (code == _BUSY and "retry-after" in response.headers)
-    return _failure(request, REFUSED if not_run else BROKEN, status)
+    def _said(self, text: str) -> str:
+        """What a server said, without the secrets that it was told (A39)."""
+        for secret in self.secrets:
+            text = text.replace(secret, "[secret]")
+        return text if self.tokens is None else self.tokens.without_secret(text)
 
 
-def _is_rpc_error(body: bytes) -> bool:
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(message, dict) and isinstance(message.get("error"), dict)
+def _show(request: httpx2.Request, token: Token | None) -> None:
+    if token is not None:
+        request.headers["Authorization"] = f"Bearer {token.value.reveal()}"
 
 
-def _failure(request: httpx2.Request, code: int, text: str) -> httpx2.Response:
-    error = {"code": code, "message": text}
-    return httpx2.Response(
-        503, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request
-    )
+def _to_hide(spec: ServerSpec) -> tuple[str, ...]:
+    """The texts that are told to the server and to nobody else."""
+    whole = (*secrets_of(spec), *hidden_in(spec.url or ""))
+    # Of a secret with a line break in it an error shows the lines.
+    lines = [line for text in whole for line in text.split()]
+    return tuple(text for text in (*whole, *lines) if len(text) >= SHORTEST_SECRET)
 
 
 def _text(error: Exception) -> str:
+    if isinstance(error, httpx2.ReadTimeout):
+        return "no answer in time"
     if isinstance(error, httpx2.LocalProtocolError):
         return "a header is not legal"  # its text would show the header (A39)
     return str(error) or type(error).__name__

@@ -54,20 +54,33 @@ class Known:
 
     def save(self, spec: ServerSpec, tools: tuple[Mapping[str, Any], ...]) -> None:
         """Keep the list, whole or not at all."""
-        path = self._path(spec)
         with suppress(OSError):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, half = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    json.dump({"version": _VERSION, "tools": tools}, file)
-                os.replace(half, path)
-            except BaseException:
-                os.unlink(half)
-                raise
+            write_json(self._path(spec), {"version": _VERSION, "tools": tools})
 
     def _path(self, spec: ServerSpec) -> Path:
-        return self.folder / f"{spec.name}-{_identity(spec)}.json"
+        return file_of(self.folder, spec)
+
+
+def file_of(folder: Path, spec: ServerSpec) -> Path:
+    """The file of this very server."""
+    return folder / f"{spec.name}-{_identity(spec)}.json"
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write a file of its owner's only, whole or not at all.
+
+    Raises:
+      OSError: if that fails.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, half = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(data, file)
+        os.replace(half, path)
+    except BaseException:
+        os.unlink(half)
+        raise
 
 
 def _identity(spec: ServerSpec) -> str:

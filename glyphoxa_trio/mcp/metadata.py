@@ -20,6 +20,7 @@ import attrs
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
+from glyphoxa_trio.tools.fingerprint import fingerprint
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.schema import ArgumentSchema, BadSchema
 from glyphoxa_trio.tools.tier import Tier
@@ -32,10 +33,14 @@ PREFIX: Final = "glyphoxa/"
 
 @attrs.frozen
 class Described:
-    """The tools of one server that can be used, and what was wrong with the rest."""
+    """The tools of one server that can be used, and what was wrong with the rest.
+
+    ``fingerprints``, by name, are of the tools as the server describes them.
+    """
 
     definitions: tuple[ToolDefinition, ...]
     warnings: tuple[str, ...] = ()
+    fingerprints: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def describe(
@@ -50,6 +55,7 @@ def describe(
     found: dict[str, ToolDefinition] = {}
     warnings: list[str] = []
     offered: set[str] = set()
+    prints: dict[str, str] = {}
     for tool in tools:
         name = tool.get("name")
         if not isinstance(name, str) or not name:
@@ -61,8 +67,10 @@ def describe(
         offered.add(name)
         if spec.allow and name not in spec.allow:
             continue
-        definition = _definition(spec, name, tool, warnings)
+        stated = _definition(spec, name, tool, warnings)
+        definition = _as_configured(spec, stated, tool, warnings)
         try:
+            prints[name] = fingerprint(stated)
             if not sound:
                 ArgumentSchema(definition.parameters, foreign=True).warm()
         except BadSchema as error:  # that tool's fault, and no other's
@@ -74,7 +82,7 @@ def describe(
         for name in dict.fromkeys((*spec.allow, *spec.tools))
         if name not in offered
     ]
-    return Described(tuple(found.values()), tuple(warnings))
+    return Described(tuple(found.values()), tuple(warnings), prints)
 
 
 def _definition(
@@ -86,9 +94,8 @@ def _definition(
     idempotent = meta.get("idempotent", _flag)
     if idempotent is None:
         idempotent = hints.get("idempotentHint", _flag) or False
-    cacheable = meta.get("cacheable_seconds", _not_negative) or 0.0
     description = tool.get("description")
-    definition = ToolDefinition(
+    return ToolDefinition(
         name=name,
         group=spec.name,
         description=description if isinstance(description, str) else "",
@@ -103,12 +110,24 @@ def _definition(
         environment=_environment(spec),
         external=True,
     )
+
+
+def _as_configured(
+    spec: ServerSpec,
+    definition: ToolDefinition,
+    tool: Mapping[str, Any],
+    warnings: list[str],
+) -> ToolDefinition:
+    """What the operator knows better, in place of what the server says."""
+    name = definition.name
     override = spec.tools.get(name)
     if override is not None:
         try:
             definition = override.applied_to(definition)
         except ValueError as error:
             warnings.append(f"{error}; its configuration is ignored")
+    meta = _Entries(name, tool.get("_meta"), warnings)
+    cacheable = meta.get("cacheable_seconds", _not_negative) or 0.0
     # After the operator had a word: only now is it known what may be cached.
     if cacheable and (override is None or override.cacheable is None):
         if definition.probeable:

@@ -23,19 +23,24 @@ import trio
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.secret import Secret
 
+from .descendants import Descendants
+
 _SAFE: Final = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ"})
 
 KEPT_LINES: Final = 20
 LONGEST_LINE: Final = 2_000
 _BURST: Final = 20.0
 _LINES_PER_SECOND: Final = 4.0  # seed 003: one line per 250 ms
+_CHUNK: Final = 2**14  # bytes: who floods stderr must not keep the others waiting
 _SHORTEST_SECRET: Final = 6  # below that, hiding it would blot out plain words
 
 # Seconds for a server to leave by itself when its stdin closes, to obey
-# SIGTERM, and for the kernel to hand over the dead.
-_GOODBYE: Final = 1.0
-_OBEY: Final = 0.7
-_REAP: Final = 1.0
+# SIGTERM, and for all of its end; what is left over is the kernel's, to hand
+# over the dead, and for what they still have in their pipes.
+_GOODBYE: Final = 0.8
+_OBEY: Final = 0.5
+ENDING: Final = 1.5
+_LAST_WORDS: Final = 0.1
 
 
 def environment(
@@ -61,6 +66,8 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
     known = [*spec.env.values(), *spec.headers.values()]
     if spec.token is not None:
         known.append(spec.token)
+    if spec.oauth is not None:
+        known.append(spec.oauth.client_secret)
     return tuple(
         value
         for value in (secret.reveal() for secret in known)
@@ -77,7 +84,7 @@ class LastLines:
       log: told of each line, at most four a second after a burst of twenty.
     """
 
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
     log: Callable[[str], None] | None = None
     _lines: deque[str] = attrs.field(
         factory=lambda: deque(maxlen=KEPT_LINES), init=False
@@ -88,20 +95,29 @@ class LastLines:
 
     def feed(self, data: bytes) -> None:
         """Take what was read; a line counts once it has ended."""
-        *finished, rest = data.split(b"\n")
-        for part in finished:
-            self._grow(part)
+        first, *others = data.split(b"\n")
+        self._grow(first)
+        if others:
             self.finish()
-        self._grow(rest)
+            *finished, rest = others
+            for line in finished:
+                self.note(line)
+            self._grow(rest)
 
     def finish(self) -> None:
         """What has been written so far is a line, ended or not."""
-        text = self._unfinished.decode(errors="replace")
+        text = bytes(self._unfinished)
         self._unfinished.clear()
-        for secret in self.secrets:
-            text = text.replace(secret, "[secret]")
-        # Escape sequences of a server must not steer somebody's terminal.
-        text = "".join(filter(str.isprintable, text))[:LONGEST_LINE].rstrip()
+        self.note(text)
+
+    def note(self, line: bytes) -> None:
+        """Take a whole line that came another way, whatever is unfinished."""
+        text = self._masked(line[: 4 * LONGEST_LINE].decode(errors="replace"))
+        if not text.isprintable():
+            # Escape sequences of a server must not steer somebody's terminal, nor
+            # hide half of a secret from the other half.
+            text = self._masked("".join(filter(str.isprintable, text)))
+        text = text[:LONGEST_LINE].rstrip()
         if text:
             self._lines.append(text)
             self._forward(text)
@@ -109,6 +125,11 @@ class LastLines:
     @property
     def lines(self) -> tuple[str, ...]:
         return tuple(self._lines)
+
+    def _masked(self, text: str) -> str:
+        for secret in self.secrets:
+            text = text.replace(secret, "[secret]")
+        return text
 
     def _grow(self, data: bytes) -> None:
         # Four bytes are the longest character: enough for the longest line.
@@ -126,10 +147,13 @@ class LastLines:
             self.log(line)
 
 
-async def start(spec: ServerSpec) -> trio.Process:
+async def start(spec: ServerSpec, descendants: Descendants) -> trio.Process:
     """Start the server of ``spec`` as the leader of a process group of its own.
 
     Not cancelled half-way: it starts or it does not.
+
+    Args:
+      descendants: the mark by which `end` finds who came of it.
 
     Raises:
       OSError: if it cannot be run.
@@ -139,29 +163,67 @@ async def start(spec: ServerSpec) -> trio.Process:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(spec.env),
+        env={**environment(spec.env), **descendants.environment},
         cwd=spec.cwd,
         start_new_session=True,
     )
 
 
-async def end(process: trio.Process) -> None:
-    """Close stdin, ask, then kill, and leave nothing of the group behind.
+async def listen(process: trio.Process, said: LastLines) -> None:
+    """Take what a server writes to stderr, until nobody writes there any more."""
+    assert process.stderr is not None
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        while chunk := await process.stderr.receive_some(_CHUNK):
+            said.feed(bytes(chunk))
+    said.finish()
 
-    At most 2.7 s, shielded from cancellation; a server that leaves when its
-    stdin closes takes as long as it takes to leave (A43, T8).
+
+async def end(process: trio.Process, descendants: Descendants, said: LastLines) -> None:
+    """Close stdin, ask, then kill, and leave nothing that came of it behind.
+
+    At most 1.5 s, shielded from cancellation; a server that leaves when its stdin
+    closes takes as long as it takes to leave (A43, T8). Nobody else may read its
+    pipes any more: they are read here, because a server that cannot write what it
+    has to say cannot leave either.
     """
     with trio.CancelScope(shield=True):
-        if process.stdin is not None:
-            await process.stdin.aclose()
-        if not await _exits(process, _GOODBYE):
-            _signal_group(process, signal.SIGTERM)
-            _signal_group(process, signal.SIGCONT)  # the stopped obey only so
-            if not await _exits(process, _OBEY):
-                _signal_group(process, signal.SIGKILL)
-                await _exits(process, _REAP)
-        # Children that outlive their parent are still in the group.
-        _signal_group(process, signal.SIGKILL)
+        until = trio.current_time() + ENDING
+        async with trio.open_nursery() as nursery:
+            silent = trio.Event()
+            nursery.start_soon(_hear_out, process, said, silent)
+            if process.stdin is not None:
+                await process.stdin.aclose()
+            if not await _exits(process, within=_GOODBYE):
+                _signal_group(process, signal.SIGTERM)
+                _signal_group(process, signal.SIGCONT)  # the stopped obey only so
+                if not await _exits(process, within=_OBEY):
+                    _signal_group(process, signal.SIGKILL)
+                    await _exits(process, within=until - trio.current_time())
+            # Children that outlive their parent are still in its group, most of them.
+            _signal_group(process, signal.SIGKILL)
+            with trio.move_on_at(until):
+                await descendants.end()
+                with trio.move_on_after(_LAST_WORDS):
+                    await silent.wait()
+            nursery.cancel_scope.cancel()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                await pipe.aclose()
+
+
+async def _hear_out(process: trio.Process, said: LastLines, silent: trio.Event) -> None:
+    """Read both pipes until nobody holds them any more."""
+
+    async def forget() -> None:
+        assert process.stdout is not None
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for _ in process.stdout:
+                pass
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(forget)
+        nursery.start_soon(listen, process, said)
+    silent.set()
 
 
 def how_it_ended(process: trio.Process) -> str:
@@ -177,8 +239,8 @@ def how_it_ended(process: trio.Process) -> str:
         return f"was ended by signal {-code}"
 
 
-async def _exits(process: trio.Process, within: float) -> bool:
-    with trio.move_on_after(within):
+async def _exits(process: trio.Process, *, within: float) -> bool:
+    with trio.move_on_after(max(0, within)):
         await process.wait()
     return process.returncode is not None
 

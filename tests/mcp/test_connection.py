@@ -412,6 +412,57 @@ async def test_stopping_does_not_wait_for_a_server_that_is_starting(
         assert watcher.state("rules") is STOPPED
 
 
+async def _call_in_vain(watcher: Watcher, times: int) -> None:
+    """Calls that are given up after a second, one after the other."""
+    for _ in range(times):
+        with trio.move_on_after(1):
+            await watcher.call("rules", "sleep", seconds=3600)
+
+
+async def test_a_server_that_answers_nothing_any_more_is_started_again(
+    autojump_clock: MockClock,
+) -> None:  # stopped, or open at one end only: no call can tell, three raise a doubt
+    server = FakeServer()
+    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        server.listing_takes = 3600
+        await _call_in_vain(watcher, 3)
+        assert watcher.state("rules") is READY
+        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
+        assert trio.current_time() == 5
+        await watcher.until(lambda: bool(watcher.warnings))
+        assert watcher.warnings[-1].text == (
+            "it does not answer any more: no list of tools within 2000 ms"
+        )
+        server.listing_takes = 0
+        await watcher.until(lambda: watcher.state("rules") is READY)
+
+
+async def test_a_server_with_slow_tools_is_only_looked_at(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer(listing_takes=0.5)
+    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        await _call_in_vain(watcher, 20)
+        assert server.attempts == [0]
+        assert watcher.warnings == []
+
+
+async def test_an_answer_in_between_ends_all_doubt(autojump_clock: MockClock) -> None:
+    server = FakeServer()
+    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        server.listing_takes = 3600
+        for tool in ("echo", "refuse"):  # a no is an answer
+            await _call_in_vain(watcher, 2)
+            with suppress(ToolError):
+                await watcher.call("rules", tool)
+        await _call_in_vain(watcher, 2)
+        await trio.sleep(60)
+        assert server.attempts == [0]
+
+
 _scripts = st.lists(
     st.sampled_from(["ok", "refuse", "hang", 0.0, 0.5, 3.0, 70.0]), max_size=12
 )

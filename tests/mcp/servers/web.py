@@ -1,10 +1,13 @@
 """A server on the SDK over streamable HTTP, on loopback.
 
-    python web.py [PORT]
+    python web.py [PORT [ISSUER]]
 
 Writes its port to stdout, then a line for every request: method, path,
 authorization, and a header of the operator's. The same server is at ``/mcp``,
 and at ``/old/mcp``, where it knows only the protocol family of 2025-11-25.
+
+With the address of an issuer it wants tokens from there, made for it and good for
+the scope ``tools``, and asks the issuer about each.
 """
 
 from __future__ import annotations
@@ -14,11 +17,51 @@ import sys
 from typing import Any
 
 import anyio
+import httpx2
 import uvicorn
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
+from pydantic import AnyHttpUrl
 
-server: MCPServer[Any] = MCPServer("web", log_level="ERROR")
+listener = socket.create_server(("127.0.0.1", int((sys.argv[1:] or ["0"])[0])))
+port = listener.getsockname()[1]
+
+
+class Issuer:
+    """Whoever knows what a token is good for."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        async with httpx2.AsyncClient() as client:
+            where = f"{self.address}/introspect"
+            known = (await client.post(where, data={"token": token})).json()
+        if not known["active"]:
+            return None
+        return AccessToken(
+            token=token,
+            client_id=known["client_id"],
+            scopes=known["scope"].split(),
+            resource=known["aud"],
+        )
+
+
+def guard() -> dict[str, Any]:
+    if not sys.argv[2:]:
+        return {}
+    settings = AuthSettings(
+        issuer_url=AnyHttpUrl(sys.argv[2]),
+        resource_server_url=AnyHttpUrl(f"http://127.0.0.1:{port}/mcp"),
+        required_scopes=["tools"],
+        validate_token_resource=True,
+    )
+    return {"auth": settings, "token_verifier": Issuer(sys.argv[2])}
+
+
+server: MCPServer[Any] = MCPServer("web", log_level="ERROR", **guard())
 
 
 def say(*words: str) -> None:
@@ -73,9 +116,8 @@ async def front(scope: Any, receive: Any, send: Any) -> None:
 
 
 def main() -> None:
-    listener = socket.create_server(("127.0.0.1", int((sys.argv[1:] or ["0"])[0])))
     config = uvicorn.Config(front, log_level="error", timeout_graceful_shutdown=0)
-    say(str(listener.getsockname()[1]))
+    say(str(port))
     uvicorn.Server(config).run(sockets=[listener])
 
 

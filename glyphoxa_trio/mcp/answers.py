@@ -1,0 +1,217 @@
+"""What an HTTP answer means for the call that got it, said as a JSON-RPC error.
+
+Three questions decide: was the request run, is the session still good, and when
+may it be tried again. Status codes alone do not answer them: a proxy may say 503
+of a server that broke off, a server may say 200 with a page to log in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import httpx2
+
+import trio
+
+from .discovery import challenge_of
+from .quiet import Clean
+
+# Outside of every range that JSON-RPC or MCP gives a meaning.
+NEVER_SENT: Final = -33001  # no server, or it has forgotten our session
+REFUSED: Final = -33002  # it answered, and did not run the request
+BROKEN: Final = -33003  # it may have run the request
+BUSY: Final = -33004  # it did not run it now, and will later
+
+_RETRY_AFTER: Final = "retry_after"  # in the data of BUSY: seconds, or None
+LARGEST: Final = 16 * 2**20  # bytes of an answer that is no stream
+
+_CUT: Final = 200
+_TIMED_OUT: Final = 408
+_TOO_MANY: Final = 429
+_UNAVAILABLE: Final = 503
+_KEEPS_METHOD: Final = (307, 308)
+
+# How servers say that they have forgotten a session, when they do not say 404.
+_FORGOTTEN: Final = re.compile(
+    r"no (valid )?session|session\b.{0,40}\b(not found|expired|terminated|ended|closed"
+    r"|invalid|unknown)|(unknown|invalid|expired) session|not initialized",
+    re.IGNORECASE,
+)
+
+
+async def judged(
+    request: httpx2.Request, response: httpx2.Response, clean: Clean
+) -> httpx2.Response:
+    """The answer to a POST, or a JSON-RPC error that says what it means.
+
+    Raises:
+      httpx2.TransportError: if it breaks off before its end.
+    """
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    status, line = response.status_code, clean(_line(response))
+    if kind == "text/event-stream" and status < 300:
+        return response  # the SDK reads it, and resumes it where that is possible
+    if response.has_redirect_location:
+        away = _leads_away(request, response)
+        if away is None:
+            return response  # the SDK follows it
+        await response.aclose()
+        return failure(request, REFUSED, f"{line}: {away}")
+    is_json = kind == "application/json"
+    if not is_json and status < 400 and not await _wants_answer(request):
+        return response
+    try:
+        body = await whole(response, LARGEST) if is_json else b""
+    finally:
+        await response.aclose()
+    if body is None:
+        return failure(request, BROKEN, f"an answer of more than {LARGEST >> 20} MB")
+    # A server that repeats what it was told would give our token to a model.
+    body = clean(body.decode(errors="replace")).encode()
+    if status >= 400:
+        return _refusal(request, response, body, line, clean)
+    if not is_json:
+        kind = kind if re.fullmatch(r"[\w.+/-]{1,80}", kind) else "nothing"
+        return failure(request, BROKEN, f"{line}, with {kind} for an answer")
+    if _parsed(body) is None:
+        return failure(request, BROKEN, "its answer is no JSON, or not all of it")
+    return _read(request, response, body)
+
+
+def _refusal(
+    request: httpx2.Request,
+    response: httpx2.Response,
+    body: bytes,
+    line: str,
+    clean: Clean,
+) -> httpx2.Response:
+    """An answer of 400 and above: the server's own error, or what it means."""
+    status = response.status_code
+    message = _parsed(body)
+    error = message.get("error") if isinstance(message, dict) else None
+    if "mcp-session-id" in request.headers:
+        said = error.get("message") if isinstance(error, dict) else None
+        if status in (404, 410) or (
+            status < 500 and isinstance(said, str) and _FORGOTTEN.search(said)
+        ):
+            return failure(request, NEVER_SENT, f"{line}: the session has ended")
+    if status == _TOO_MANY or (
+        # A proxy may say 503 of a server that broke off; who is busy says how long.
+        status == _UNAVAILABLE and "retry-after" in response.headers
+    ):
+        wait = retry_after(response.headers)
+        return failure(request, BUSY, line, data={_RETRY_AFTER: wait})
+    if status in (401, 403, 407):
+        challenge = challenge_of(response.headers.get("www-authenticate"))
+        names = ("error", "error_description", "scope")
+        why = ", ".join(challenge[name] for name in names if challenge.get(name))
+        why = clean("".join(filter(str.isprintable, why)))[:_CUT]
+        return failure(request, REFUSED, f"{line}: {why}" if why else line)
+    if isinstance(error, dict):
+        return _read(request, response, body)
+    not_run = status < 500 and status != _TIMED_OUT
+    return failure(request, REFUSED if not_run else BROKEN, line)
+
+
+def failure(
+    request: httpx2.Request, code: int, text: str, data: Any = None
+) -> httpx2.Response:
+    """An answer that no server gave: a JSON-RPC error with one of our codes."""
+    error = {"code": code, "message": text} | ({} if data is None else {"data": data})
+    return httpx2.Response(
+        503, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request
+    )
+
+
+def retry_after(headers: httpx2.Headers) -> float | None:
+    """Seconds from now, of a ``Retry-After`` in seconds or as a date.
+
+    A date is compared with the server's own ``Date``: its clock need not be ours.
+    """
+    given = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d{1,9}", given, re.ASCII):
+        return float(given)
+    try:
+        until = parsedate_to_datetime(given)
+        now = (
+            parsedate_to_datetime(headers["date"])
+            if "date" in headers
+            else datetime.now(UTC)
+        )
+        return max(0.0, (until - now).total_seconds())
+    except (ValueError, TypeError):  # also a date without its zone
+        return None
+
+
+def wait_of(data: object) -> float | None:
+    """Seconds to wait, from the data of a BUSY; None if the server did not say."""
+    wait = data.get(_RETRY_AFTER) if isinstance(data, dict) else None
+    return wait if isinstance(wait, float) else None
+
+
+async def whole(response: httpx2.Response, largest: int) -> bytes | None:
+    """The body of an answer, or None if it is longer than so many bytes."""
+    body = bytearray()
+    # Cancelled in the middle of a read, what is below closes in good order; a loop
+    # that is left closes nothing.
+    with trio.CancelScope() as enough:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > largest:
+                body.clear()
+                enough.cancel()
+    return None if enough.cancel_called else bytes(body)
+
+
+def _read(
+    request: httpx2.Request, response: httpx2.Response, body: bytes
+) -> httpx2.Response:
+    """The same answer, with its body already here."""
+    keep = [
+        (name, value)
+        for name, value in response.headers.multi_items()
+        if name not in ("content-encoding", "content-length", "transfer-encoding")
+    ]
+    return httpx2.Response(
+        response.status_code, headers=keep, content=body, request=request
+    )
+
+
+def _leads_away(request: httpx2.Request, response: httpx2.Response) -> str | None:
+    """Why the SDK will not follow a redirect; None if it will."""
+    follow = response.next_request
+    if follow is None:
+        return "it redirects to no address"
+    here, there = request.url, follow.url
+    upgraded = (here.scheme, there.scheme) == ("http", "https")
+    stays = here.host == there.host and (
+        (here.scheme, here.port) == (there.scheme, there.port)
+        or (upgraded and here.port is there.port is None)
+    )
+    stays = stays and there.userinfo in (b"", here.userinfo)
+    if stays and response.status_code in _KEEPS_METHOD:
+        return None
+    place = there.copy_with(userinfo=b"", query=None, fragment=None)
+    return f"Redirect to {place} is not followed"
+
+
+async def _wants_answer(request: httpx2.Request) -> bool:
+    """Whether a POST was a request, not a notification or an answer of ours."""
+    message = _parsed(await request.aread())
+    return isinstance(message, dict) and "id" in message and "method" in message
+
+
+def _parsed(body: bytes) -> Any:
+    """The JSON in ``body``; None if it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _line(response: httpx2.Response) -> str:
+    return f"HTTP {response.status_code} {response.reason_phrase}".rstrip()

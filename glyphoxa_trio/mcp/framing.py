@@ -1,0 +1,188 @@
+"""JSON-RPC on byte streams, one message a line: no I/O, no tasks, no clock.
+
+What a server writes is not to be trusted: `decode` says that a line is no
+message and never raises, whatever the line is. Import this lazily: the parser
+comes with the SDK.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+from pydantic_core import from_json, to_json
+
+LONGEST_MESSAGE: Final = 16 * 2**20  # bytes; a server that exceeds it is broken
+MOST_QUEUED: Final = 1024  # messages that wait to be written
+MOST_QUEUED_BYTES: Final = LONGEST_MESSAGE
+MOST_ANSWERS: Final = 64  # of those, answers to what the server asked
+
+# What a pipe holds. No more is handed to it at once, because what is still queued
+# can be taken back, and for certain did nothing.
+_BATCH: Final = 2**16
+
+_EXACT: Final = json.JSONEncoder(allow_nan=False)
+_LONGEST_INTEGER: Final = 18  # digits: whatever we count stays below
+
+
+class NotSendable(ValueError):
+    """What was to be sent has no place in JSON."""
+
+
+@attrs.define(eq=False)
+class Framing:
+    """Chunks of bytes in, whole lines out. An empty line is none."""
+
+    _unfinished: bytearray = attrs.field(factory=bytearray, init=False)
+    too_long: bool = attrs.field(default=False, init=False)
+
+    def feed(self, chunk: bytes | bytearray) -> list[bytes]:
+        """The lines that ``chunk`` completes, up to the first one of over 16 MiB."""
+        *finished, rest = bytes(chunk).split(b"\n")
+        if finished and self._unfinished:
+            finished[0] = bytes(self._unfinished) + finished[0]
+            self._unfinished.clear()
+        self._unfinished += rest
+        if len(self._unfinished) > LONGEST_MESSAGE:
+            self.too_long = True
+        if finished and len(finished[0]) > LONGEST_MESSAGE:
+            self.too_long = True
+            return []
+        return [line for line in finished if line and not line.isspace()]
+
+
+@attrs.define(eq=False)
+class Outbox:
+    """What waits to be written, in order, within bounds; what waits can go back.
+
+    Answers have a small bound of their own: a server that asks without end must
+    not crowd out what we want of it.
+    """
+
+    _lines: dict[object, bytes] = attrs.field(factory=dict, init=False)
+    _answers: set[object] = attrs.field(factory=set, init=False)
+    _size: int = attrs.field(default=0, init=False)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def takes_answers(self) -> bool:
+        """Whether another answer may be put."""
+        return len(self._answers) < MOST_ANSWERS
+
+    def put(self, key: object, line: bytes, *, answer: bool = False) -> bool:
+        """Queue a line under a key of its own, or say that there is no room."""
+        size = self._size + len(line)
+        if len(self._lines) >= MOST_QUEUED or size > MOST_QUEUED_BYTES:
+            return False
+        if answer:
+            self._answers.add(key)
+        self._lines[key] = line
+        self._size = size
+        return True
+
+    def take_back(self, key: object) -> None:
+        self._size -= len(self._lines.pop(key))
+
+    def batch(self) -> tuple[list[object], bytes]:
+        """The oldest lines as one, and their keys: one, or as many as 64 KiB hold."""
+        keys: list[object] = []
+        size = 0
+        for key, line in self._lines.items():
+            size += len(line)
+            if keys and size > _BATCH:
+                break
+            keys.append(key)
+        data = b"".join([self._lines.pop(key) for key in keys])
+        self._size -= len(data)
+        if self._answers:
+            self._answers.difference_update(keys)
+        return keys, data
+
+    def clear(self) -> None:
+        self._lines.clear()
+        self._answers.clear()
+        self._size = 0
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """One message as one line.
+
+    Raises:
+      NotSendable: for what is no JSON: a NaN, half a character, a strange object.
+    """
+    try:
+        line = to_json(message)
+        if b"NaN" in line or b"Infinity" in line:  # in a text, we hope
+            _EXACT.encode(message)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise NotSendable(str(error)) from error
+    return line + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any] | None:
+    """The message of a line, or None if it is none: garbage, a batch, no JSON."""
+    if not line.lstrip().startswith(b"{"):
+        return None
+    try:
+        message = from_json(line, allow_inf_nan=False)
+    except ValueError:
+        return None
+    if type(message) is not dict or message.get("jsonrpc") != "2.0":
+        return None
+    return None if _is_endless(message) else message
+
+
+def misspelt_answer(line: bytes) -> tuple[int | str, str] | None:
+    """Whom a line that is almost JSON wants to answer, and what is wrong with it.
+
+    Python's `json` writes NaN, and half a character is easily cut out of a text.
+    Who waits for that answer should hear of it now and not wait in vain.
+    """
+    if not line.lstrip().startswith(b"{"):
+        return None
+    wrong = "a number in it is too large"
+    try:
+        from_json(line, allow_inf_nan=False)
+    except ValueError as error:
+        wrong = str(error)
+    try:
+        message = json.loads(line, parse_int=_integer)
+    except (ValueError, RecursionError):
+        return None
+    if message.get("jsonrpc") != "2.0" or "result" not in message:
+        return None
+    ident = correlate(message.get("id"))
+    return None if ident is None else (ident, wrong)
+
+
+def _integer(digits: str) -> int:
+    """Any integer that could be an id; Python refuses to read very long ones."""
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else 0
+
+
+def _is_endless(message: dict[str, Any]) -> bool:
+    """Whether there is an infinity in it: 1e999 is JSON, but no number of ours."""
+    try:
+        if b"Infinity" in to_json(message):  # in a text, perhaps
+            _EXACT.encode(message)
+    except ValueError:
+        return True
+    return False
+
+
+def correlate(ident: object) -> int | str | None:
+    """What an id is known by, or None if it is none: "7" and 7 are one id."""
+    kind = type(ident)
+    if kind is int:
+        return ident  # type: ignore[return-value]  # mypy does not follow `kind`
+    if kind is not str:
+        return None
+    text: str = ident  # type: ignore[assignment]
+    digits = text.removeprefix("-")
+    if len(digits) <= _LONGEST_INTEGER and digits.isascii() and digits.isdigit():
+        return int(text)
+    return text

@@ -1,0 +1,103 @@
+"""How a session of the MCP SDK is agreed on, in either protocol family.
+
+Import this lazily: it needs the SDK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import mcp_types as types
+from mcp.client.session import ClientSession
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+import trio
+
+from glyphoxa_trio.config import ServerSpec, Transport
+from glyphoxa_trio.units import in_ms
+
+from . import http
+from .transport import ConnectionFailed
+from .wire import Ended, Unsent
+
+_RELISTEN: Final = 1.0
+
+# After these another question is of no use. They are the codes of our HTTP client:
+# a stdio server's own errors may have any.
+_HOPELESS: Final = (types.CONNECTION_CLOSED, http.NEVER_SENT, http.BUSY)
+
+
+async def agree(client: ClientSession, spec: ServerSpec) -> None:
+    """Shake hands.
+
+    Raises:
+      ConnectionFailed: if that takes longer than ``start_timeout``.
+      MCPError, RuntimeError, ValidationError: what the SDK raises for a server
+        that refuses, or breaks the protocol.
+    """
+    with trio.move_on_after(spec.start_timeout):
+        await _negotiate(client, spec)
+        return
+    raise ConnectionFailed(f"no handshake within {in_ms(spec.start_timeout)}")
+
+
+async def _negotiate(client: ClientSession, spec: ServerSpec) -> None:
+    """Agree on a protocol version, of either family.
+
+    Over stdio the handshake of the older family goes first: servers exist that
+    exit on any other first message. Over HTTP nothing dies of a question, and
+    the newer family keeps no session that could be lost.
+    """
+    first: Callable[[], Awaitable[object]] = client.initialize
+    second: Callable[[], Awaitable[object]] = client.discover
+    if spec.transport is Transport.STREAMABLE_HTTP:
+        first, second = second, first
+    try:
+        await first()
+    except (MCPError, RuntimeError, ValidationError) as refusal:
+        if isinstance(refusal, Ended | Unsent) or (
+            spec.url is not None
+            and isinstance(refusal, MCPError)
+            and refusal.code in _HOPELESS
+        ):
+            raise
+        try:
+            await second()
+        except MCPError as other:
+            if other.code == types.METHOD_NOT_FOUND:
+                raise refusal from None  # it says more
+            raise
+
+
+def announces_tools(client: ClientSession) -> bool:
+    """Whether the newer family's way to hear of changed tools is open."""
+    offered = client.server_capabilities
+    return (
+        client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        and offered is not None
+        and offered.tools is not None
+        and offered.tools.list_changed is True
+    )
+
+
+async def follow_tools(
+    client: ClientSession, on_tools_changed: Callable[[], None]
+) -> None:
+    """Listen for changes of the tool list, in the newer family's way."""
+    while True:
+        with suppress(SubscriptionLost):
+            try:
+                async with listen(client, tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        on_tools_changed()
+                return  # the server has said goodbye to listeners
+            except MCPError as error:
+                if error.code == types.METHOD_NOT_FOUND:
+                    return
+        await trio.sleep(_RELISTEN)
+        on_tools_changed()  # nothing that was missed is sent again

@@ -1,0 +1,380 @@
+"""A dispatcher of our own under the SDK's `ClientSession`, on two trio streams.
+
+The SDK's carries every message through four tasks, three memory streams and
+twice through a model; this one has a reader, a writer, and callers that sleep
+until their answer wakes them. What it promises beyond the SDK's:
+
+* A caller who leaves is gone at once. A request of which nothing was written is
+  then not sent at all; otherwise ``notifications/cancelled`` is queued, and
+  whether the pipe takes it is nobody's wait.
+* When the connection ends, all requests end with it: with `Unsent` if not a byte
+  of them was written, so that they may be sent again, with `Ended` otherwise.
+* Everything is bounded: what waits to be written, and what `hearing` takes in.
+* What is no message is noted and ignored. An answer that can be told to belong
+  to a request, but cannot be used, ends that request at once.
+
+Import this lazily: it needs the SDK. Above 250 lines, because the table of open
+requests and all that touches it stand together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import anyio
+import anyio.abc
+import attrs
+import mcp_types as types
+import outcome
+from mcp.shared.dispatcher import (
+    CallOptions,
+    OnNotify,
+    OnNotifyIntercept,
+    OnRequest,
+    ProgressFnT,
+)
+from mcp.shared.exceptions import MCPError
+
+import trio
+
+from .framing import (
+    LONGEST_MESSAGE,
+    Framing,
+    NotSendable,
+    Outbox,
+    correlate,
+    decode,
+    encode,
+    misspelt_answer,
+)
+from .hearing import Hearing
+from .tracing import traced, tracing
+from .transport import Loss
+
+_CHUNK: Final = 2**14  # bytes: who floods stdout must not keep the others waiting
+_MEGABYTES: Final = f"{LONGEST_MESSAGE >> 20} MB"
+
+
+class Ended(MCPError):
+    """The connection ended, and the request may have reached the server."""
+
+    def __init__(self) -> None:
+        super().__init__(types.CONNECTION_CLOSED, "Connection closed")
+
+
+class Unsent(MCPError):
+    """Nothing of the request was written: the connection has ended, or is clogged."""
+
+    def __init__(self, *, clogged: bool = False) -> None:
+        if clogged:
+            super().__init__(types.INTERNAL_ERROR, "it does not read what it is sent")
+        else:
+            super().__init__(types.CONNECTION_CLOSED, "Connection closed")
+
+
+@attrs.define(eq=False)
+class _Request:
+    """One of ours that has no answer yet."""
+
+    ident: int | str
+    task: trio.lowlevel.Task
+    on_progress: ProgressFnT | None
+    polite: bool
+    written: bool = False
+
+
+@attrs.define(eq=False)
+class Wire:
+    """An SDK `Dispatcher` over the pipes of a server. Use it once.
+
+    Args:
+      loss: told why the connection ended, before any request hears of it.
+      note: told what the server wrote that is no message for us.
+      fate: asked when a stream ends: what became of the server, or None if it
+        lives on; may take a moment, in which answers are still read.
+    """
+
+    _receive: trio.abc.ReceiveStream
+    _send: trio.abc.SendStream
+    loss: Loss
+    _note: Callable[[bytes], None]
+    _fate: Callable[[], Awaitable[str | None]]
+    _hearing: Hearing | None = attrs.field(default=None, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+    _over: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _counter: int = attrs.field(default=0, init=False)
+    _requests: dict[int | str, _Request] = attrs.field(factory=dict, init=False)
+    _outbox: Outbox = attrs.field(factory=Outbox, init=False)
+    _idle_writer: trio.lowlevel.Task | None = attrs.field(default=None, init=False)
+
+    # ------------------------------------------------------- what we send
+
+    async def send_raw_request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+    ) -> dict[str, Any]:
+        """Send a request and wait for its result.
+
+        Cancelling it is immediate, and tells the server if it knows of it.
+
+        Raises:
+          MCPError: the server's error, `Ended`, `Unsent`, REQUEST_TIMEOUT, or
+            INVALID_PARAMS for what JSON cannot say or is too long.
+          ValueError: if the caller's own ``request_id`` is none, or in use.
+        """
+        if not tracing():
+            return await self._request(method, params, opts or {})
+        return await traced(
+            method, params, lambda params: self._request(method, params, opts or {})
+        )
+
+    async def notify(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+    ) -> None:
+        """Queue a notification; one that finds no room or comes too late is dropped.
+
+        Raises:
+          MCPError: INVALID_PARAMS, as for a request.
+        """
+        await trio.lowlevel.checkpoint()
+        self._tell(method, params)
+
+    async def _request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions
+    ) -> dict[str, Any]:
+        if self._closed:
+            raise Unsent
+        if self._hearing is None:
+            raise RuntimeError("a request before run()")
+        ident, key = self._identify(opts.get("request_id"))
+        on_progress = opts.get("on_progress")
+        if on_progress is not None:
+            meta = {**((params or {}).get("_meta") or {}), "progressToken": ident}
+            params = {**(params or {}), "_meta": meta}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": ident, "method": method}
+        if params:
+            message["params"] = params
+        line = _line(message)
+        request = _Request(
+            ident,
+            trio.lowlevel.current_task(),
+            on_progress,
+            opts.get("cancel_on_abandon", True),
+        )
+        if not self._post(request, line):
+            raise Unsent(clogged=True)
+        self._requests[key] = request
+        timeout = opts.get("timeout")
+        if timeout is None:
+            return await self._answer(request, key)
+        with trio.move_on_after(timeout):
+            return await self._answer(request, key)
+        raise MCPError(types.REQUEST_TIMEOUT, f"no answer within {timeout:g} s")
+
+    def _identify(self, own: int | str | None) -> tuple[int | str, int | str]:
+        """An id as it is sent and as it is known: the caller's own, or the next."""
+        if own is not None:
+            key = correlate(own)
+            if key is None or key in self._requests:
+                raise ValueError(f"request id {own!r} is in use, or none")
+            return own, key
+        self._counter += 1
+        while self._counter in self._requests:
+            self._counter += 1
+        return self._counter, self._counter
+
+    async def _answer(self, request: _Request, key: int | str) -> dict[str, Any]:
+        def leave(_: object) -> trio.lowlevel.Abort:
+            del self._requests[key]
+            if not request.written:
+                self._outbox.take_back(request)
+            elif request.polite:
+                params = {"requestId": request.ident, "reason": "nobody waits for it"}
+                self._tell("notifications/cancelled", params)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        result: dict[str, Any] = await trio.lowlevel.wait_task_rescheduled(leave)
+        return result
+
+    def _tell(self, method: str, params: Mapping[str, Any] | None) -> None:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params:
+            message["params"] = params
+        self._post(object(), _line(message))
+
+    def _reply(self, message: Mapping[str, Any]) -> bool:
+        """Queue an answer to the server; False if it does not fit or cannot be said."""
+        if not self._outbox.takes_answers:
+            return False
+        try:
+            return self._post(object(), encode(message), answer=True)
+        except NotSendable:
+            return False
+
+    def _post(self, key: object, line: bytes, *, answer: bool = False) -> bool:
+        """Queue a line and see to it that it is written; False if there is no room."""
+        if self._closed or not self._outbox.put(key, line, answer=answer):
+            return False
+        if self._idle_writer is not None:
+            trio.lowlevel.reschedule(self._idle_writer)
+            self._idle_writer = None
+        return True
+
+    async def _write(self) -> None:
+        """Write all that is queued at once, for as long as somebody reads it."""
+
+        def stop(_: object) -> trio.lowlevel.Abort:
+            self._idle_writer = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        try:
+            while True:
+                while not self._outbox:
+                    self._idle_writer = trio.lowlevel.current_task()
+                    await trio.lowlevel.wait_task_rescheduled(stop)
+                keys, data = self._outbox.batch()
+                for key in keys:
+                    if type(key) is _Request:
+                        key.written = True
+                await self._send.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            # A dead server may have answered before it died: then the reader ends.
+            if await self._fate() is None:
+                self.close("closed its stdin")
+
+    # ---------------------------------------------------- what the server says
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Carry messages until the connection ends, or this is cancelled."""
+        try:
+            with self._over:
+                async with trio.open_nursery() as nursery:
+                    self._hearing = Hearing(
+                        wire=self,
+                        nursery=nursery,
+                        on_request=on_request,
+                        on_notify=on_notify,
+                        intercept=on_notify_intercept,
+                        reply=self._reply,
+                        note=self._note,
+                    )
+                    nursery.start_soon(self._hearing.call_back)
+                    nursery.start_soon(self._write)
+                    task_status.started()
+                    self.close(await self._read())
+        finally:
+            self.close("the connection was closed")
+
+    def close(self, why: str) -> None:
+        """End the connection and all requests with it, now; the first reason counts."""
+        if self._closed:
+            return
+        self._closed = True
+        self.loss.report(why)
+        for request in self._requests.values():
+            error = Ended() if request.written else Unsent()
+            trio.lowlevel.reschedule(request.task, outcome.Error(error))
+        self._requests.clear()
+        self._outbox.clear()
+        self._over.cancel()
+
+    async def _read(self) -> str:
+        """Take in what the server says; why there is no more of it."""
+        lines = Framing()
+        try:
+            while chunk := await self._receive.receive_some(_CHUNK):
+                for line in lines.feed(chunk):
+                    self._take(line)
+                if lines.too_long:
+                    return f"it wrote a line of more than {_MEGABYTES}"
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        return await self._fate() or "closed its stdout"
+
+    def _take(self, line: bytes) -> None:
+        message = decode(line)
+        if message is None:
+            self._no_message(line)
+            return
+        method, params = message.get("method"), message.get("params")
+        if method is None:
+            self._take_answer(message, line)
+            return
+        assert self._hearing is not None
+        if not isinstance(method, str) or not isinstance(params, dict | None):
+            self._note(line)
+        elif "id" in message:
+            self._hearing.ask(message["id"], method, params)
+        else:
+            self._hearing.hear(method, params, self._progress_of)
+
+    def _take_answer(self, message: dict[str, Any], line: bytes) -> None:
+        result, error = message.get("result"), message.get("error")
+        answer: outcome.Outcome[Any]
+        if error is not None:
+            answer = outcome.Error(_as_error(error))
+        elif type(result) is dict:
+            answer = outcome.Value(result)
+        else:
+            self._note(line)
+            answer = outcome.Error(_unusable("it is neither a result nor an error"))
+        if not self._settle(correlate(message.get("id")), answer):
+            self._note(b"an answer to nothing: " + line)
+
+    def _no_message(self, line: bytes) -> None:
+        self._note(line)
+        misspelt = misspelt_answer(line)
+        if misspelt is not None:
+            key, wrong = misspelt
+            self._settle(key, outcome.Error(_unusable(wrong)))
+
+    def _settle(self, key: int | str | None, answer: outcome.Outcome[Any]) -> bool:
+        """Wake whoever waits for this answer; False if nobody does."""
+        request = None if key is None else self._requests.get(key)
+        # What was not sent yet cannot be answered.
+        if key is None or request is None or not request.written:
+            return False
+        del self._requests[key]
+        trio.lowlevel.reschedule(request.task, answer)
+        return True
+
+    def _progress_of(self, key: int | str) -> ProgressFnT | None:
+        request = self._requests.get(key)
+        return None if request is None else request.on_progress
+
+
+def _line(message: Mapping[str, Any]) -> bytes:
+    try:
+        line = encode(message)
+    except NotSendable as error:
+        text = f"it cannot be sent: {error}"
+        raise MCPError(types.INVALID_PARAMS, text) from error
+    if len(line) > LONGEST_MESSAGE:
+        raise MCPError(types.INVALID_PARAMS, f"it is longer than {_MEGABYTES}")
+    return line
+
+
+def _as_error(error: object) -> MCPError:
+    """The server's error as an exception, whatever it looks like."""
+    if isinstance(error, dict):
+        code, text = error.get("code"), error.get("message")
+        if type(code) is int and isinstance(text, str):
+            return MCPError(code, text, error.get("data"))
+    return _unusable("its error has no code or no message")
+
+
+def _unusable(why: str) -> MCPError:
+    return MCPError(types.INTERNAL_ERROR, f"its answer is not usable: {why}")

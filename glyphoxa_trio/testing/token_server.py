@@ -1,0 +1,234 @@
+"""A real token endpoint on loopback: OAuth 2.1 client credentials, with metadata.
+
+    async with open_token_server(client_id="sage", client_secret="s") as tokens:
+
+        def script(request: Request) -> Reply | None:
+            return tokens.gate(request)  # 401 without a token of ours
+
+        async with open_mcp_server(script) as server:
+            tokens.protect(server.url)
+            oauth = OAuth(client_id="sage", client_secret=Secret("s"))
+            spec = ServerSpec(name="web", url=server.url, oauth=oauth)
+            ...
+    assert len(tokens.grants) == 1
+
+It checks what it is sent as the standards want it: the form, the secret in the
+header or in the form, the scopes, the resource that the token is for. A token ends
+after ``expires_in`` seconds on trio's clock, or when it is revoked. ``replies``
+overrule it, one per token request: None leaves one to it.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from binascii import Error as NotBase64
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
+
+import attrs
+
+import trio
+
+from .http_server import Die as Die
+from .http_server import Hang as Hang
+from .http_server import HttpServer, open_http_server
+from .http_server import Late as Late
+from .http_server import Raw as Raw
+from .http_server import Reply as Reply
+from .http_server import Request as Request
+from .http_server import Status as Status
+
+BASIC: Final = "client_secret_basic"
+POST: Final = "client_secret_post"
+_FORM: Final = "application/x-www-form-urlencoded"
+_NOT_STORED: Final = {"Cache-Control": "no-store"}
+
+
+@attrs.frozen
+class Grant:
+    """One request for a token: how the secret came, and what was asked for."""
+
+    method: str
+    scopes: tuple[str, ...]
+    resource: str | None
+    form: Mapping[str, str] = attrs.field(repr=False)
+    headers: Mapping[str, str] = attrs.field(repr=False)
+
+
+@attrs.define(eq=False)
+class TokenServer:
+    """What was asked of it so far: each request for a token, good or bad."""
+
+    client_id: str
+    client_secret: str = attrs.field(repr=False)
+    expires_in: float | None
+    methods: Sequence[str] = (BASIC, POST)
+    scopes: Sequence[str] = ()
+    replies: list[Reply | None] = attrs.field(factory=list)
+    grants: list[Grant] = attrs.field(factory=list)
+    documents: dict[str, Any] = attrs.field(factory=dict, repr=False)
+    http: HttpServer = attrs.field(init=False)
+    resource_metadata: str | None = attrs.field(default=None, init=False)
+    _tokens: dict[str, float] = attrs.field(factory=dict, init=False, repr=False)
+    _bound: dict[str, Grant] = attrs.field(factory=dict, init=False, repr=False)
+
+    @property
+    def issuer(self) -> str:
+        return f"{self.http.origin}/realm"
+
+    @property
+    def token_url(self) -> str:
+        return f"{self.issuer}/token"
+
+    @property
+    def introspection_url(self) -> str:
+        """Where a server of your own may ask what a token is good for (RFC 7662)."""
+        return f"{self.issuer}/introspect"
+
+    @property
+    def issued(self) -> list[str]:
+        """Every token given out, the last one last."""
+        return list(self._tokens)
+
+    def revoke(self) -> None:
+        """No token given out so far is good any more."""
+        self._tokens = dict.fromkeys(self._tokens, float("-inf"))
+
+    def protect(self, url: str) -> None:
+        """Publish metadata that says: tokens for the MCP server at ``url`` are ours.
+
+        A `gate` points to it from then on.
+        """
+        where = f"/.well-known/oauth-protected-resource{urlsplit(url).path}"
+        self.documents[where] = {
+            "resource": url,
+            "authorization_servers": [self.issuer],
+            "scopes_supported": list(self.scopes),
+        }
+        self.resource_metadata = self.http.origin + where
+
+    def accepts(self, request: Request) -> bool:
+        """Whether a request to an MCP server carries a token that is still good."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        until = self._tokens.get(token, float("-inf"))
+        return scheme == "Bearer" and trio.current_time() < until
+
+    def gate(self, request: Request) -> Reply | None:
+        """None for a request that may pass, else the 401 for it."""
+        if self.accepts(request):
+            return None
+        challenge = 'Bearer realm="tools", error="invalid_token"'
+        if self.scopes:
+            challenge += f', scope="{" ".join(self.scopes)}"'
+        if self.resource_metadata is not None:
+            challenge += f', resource_metadata="{self.resource_metadata}"'
+        return Status(401, {"WWW-Authenticate": challenge})
+
+    def _answer(self, request: Request) -> Reply:
+        if request.method == "GET" and request.path in self.documents:
+            return Status(body=self.documents[request.path])
+        form = dict(parse_qsl(request.body.decode("latin-1"), keep_blank_values=True))
+        at = self.http.origin + request.path
+        if request.method == "POST" and at == self.introspection_url:
+            return Status(body=self._introspect(form.get("token", "")))
+        if request.method != "POST" or at != self.token_url:
+            return Status(404)
+        grant = Grant(
+            POST if "client_secret" in form else BASIC,
+            tuple(form.get("scope", "").split()),
+            form.get("resource"),
+            form,
+            request.headers,
+        )
+        self.grants.append(grant)
+        reply = self.replies.pop(0) if self.replies else None
+        return self._decide(grant) if reply is None else reply
+
+    def _decide(self, grant: Grant) -> Reply:
+        if grant.headers.get("content-type") != _FORM:
+            return _refuse(400, "invalid_request")
+        if grant.method not in self.methods or not self._knows(grant):
+            return _refuse(401, "invalid_client")
+        if grant.form.get("grant_type") != "client_credentials":
+            return _refuse(400, "unsupported_grant_type")
+        if self.scopes and not set(grant.scopes) <= set(self.scopes):
+            return _refuse(400, "invalid_scope")
+        answer = self.issue()
+        self._bound[self.issued[-1]] = grant
+        return answer
+
+    def _introspect(self, token: str) -> dict[str, Any]:
+        grant = self._bound.get(token)
+        if grant is None or trio.current_time() >= self._tokens[token]:
+            return {"active": False}
+        return {
+            "active": True,
+            "client_id": self.client_id,
+            "scope": " ".join(grant.scopes),
+            "aud": grant.resource,
+        }
+
+    def issue(self, **changes: Any) -> Status:
+        """A good answer with a new token, and ``changes`` in it."""
+        token = secrets.token_urlsafe(24)
+        life = float("inf") if self.expires_in is None else self.expires_in
+        self._tokens[token] = trio.current_time() + life
+        body: dict[str, Any] = {"access_token": token, "token_type": "Bearer"}
+        if self.expires_in is not None:
+            body["expires_in"] = self.expires_in
+        return Status(200, _NOT_STORED, body | changes)
+
+    def _knows(self, grant: Grant) -> bool:
+        if grant.method == POST:
+            pair = (grant.form.get("client_id"), grant.form["client_secret"])
+            return pair == (self.client_id, self.client_secret)
+        scheme, _, coded = grant.headers.get("authorization", "").partition(" ")
+        try:
+            ident, _, secret = base64.b64decode(coded).decode().partition(":")
+        except (NotBase64, UnicodeDecodeError):
+            return False
+        known = (self.client_id, self.client_secret)
+        return (
+            scheme == "Basic" and (unquote_plus(ident), unquote_plus(secret)) == known
+        )
+
+
+@asynccontextmanager
+async def open_token_server(
+    *,
+    client_id: str = "sage",
+    client_secret: str = "a secret",
+    expires_in: float | None = 3600,
+    methods: Sequence[str] = (BASIC, POST),
+    scopes: Sequence[str] = (),
+    replies: Sequence[Reply | None] = (),
+) -> AsyncIterator[TokenServer]:
+    """Issue tokens on a free port of 127.0.0.1 until the block is left.
+
+    Args:
+      expires_in: life of a token, seconds; None leaves it out.
+      methods: how the secret may come; the metadata says so.
+      scopes: those there are; without any, none is asked after.
+      replies: to the first requests for a token, in place of its own.
+    """
+    server = TokenServer(
+        client_id, client_secret, expires_in, methods, scopes, list(replies)
+    )
+    async with open_http_server(server._answer) as http:
+        server.http = http
+        server.documents["/.well-known/oauth-authorization-server/realm"] = {
+            "issuer": server.issuer,
+            "token_endpoint": server.token_url,
+            "token_endpoint_auth_methods_supported": list(methods),
+            "grant_types_supported": ["client_credentials"],
+            "response_types_supported": [],
+        }
+        yield server
+
+
+def _refuse(status: int, why: str) -> Status:
+    challenge = {"WWW-Authenticate": "Basic"} if status == 401 else {}
+    return Status(status, {**challenge, **_NOT_STORED}, {"error": why})

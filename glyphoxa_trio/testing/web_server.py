@@ -1,0 +1,147 @@
+"""A scripted MCP server on the web: real HTTP on loopback, good or bad by request.
+
+    def script(request: Request) -> Reply | None:
+        if request.called == "tools/call":
+            return Status(429, {"Retry-After": "2"})
+        return None
+
+    async with open_mcp_server(script) as server:
+        spec = ServerSpec(name="web", url=server.url)
+        ...
+    assert server.calls == ["server/discover", "tools/list", "tools/call"]
+
+A script looks at each request and answers it, or leaves it to the server by
+returning None. Left alone the server shakes hands, in the protocol family asked
+for, lists its tools, and answers every call with the text ``<tool> says hello``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import attrs
+
+from .http_server import Die as Die
+from .http_server import Events as Events
+from .http_server import Hang as Hang
+from .http_server import HttpServer, open_http_server
+from .http_server import Late as Late
+from .http_server import Raw as Raw
+from .http_server import Reply as Reply
+from .http_server import Request as Request
+from .http_server import Status as Status
+
+Script = Callable[[Request], Reply | None]
+
+
+def result(request: Request, value: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON-RPC answer to ``request``."""
+    return {"jsonrpc": "2.0", "id": request.message.get("id"), "result": value}
+
+
+def error(request: Request, code: int, message: str) -> dict[str, Any]:
+    """The JSON-RPC refusal of ``request``."""
+    why = {"code": code, "message": message}
+    return {"jsonrpc": "2.0", "id": request.message.get("id"), "error": why}
+
+
+_TOOLS: Final = (
+    {"name": "greet", "inputSchema": {"type": "object"}, "description": "Says hello."},
+)
+
+
+@attrs.define(eq=False)
+class McpServer:
+    """A scripted MCP server: its address, and the HTTP server that it is."""
+
+    http: HttpServer
+    path: str
+
+    @property
+    def url(self) -> str:
+        return self.http.origin + self.path
+
+    @property
+    def calls(self) -> list[str]:
+        """`Request.called` of each request so far."""
+        return [request.called for request in self.http.requests]
+
+
+@asynccontextmanager
+async def open_mcp_server(
+    script: Script | None = None,
+    *,
+    old: bool = False,
+    path: str = "/mcp",
+    tools: Sequence[Mapping[str, Any]] = _TOOLS,
+) -> AsyncIterator[McpServer]:
+    """Serve MCP at ``path`` and below, by ``script`` where that answers.
+
+    Args:
+      old: speak the family of 2025-11-25, with a session; else that of 2026-07-28.
+    """
+
+    def answer(request: Request) -> Reply:
+        reply = script(request) if script is not None else None
+        if reply is not None:
+            return reply
+        if request.path != path and not request.path.startswith(f"{path}/"):
+            return Status(404)
+        return _old(request, tools) if old else _new(request, tools)
+
+    async with open_http_server(answer) as server:
+        yield McpServer(server, path)
+
+
+def _new(request: Request, tools: Sequence[Mapping[str, Any]]) -> Reply:
+    more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+    match request.called:
+        case "server/discover":
+            value: dict[str, Any] = {
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "scripted", "version": "1"},
+            }
+        case "tools/list":
+            value = {"tools": list(tools)}
+        case "tools/call":
+            value = _hello(request)
+        case _:
+            return Status(404, body=error(request, -32601, "no such method"))
+    return Status(200, body=result(request, value | more))
+
+
+def _old(request: Request, tools: Sequence[Mapping[str, Any]]) -> Reply:
+    match request.called:
+        case "GET":
+            return Events((), "stay")
+        case "DELETE":
+            return Status(204)
+        case "initialize":
+            value: dict[str, Any] = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": {"name": "scripted", "version": "1"},
+            }
+            session = {"Mcp-Session-Id": "scripted-session"}
+            return Status(200, session, result(request, value))
+        case "tools/list":
+            value = {"tools": list(tools)}
+        case "tools/call":
+            value = _hello(request)
+        case "ping":
+            value = {}
+        case "server/discover":
+            return Status(400)
+        case _ if "id" not in request.message:
+            return Status(202)
+        case _:
+            return Status(200, body=error(request, -32601, "no such method"))
+    return Status(200, body=result(request, value))
+
+
+def _hello(request: Request) -> dict[str, Any]:
+    name = request.message.get("params", {}).get("name")
+    return {"content": [{"type": "text", "text": f"{name} says hello"}]}
