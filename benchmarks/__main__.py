@@ -20,13 +20,16 @@ from .common import add_options, machine, table
 
 NAMES = (
     "import_time",
+    "start",
     "call_overhead",
+    "connection",
     "selection",
     "catalogue",
     "fan_out",
     "hung_tool",
     "overshoot",
     "sessions",
+    "chaos",
 )
 
 

@@ -8,7 +8,8 @@ Measured: fifteen interpreters a run, one after the other; each imports trio and
 then the package, and times trio alone and both together; and once more until
 `open_runtime` is there, because what the package offers is imported when it is
 asked for. Byte code is compiled already. Against: trio alone, so that what is
-*added* is the package. Whatever of the heavy libraries is in ``sys.modules`` afterwards is counted, and none may be.
+*added* is the package. Whatever of the heavy libraries is in ``sys.modules``
+afterwards is counted, and none may be.
 """
 
 from __future__ import annotations

@@ -104,6 +104,26 @@ def remove_server(name: Name, config: ConfigOption = None) -> None:
     raise typer.Exit(run(name, config=config))
 
 
+@mcp_app.command(name="approve")
+def approve_tool(
+    tool: Annotated[
+        str, typer.Argument(help="The tool, as server.tool.", metavar="TOOL")
+    ],
+    pid: Annotated[
+        int | None,
+        typer.Option("--pid", help="In this process only.", show_default=False),
+    ] = None,
+) -> None:
+    """Let a running runtime use a tool again that its server changed.
+
+    A tool that is described otherwise than when it was approved is held back;
+    status names those. Exit status: 0 approved, 1 it was not held back, 2 not done.
+    """
+    from .status import approve as run
+
+    raise typer.Exit(run(tool, pid=pid))
+
+
 @mcp_app.command(name="test")
 def try_server(name: Name, config: ConfigOption = None) -> None:
     """Connect to a server, list its tools, call one; the time of each step.

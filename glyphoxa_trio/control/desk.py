@@ -99,13 +99,21 @@ class _Desk:
             match wanted:
                 case "status":
                     return {"status": status_of(self._runtime)}
+                case "approve":
+                    return {"approve": self._approve(request)}
                 case "reload":
                     return {"reload": await self._reload()}
         except GlyphoxaError as error:
             return {"error": str(error) or type(error).__name__}
         except Exception as bug:  # border: a question must not end the table's evening
             return {"error": f"{type(bug).__name__}: {bug}"}
-        return {"error": "do is one of status, reload"}
+        return {"error": "do is one of status, approve, reload"}
+
+    def _approve(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        tool = request.get("tool")
+        if not isinstance(tool, str):
+            raise ControlError("approve needs the tool, by its key")
+        return {"tool": tool, "was_held": self._runtime.host.approve(tool)}
 
     async def _reload(self) -> Any:
         with trio.move_on_after(RELOAD):

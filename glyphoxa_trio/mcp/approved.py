@@ -17,7 +17,7 @@ from glyphoxa_trio.config import ServerSpec
 from .known import file_of, write_json
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Approved:
     """The host's `ApprovalStore` in a folder. Both methods block on the disk.
 
@@ -29,13 +29,17 @@ class Approved:
     servers: Callable[[], Iterable[ServerSpec]]
 
     def load(self) -> dict[str, str]:
-        """Fingerprints by key, of all servers.
+        """Fingerprints by key, of all servers. Raises as `load_of`."""
+        return self.load_of(self.servers())
+
+    def load_of(self, servers: Iterable[ServerSpec]) -> dict[str, str]:
+        """Fingerprints by key, of these servers.
 
         Raises:
           OSError, ValueError: if a file is there and cannot be understood.
         """
         found: dict[str, str] = {}
-        for spec in self.servers():
+        for spec in servers:
             try:
                 text = file_of(self.folder, spec).read_text(encoding="utf-8")
             except FileNotFoundError:

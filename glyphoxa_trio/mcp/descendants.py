@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -27,6 +27,7 @@ NAME: Final = "GLYPHOXA_SERVER"
 
 _PROC: Final = "/proc"
 _ROUNDS: Final = 20
+_GLANCES: Final = 10
 _PAUSE: Final = 0.01  # seconds for the killed to be gone, before looking again
 
 
@@ -57,15 +58,7 @@ class Descendants:
     def living(self) -> tuple[Kin, ...]:
         """Who is there, the server included; reads all of ``/proc``, so it takes
         some milliseconds."""
-        processes = {kin.pid: kin for kin in _processes()}
-        written = f"{NAME}={self.mark}".encode()
-        found = {pid for pid in processes if _has(pid, written)}
-        while True:
-            # Who threw the mark away is known by a parent who did not.
-            more = {kin.pid for kin in processes.values() if kin.parent in found}
-            if more <= found:
-                return tuple(processes[pid] for pid in sorted(found))
-            found |= more
+        return self._look(lambda kin: None)
 
     async def end(self) -> tuple[int, ...]:
         """Kill all of them; the pids of those that do not even die of that.
@@ -75,24 +68,51 @@ class Descendants:
         """
         left: tuple[Kin, ...] = ()
         for _ in range(_ROUNDS):
-            left = await trio.to_thread.run_sync(self.living)
+            left = await trio.to_thread.run_sync(self._strike)
             if not left:
                 break
-            for number in (signal.SIGSTOP, signal.SIGKILL):  # no more forks, then
-                for kin in left:
-                    _send(kin, number)
             await trio.sleep(_PAUSE)
         return tuple(kin.pid for kin in left)
 
+    def _strike(self) -> tuple[Kin, ...]:
+        # Who is stopped as soon as he is found forks no more while others are.
+        found = self._look(lambda kin: _send(kin, signal.SIGSTOP))
+        for kin in found:
+            _send(kin, signal.SIGKILL)
+        return found
 
-def _processes() -> Iterator[Kin]:
+    def _look(self, on_found: Callable[[Kin], None]) -> tuple[Kin, ...]:
+        written = f"{NAME}={self.mark}".encode()
+        read: dict[int, Kin | None] = {}
+        found: dict[int, Kin] = {}
+        for _ in range(_GLANCES):
+            # Whoever was born while we looked has a pid that is new to us: a family
+            # in which each forks and leaves would always be one step ahead else.
+            fresh = [pid for pid in _pids() if pid not in read]
+            if not fresh:
+                break
+            for pid in fresh:
+                kin = read[pid] = _kin(pid)
+                # Who threw the mark away is known by a parent who did not.
+                if kin and (_has(pid, written) or kin.parent in found):
+                    found[pid] = kin
+                    on_found(kin)
+        while more := [
+            kin
+            for kin in read.values()
+            if kin and kin.parent in found and kin.pid not in found
+        ]:
+            for kin in more:
+                found[kin.pid] = kin
+                on_found(kin)
+        return tuple(found.values())
+
+
+def _pids() -> list[int]:
     try:
-        names = os.listdir(_PROC)
+        return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
     except OSError:
-        return
-    for name in names:
-        if name.isdigit() and (kin := _kin(int(name))) is not None:
-            yield kin
+        return []
 
 
 def _kin(pid: int) -> Kin | None:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
 
 import attrs
 
@@ -24,16 +23,13 @@ import trio
 from glyphoxa_trio.actors import OnEvent, Ref
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.tools.definition import Tool
 
 from .calls import CallTool
 from .connection import Drain, spawn_connection
 from .known import Known
+from .member import CLOSING, Line, Member
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import OpenSession, open_session
-
-CLOSING: Final = 2.0  # seconds within which every server is gone (A43, N22)
-_NOT_SETTLED: Final = (ServerState.IDLE, ServerState.STARTING)
 
 
 class FleetError(GlyphoxaError):
@@ -41,75 +37,10 @@ class FleetError(GlyphoxaError):
 
 
 @attrs.define(eq=False)
-class _Line:
-    """What one connection tells the world: at once, later, or no more.
-
-    A line that is ``held`` keeps the newest of what it was told until it is
-    opened; a cut one forgets all.
-    """
-
-    _publish: Publish
-    _report: Callable[[ServerStatus], None]
-    held: bool = False
-    _cut: bool = attrs.field(default=False, init=False)
-    status: ServerStatus | None = attrs.field(default=None, init=False)
-    _tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
-    _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
-
-    def report(self, status: ServerStatus) -> None:
-        self.status = status
-        self._moved.set()
-        self._moved = trio.Event()
-        if not (self.held or self._cut):
-            self._report(status)
-
-    def publish(self, server: str, state: ServerState, tools: tuple[Tool, ...]) -> None:
-        self._tools = tools
-        if not (self.held or self._cut):
-            self._publish(server, state, tools)
-
-    async def settled(self) -> None:
-        """Return once the server is ready, or its first attempt has failed."""
-        while self.status is None or self.status.state in _NOT_SETTLED:
-            await self._moved.wait()
-
-    def open(self) -> None:
-        self.held = False
-        if self.status is not None:
-            self._report(self.status)
-            self._publish(self.status.name, self.status.state, self._tools)
-
-    def cut(self) -> None:
-        self._cut = True
-
-
-@attrs.define(eq=False)
-class Member:
-    """One server of a fleet: its connection, and the line on which that speaks."""
-
-    spec: ServerSpec
-    _ref: Ref[CallTool | Drain]
-    _line: _Line
-
-    async def settled(self) -> None:
-        """Return once it is ready, or its first attempt has failed."""
-        await self._line.settled()
-
-    async def end(self, *, after: float = 0.0) -> None:
-        """Stop it: at once, or when no call is in flight, after so many seconds
-        at the latest."""
-        if after > 0:
-            with suppress(GlyphoxaError):  # calls that are not over end now
-                await self._ref.ask(Drain(), within=after)
-        self._ref.close()
-        await self._ref.stop(within=CLOSING)
-
-
-@attrs.define(eq=False)
 class Fleet:
     """The servers that are connected, by name. Made by `open_fleet`."""
 
-    _spawn: Callable[[ServerSpec, _Line], Ref[CallTool | Drain]]
+    _spawn: Callable[[ServerSpec, Line], Ref[CallTool | Drain]]
     _publish: Publish
     _on_change: Callable[[ServerStatus], None] | None = None
     _members: dict[str, Member] = attrs.field(factory=dict, init=False)
@@ -145,7 +76,7 @@ class Fleet:
         try:
             await member.end(after=after)
         finally:
-            member._ref.close()
+            member.ref.close()
             if self._members.get(name) is member:
                 del self._members[name]
                 self._forget(name)
@@ -168,14 +99,14 @@ class Fleet:
         self._staged.remove(member)
         old = self._members.get(member.spec.name)
         if old is not None:
-            old._line.cut()
+            old.line.cut()
         self._members[member.spec.name] = member
-        member._line.open()
+        member.line.open()
         return old
 
     async def discard(self, member: Member) -> None:
         """End a staged server that is not wanted any more."""
-        member._line.cut()
+        member.line.cut()
         await member.end()
         if member in self._staged:
             self._staged.remove(member)
@@ -216,13 +147,13 @@ class Fleet:
                 nursery.start_soon(member.end)
 
     def _connect(self, spec: ServerSpec, *, held: bool) -> Member:
-        line = _Line(self._publish, self._on_status, held)
+        line = Line(self._publish, self._on_status, held)
         return Member(spec, self._spawn(spec, line), line)
 
     def _silence(self, member: Member) -> None:
         """The world hears that it stopped, and nothing after that."""
-        member._line.cut()
-        status = member._line.status
+        member.line.cut()
+        status = member.line.status
         if status is not None:
             stopped = attrs.evolve(
                 status, state=ServerState.STOPPED, tools=(), since=trio.current_time()
@@ -278,7 +209,7 @@ async def open_fleet(
     """
     async with trio.open_nursery() as nursery:
 
-        def spawn(spec: ServerSpec, line: _Line) -> Ref[CallTool | Drain]:
+        def spawn(spec: ServerSpec, line: Line) -> Ref[CallTool | Drain]:
             return spawn_connection(
                 nursery,
                 spec,

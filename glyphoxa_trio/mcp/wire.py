@@ -73,6 +73,13 @@ class Unsent(MCPError):
             super().__init__(types.CONNECTION_CLOSED, "Connection closed")
 
 
+class Unusable(MCPError):
+    """The server answered, and what it answered is no answer."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(types.INTERNAL_ERROR, f"its answer is not usable: {why}")
+
+
 @attrs.define(eq=False)
 class _Request:
     """One of ours that has no answer yet."""
@@ -121,8 +128,8 @@ class Wire:
         Cancelling it is immediate, and tells the server if it knows of it.
 
         Raises:
-          MCPError: the server's error, `Ended`, `Unsent`, REQUEST_TIMEOUT, or
-            INVALID_PARAMS for what JSON cannot say or is too long.
+          MCPError: the server's error, `Ended`, `Unsent`, `Unusable`,
+            REQUEST_TIMEOUT, or INVALID_PARAMS for what JSON cannot say or is too long.
           ValueError: if the caller's own ``request_id`` is none, or in use.
         """
         if not tracing():
@@ -330,7 +337,7 @@ class Wire:
             answer = outcome.Value(result)
         else:
             self._note(line)
-            answer = outcome.Error(_unusable("it is neither a result nor an error"))
+            answer = outcome.Error(Unusable("it is neither a result nor an error"))
         if not self._settle(correlate(message.get("id")), answer):
             self._note(b"an answer to nothing: " + line)
 
@@ -339,7 +346,7 @@ class Wire:
         misspelt = misspelt_answer(line)
         if misspelt is not None:
             key, wrong = misspelt
-            self._settle(key, outcome.Error(_unusable(wrong)))
+            self._settle(key, outcome.Error(Unusable(wrong)))
 
     def _settle(self, key: int | str | None, answer: outcome.Outcome[Any]) -> bool:
         """Wake whoever waits for this answer; False if nobody does."""
@@ -373,8 +380,4 @@ def _as_error(error: object) -> MCPError:
         code, text = error.get("code"), error.get("message")
         if type(code) is int and isinstance(text, str):
             return MCPError(code, text, error.get("data"))
-    return _unusable("its error has no code or no message")
-
-
-def _unusable(why: str) -> MCPError:
-    return MCPError(types.INTERNAL_ERROR, f"its answer is not usable: {why}")
+    return Unusable("its error has no code or no message")

@@ -14,7 +14,8 @@ import attrs
 from glyphoxa_trio.errors import GlyphoxaError
 
 from .arguments import MAX_BYTES, canonical, cut, load
-from .schema import ArgumentSchema, OutOfBudget
+from .schema import ArgumentSchema
+from .validators import OutOfBudget
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

@@ -49,7 +49,7 @@ def spec(**options: Any) -> ServerSpec:
 @asynccontextmanager
 async def connected(
     server: FakeServer, of: ServerSpec | None = None
-) -> AsyncGenerator[tuple[Ref[CallTool], Watcher]]:
+) -> AsyncGenerator[tuple[Ref[Any], Watcher]]:
     watcher = Watcher()
     async with trio.open_nursery() as nursery:
         ref = spawn_connection(

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -27,9 +27,14 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.config.servers import OAuth
 from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session
-from glyphoxa_trio.mcp.http import open_client
+from glyphoxa_trio.mcp.descendants import NAME
+from glyphoxa_trio.mcp.framing import Framing
+from glyphoxa_trio.mcp.http import BROKEN, NEVER_SENT, open_client
+from glyphoxa_trio.mcp.listing import MOST_TOOLS, paginate
 from glyphoxa_trio.mcp.process import (
+    ENDING,
     KEPT_LINES,
     LONGEST_LINE,
     LastLines,
@@ -37,13 +42,12 @@ from glyphoxa_trio.mcp.process import (
     environment,
     secrets_of,
 )
-from glyphoxa_trio.mcp.sdk import MOST_TOOLS, paginate
-from glyphoxa_trio.mcp.stdio import Framing
-from glyphoxa_trio.mcp.transport import NeverSent
+from glyphoxa_trio.mcp.transport import Busy, NeverSent
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.testing import hostile
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
 
-from .support import gone, is_gone, plain
+from .support import SERVERS, gone, is_gone, plain
 
 # ------------------------------------------------------- what needs no server
 
@@ -103,6 +107,18 @@ def test_last_lines_are_few_short_printable_and_keep_no_secret() -> None:  # A39
     )
 
 
+def test_a_line_from_elsewhere_does_not_mix_with_one_that_is_not_finished() -> None:
+    kept = LastLines(("sesame-9",))
+    kept.feed(b"half a ")
+    kept.note(b"stdout: the word is sesame-9\x1b[2J " + b"x" * 10_000_000)
+    kept.feed(b"line\n")
+    assert kept.lines[0].startswith("stdout: the word is [secret][2J xxx")
+    assert len(kept.lines[0]) == LONGEST_LINE
+    assert kept.lines[1] == "half a line"
+    kept.note(b"ses\x1bame-9")  # which a terminal would show as one word
+    assert kept.lines[2] == "[secret]"
+
+
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
 def test_lines_do_not_depend_on_how_they_arrive(data: bytes, cuts: list[int]) -> None:
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
@@ -141,6 +157,9 @@ def test_what_a_server_was_given_is_what_it_must_not_repeat() -> None:
         token=Secret("a-long-token"),
     )
     assert set(secrets_of(web)) == {"a-long-key", "a-long-token"}
+    oauth = OAuth(client_id="us", client_secret=Secret("a-long-secret"))
+    web = ServerSpec(name="web", url="https://a.test/", oauth=oauth)
+    assert secrets_of(web) == ("a-long-secret",)
 
 
 def _page(first: int, count: int, cursor: str | None) -> types.ListToolsResult:
@@ -195,6 +214,49 @@ async def test_a_thousand_tools_are_enough() -> None:
 
 
 # ------------------------------------------------------------------ over pipes
+
+
+def scripted(script: dict[str, Any]) -> ServerSpec:
+    """The server of ``servers/scripted.py``, with its script."""
+    command = ("python", str(SERVERS / "scripted.py"), json.dumps(script))
+    return ServerSpec(name="scripted", command=command)
+
+
+MODERN: dict[str, Any] = {
+    "initialize": {"error": {"code": -32601, "message": "no such method"}},
+    "server/discover": {
+        "result": {
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {"listChanged": True}},
+            "resultType": "complete",
+            "ttlMs": 0,
+            "cacheScope": "public",
+        }
+    },
+}
+MALFORMED: list[Any] = [
+    {"name": "first", "inputSchema": {"type": "object"}},
+    {"name": "schemaless"},
+    {"name": "odd", "inputSchema": {"type": "object"}, "annotations": 7},
+    {"name": 7, "inputSchema": {"type": "object"}},
+    "not even a tool",
+    None,
+    {"name": "last", "inputSchema": {"type": "object"}},
+]
+LEFT_OUT = {  # by name, and a word about where it is wrong
+    "schemaless": "inputSchema: Field required",
+    "odd": "annotations: ",
+    "7": "name: Input should be a valid string",
+    "not even a tool": "Input should be",
+    "None": "Input should be",
+}
+
+
+def _are_left_out(warnings: Sequence[str]) -> bool:
+    return len(warnings) == len(LEFT_OUT) and all(
+        warning.startswith(f"the tool {name!r} is malformed and left out: {why}")
+        for warning, (name, why) in zip(warnings, LEFT_OUT.items(), strict=True)
+    )
 
 
 @asynccontextmanager
@@ -264,7 +326,7 @@ async def test_a_server_has_its_environment_and_directory_and_no_more(
     assert "HOST_SECRET" not in seen["env"]
     allowed = {"PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "TZ", "GATE"}
     extra = {name for name in seen["env"] if not name.startswith("LC_")} - allowed
-    assert extra <= {"PWD"}  # an interpreter may add its own
+    assert extra <= {"PWD", NAME}  # an interpreter may add its own; the last is ours
 
 
 async def test_a_server_without_a_list_of_tools_has_none() -> None:
@@ -356,6 +418,156 @@ async def test_a_server_that_hears_no_more_is_noticed_by_the_next_call() -> None
         assert session.loss.why == "closed its stdin"
 
 
+async def test_a_server_that_says_nothing_more_is_noticed_at_once() -> None:
+    async with opened(hostile.server("closes_its_stdout")) as session:
+        with pytest.raises(ConnectionLost, match="closed its stdout"):
+            await session.call_tool("bad", {}, {})
+        with pytest.raises(NeverSent, match="closed its stdout"):
+            await session.call_tool("echo", {}, {})
+
+
+async def test_a_server_that_stops_reading_holds_nobody_and_loses_nothing() -> None:
+    # T1, D12
+    ends: dict[str, str] = {}
+    longer_than_a_pipe = {"text": "x" * 2**20}
+
+    async with opened(hostile.server("stops_reading")) as session:
+        await session.list_tools()
+
+        async def call(name: str) -> None:
+            try:
+                await session.call_tool("echo", longer_than_a_pipe, {})
+            except (NeverSent, ConnectionLost) as error:
+                ends[name] = f"{type(error).__name__}: {error}"
+
+        with trio.move_on_after(0.05) as patience:
+            await call("leaves")
+        assert patience.cancelled_caught
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call, "queued behind it")
+            await trio.testing.wait_all_tasks_blocked()
+            # Sixteen megabytes wait: there is no room for more, and no harm done.
+            for _ in range(14):
+                nursery.start_soon(call, "queued behind it")
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(ToolUnavailable, match="does not read") as caught:
+                await session.call_tool("echo", longer_than_a_pipe, {})
+            assert caught.type is ToolUnavailable
+            assert session.loss.why is None
+            assert session.pid is not None
+            os.kill(session.pid, signal.SIGKILL)
+    assert ends == {"queued behind it": "NeverSent: was ended by SIGKILL"}
+
+
+async def test_a_caller_who_leaves_is_heard_of_by_the_server() -> None:  # T6, G20
+    heard = trio.Event()
+    said = LastLines(log=lambda line: heard.set() if "cancelled" in line else None)
+    async with opened(plain(), said) as session:
+        with trio.move_on_after(0.05):
+            await session.call_tool("hang", {}, {})
+        await heard.wait()
+    assert said.lines == ("hanging 2", "cancelled 2")
+
+
+async def test_whatever_code_an_error_of_a_stdio_server_has_it_is_a_tools() -> None:
+    for code in (types.CONNECTION_CLOSED, types.INVALID_REQUEST, NEVER_SENT, BROKEN):
+        error = {"code": code, "message": "Session terminated"}
+        async with opened(scripted({"tools/call": {"error": error}})) as session:
+            for _ in range(2):
+                with pytest.raises(ToolError, match="Session terminated"):
+                    await session.call_tool("echo", {}, {})
+            assert session.loss.why is None
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        ({"content": "none"}, "ValidationError"),
+        ({}, "ValidationError"),
+        ({"content": [{"type": "text"}]}, "ValidationError"),
+        ({"content": [], "structuredContent": [1]}, "ValidationError"),
+        ({"content": [], "isError": "perhaps"}, "ValidationError"),
+        ({"content": [{"type": "video", "data": ""}]}, "ValidationError"),
+    ],
+)
+async def test_a_result_that_breaks_the_protocol_is_refused(
+    result: dict[str, Any], why: str
+) -> None:  # D27: the SDK says what a result is
+    async with opened(scripted({"tools/call": {"result": result}})) as session:
+        with pytest.raises(ToolError, match=f"its answer is not usable: {why}"):
+            await session.call_tool("echo", {}, {})
+        assert session.loss.why is None
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        ({"structuredContent": {"gold": 3}}, None),
+        ({"structuredContent": {"gold": "three"}}, "'three' is not of type 'integer'"),
+        ({"structuredContent": {}}, "'gold' is a required property"),
+        ({}, "did not return structured content"),
+        ({"isError": True}, None),
+    ],
+)
+async def test_a_result_is_held_against_the_schema_of_its_tool(
+    result: dict[str, Any], why: str | None
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"gold": {"type": "integer"}},
+        "required": ["gold"],
+    }
+    counts = {"name": "count", "inputSchema": {"type": "object"}}
+    script = {
+        "tools/list": {"result": {"tools": [{**counts, "outputSchema": schema}]}},
+        "tools/call": {"result": {"content": [], **result}},
+    }
+    async with opened(scripted(script)) as session:
+        await session.list_tools()
+        if why is None:
+            answer = await session.call_tool("count", {}, {})
+            assert answer == {"content": [], **result}
+        else:
+            with pytest.raises(ToolError, match=why):
+                await session.call_tool("count", {}, {})
+
+
+async def test_a_tool_that_asks_for_more_is_refused() -> None:
+    asks = {"resultType": "input_required", "requestState": "half-way"}
+    script = {**MODERN, "tools/call": {"result": asks}}
+    async with opened(scripted(script)) as session:
+        with pytest.raises(ToolError, match="asks for more"):
+            await session.call_tool("echo", {}, {})
+
+
+async def test_a_malformed_tool_is_left_out_and_the_others_count() -> None:
+    script = {"tools/list": {"result": {"tools": MALFORMED}}}
+    async with opened(scripted(script)) as session:
+        listing = await session.list_tools()
+        assert [tool["name"] for tool in listing.tools] == ["first", "last"]
+        assert _are_left_out(listing.warnings), listing.warnings
+        assert await session.list_tools() == listing  # said of each list anew
+
+
+async def test_very_many_malformed_tools_are_counted() -> None:
+    tools = [{"name": f"t{n}"} for n in range(50)]
+    async with opened(
+        scripted({"tools/list": {"result": {"tools": tools}}})
+    ) as session:
+        listing = await session.list_tools()
+        assert listing.tools == ()
+        assert len(listing.warnings) == 21
+        assert listing.warnings[-1] == "30 more tools are malformed and left out"
+
+
+@pytest.mark.parametrize("page", [{}, {"tools": {}}, {"tools": [], "nextCursor": 7}])
+async def test_a_list_that_is_none_is_refused(page: dict[str, Any]) -> None:
+    async with opened(scripted({"tools/list": {"result": page}})) as session:
+        with pytest.raises(ConnectionFailed, match="no list of tools: ValidationError"):
+            await session.list_tools()
+        assert session.loss.why is None
+
+
 async def test_a_changed_list_is_announced() -> None:  # T10
     changed: list[int] = []
     async with opened(plain(), changed=changed) as session:
@@ -367,13 +579,47 @@ async def test_a_changed_list_is_announced() -> None:  # T10
         assert (await session.list_tools()).tools[-1]["name"] == "grown"
 
 
+async def test_a_changed_list_is_announced_in_the_newer_family_too() -> None:  # T10
+    changed: list[int] = []
+    subscribed = {"io.modelcontextprotocol/subscriptionId": "$listen"}
+    done = {"content": [], "resultType": "complete"}
+    script = {
+        **MODERN,
+        "subscriptions/listen": {
+            "method": "notifications/subscriptions/acknowledged",
+            "params": {
+                "notifications": {"toolsListChanged": True},
+                "_meta": subscribed,
+            },
+        },
+        "tools/call": [
+            {
+                "method": "notifications/tools/list_changed",
+                "params": {"_meta": subscribed},
+            },
+            {"result": done},
+        ],
+    }
+    async with opened(scripted(script), changed=changed) as session:
+        assert await session.call_tool("grow", {}, {}) == done
+        await trio.testing.wait_all_tasks_blocked()
+        assert changed
+
+
 async def test_a_server_that_resists_is_ended_within_bounds() -> None:  # A43, T8
     async with opened(plain("stubborn")) as session:
         pid = session.pid
         assert pid is not None
         began = trio.current_time()
-    assert trio.current_time() - began < 3
+    assert trio.current_time() - began < 2
     assert is_gone(pid)
+
+
+async def test_a_server_that_leaves_when_it_is_told_to_is_not_waited_for() -> None:
+    async with opened(plain()) as session:  # A43
+        assert session.pid is not None
+        began = trio.current_time()
+    assert trio.current_time() - began < ENDING / 2
 
 
 async def test_a_stopped_server_is_ended_and_holds_nobody() -> None:  # T1, T8
@@ -386,8 +632,26 @@ async def test_a_stopped_server_is_ended_and_holds_nobody() -> None:  # T1, T8
             await session.call_tool("echo", {}, {})
         assert patience.cancelled_caught
         began = trio.current_time()
-    assert trio.current_time() - began < 1.6  # it obeys SIGTERM, once it runs again
+    assert trio.current_time() - began < 2  # it obeys SIGTERM, once it runs again
     assert is_gone(pid)
+
+
+async def test_a_server_with_much_to_say_can_leave_all_the_same() -> None:
+    # It writes more than a pipe holds before it looks whether its stdin is closed.
+    code = (
+        "import sys\n"
+        "for line in sys.stdin: pass\n"
+        "sys.stdout.write('x' * 2**20); sys.stdout.flush()\n"
+        "sys.stderr.write('y' * 2**20 + '\\nfarewell\\n')\n"
+    )
+    said = LastLines()
+    spec = ServerSpec(name="talks", command=("python", "-c", code), start_timeout=0.1)
+    began = trio.current_time()
+    with pytest.raises(ConnectionFailed, match="no handshake"):
+        async with opened(spec, said):
+            raise AssertionError("it must not open")
+    assert said.lines[-1] == "farewell"
+    assert trio.current_time() - began < ENDING / 2
 
 
 async def test_a_cancelled_opening_leaves_no_process(tmp_path: Path) -> None:  # T8
@@ -537,7 +801,7 @@ async def test_only_the_streams_of_the_server_may_be_silent_for_ever() -> None:
     ("answer", "error", "lost"),
     [
         (response("401 Unauthorized"), ToolUnavailable, False),
-        (response("503 Busy", b"", "Retry-After: 1"), ToolUnavailable, False),
+        (response("503 Busy", b"", "Retry-After: 1"), Busy, False),
         (response("503 Upstream reset"), ConnectionLost, False),
         (response("408 Request Timeout"), ConnectionLost, False),
         (response("502 Bad Gateway"), ConnectionLost, False),
@@ -588,6 +852,26 @@ async def test_what_goes_wrong_with_one_request_has_a_meaning(
                 await session.call_tool("echo", {}, {})
             assert caught.type is error
             assert (session.loss.why is not None) is lost
+
+
+async def test_a_malformed_tool_is_left_out_over_http_too() -> None:
+    page = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+    secretive = {
+        "name": "secretive",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"key": {"type": "object", "x-mcp-header": "Key"}},
+        },
+    }
+    listed = rpc({"tools": [secretive, *MALFORMED], **page}, 2)
+    async with answering(DISCOVERED, listed) as (url, _):
+        async with opened(web(url)) as session:
+            listing = await session.list_tools()
+            assert [tool["name"] for tool in listing.tools] == ["first", "last"]
+            first, *others = listing.warnings
+            assert first.startswith("the tool 'secretive' is malformed")
+            assert "x-mcp-header" in first
+            assert _are_left_out(others), others
 
 
 @pytest.mark.parametrize(

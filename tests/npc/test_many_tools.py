@@ -31,8 +31,8 @@ from glyphoxa_trio.config import (
     ToolOverride,
     TrustConfig,
 )
-from glyphoxa_trio.grants import approved_by
 from glyphoxa_trio.npc import ToolsShown, TurnEnd
+from glyphoxa_trio.runtime.grants import approved_by
 from glyphoxa_trio.testing.model_server import (
     CallTools,
     Reply,

@@ -31,10 +31,11 @@ from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.npc import TierSelected, ToolsShown, TurnDone
 from glyphoxa_trio.runtime import UnknownNpc
 from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.naming import NamingStyle
 from glyphoxa_trio.tools.outcome import Status
 
-from .cli.support import is_dead
-from .npc.support import Ran, ScriptedLLM, call
+from ..cli.support import is_dead
+from ..npc.support import Ran, ScriptedLLM, call
 from .test_runtime import PATIENT, pid_of, seer
 
 LIMIT = 30.0
@@ -45,6 +46,7 @@ def config(*tools: str, **more: Any) -> Config:
     """One NPC, Bo, with these tools; nothing is measured."""
     npc = more.pop("npc", {})
     more.setdefault("npcs", (NpcConfig(name="Bo", tools=tools, **npc),))
+    more.setdefault("mcp", McpConfig(remember=False))  # a disk knows no virtual time
     return Config(**{"calibration": UNMEASURED, **more})
 
 
@@ -279,11 +281,11 @@ async def test_what_counts_only_from_the_next_start_is_said(
         other = config(
             "roll",
             tiers=PATIENT,
-            mcp=McpConfig(remember=False),
+            mcp=McpConfig(remember=False, naming=NamingStyle.BARE),
             selector=SelectorConfig(queue_depth=1),
         )
         done = await runtime.reload(other)
-        assert done.at_next_start == ("tiers", "mcp.remember")
+        assert done.at_next_start == ("tiers", "mcp.naming")
         assert runtime.config.tiers == Config().tiers
         assert runtime.config.selector.queue_depth == 1
         again = await runtime.reload(other)

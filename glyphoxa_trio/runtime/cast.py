@@ -9,10 +9,8 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Backoff, Ref, Topic, spawn
-from glyphoxa_trio.assembly import Models, rules_of
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.grants import grant_of
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
@@ -21,6 +19,9 @@ from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
+
+from .assembly import Models, rules_of
+from .grants import grant_of
 
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
 # A fault of ours must not end the runtime, nor spin.

@@ -14,9 +14,14 @@ from glyphoxa_trio.config import (
     ToolOverride,
     TrustConfig,
 )
-from glyphoxa_trio.grants import approved_by, check_grants, grant_of, shadowed_groups
 from glyphoxa_trio.host import Snapshot
 from glyphoxa_trio.host.catalogue import Catalogue
+from glyphoxa_trio.runtime.grants import (
+    approved_by,
+    check_grants,
+    grant_of,
+    shadowed_groups,
+)
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.estimate import Estimate, Source
 from glyphoxa_trio.tools.gate import TrustMode

@@ -16,15 +16,16 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.assembly import builtin_tools
 from glyphoxa_trio.config import Config, ConfigError, ServerSpec
-from glyphoxa_trio.grants import refuse_faults
 from glyphoxa_trio.host import CalibratorSettings, Catalogue, Listing, ToolHost
 from glyphoxa_trio.host.calibrator import Measurements
 from glyphoxa_trio.mcp import Fleet, FleetError, Member
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
+
+from .assembly import builtin_tools
+from .grants import refuse_faults
 
 # A table where somebody always talks must not keep the old servers for ever. Seconds.
 LONGEST_DEFERRAL: Final = 60.0

@@ -55,7 +55,7 @@ from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
 from glyphoxa_trio.tools.outcome import Outcome, Status
 from glyphoxa_trio.tools.tier import TierLimits
 
-from .cli.support import SEER, is_dead, reports
+from ..cli.support import SEER, is_dead, reports
 
 LIMIT = 20.0  # seconds; no test that passes comes near it
 ENDS = 2.0  # seconds to the end of a runtime …

@@ -1,0 +1,261 @@
+"""The table that `play` sits down at: who is addressed, and what a line means."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config import Provider
+from glyphoxa_trio.control import status_of
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc import (
+    FanOutDone,
+    FellBack,
+    ModelFailed,
+    Npc,
+    TextDelta,
+    TurnEnd,
+    TurnEvent,
+)
+from glyphoxa_trio.runtime import Runtime
+from glyphoxa_trio.tools.naming import nearest
+from glyphoxa_trio.tools.tier import Tier
+
+from .common import end_for_sure
+from .render import fan_out_line, mcp_lines, server_lines, why_lines
+from .screen import Screen
+from .terminal import Lines
+from .tools import show_absences, show_tools
+
+HELP: Final = """\
+@Name TEXT         say TEXT to another NPC, and stay with that one
+/npc [NAME]        who is here; talk to NAME from now on
+/tools [TIER]      what this NPC could use in a turn of TIER, and why not the rest
+/why               what the runtime decided in the last turn
+/tier TIER         the DM's choice of tier for the next utterance
+/elevate TIER [S]  lift this NPC's ceiling to TIER for S seconds (60)
+/mcp [NAME]        the MCP servers with their tools; all about one of them
+/servers           the MCP servers and how they are
+/approve TOOL      a tool that is held back because its server changed it
+/quit              leave; so does Ctrl-C, twice"""
+
+
+@attrs.define(eq=False)
+class Table:
+    """Where the players sit: who is addressed, and what was said last."""
+
+    screen: Screen
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    left_by_signal: bool = attrs.field(default=False, init=False)
+    _npc: Npc = attrs.field(init=False)
+    _runtime: Runtime = attrs.field(init=False)
+    _turn: trio.CancelScope | None = attrs.field(default=None, init=False)
+    _events: list[TurnEvent] = attrs.field(factory=list, init=False)
+    _override: Tier | None = attrs.field(default=None, init=False)
+    _warned: bool = attrs.field(default=False, init=False)
+    _greeted: set[str] = attrs.field(factory=set, init=False)
+
+    def interrupt(self, number: int) -> None:
+        """The first Ctrl-C interrupts the NPC, the second leaves, the third must."""
+        if self.left_by_signal:
+            end_for_sure(0.0)
+        elif self._warned or number != signal.SIGINT:
+            self.left_by_signal = True
+            self.scope.cancel("the player left")
+            end_for_sure()
+        else:
+            self._warned = True
+            if self._turn is not None:
+                self._turn.cancel("Ctrl-C")
+            else:
+                self.screen.aside("(Ctrl-C again to leave)")
+
+    async def sit(self, runtime: Runtime, path: Path) -> None:
+        """Read lines and answer them until there are no more."""
+        self._runtime = runtime
+        self._npc = runtime.npc(runtime.npcs[0].name)
+        self._introduce(path)
+        lines = Lines()
+        while True:
+            self.screen.ask(self._npc.name)
+            line = await lines.next()
+            self.screen.answered()
+            if line is None:
+                return
+            self._warned = False
+            if not line:
+                continue
+            try:
+                if line in ("/quit", "/exit", "/q"):
+                    return
+                await self._take(line)
+            except GlyphoxaError as error:
+                self.screen.refuse(str(error))
+
+    def _introduce(self, path: Path) -> None:
+        runtime, screen = self._runtime, self.screen
+        screen.plain(f"model: {runtime.llm.label}")
+        offline = runtime.config.llm.provider is Provider.OFFLINE
+        if offline:
+            screen.quiet(
+                "a real one, for example with Ollama: glyphoxa play"
+                f" {path} --model llama3.2 --base-url http://localhost:11434/v1"
+            )
+        for npc in runtime.npcs:
+            granted = ", ".join(npc.tools) or "no tools"
+            model = f", {npc.model}" if npc.model and not offline else ""
+            screen.quiet(f"  {npc.name} ({npc.budget_tier}{model}): {granted}")
+        if screen.interactive:
+            names = ", ".join(spec.name for spec in runtime.config.mcp.servers)
+            if names and runtime.config.mcp.enabled:
+                screen.quiet(f"  servers, starting: {names}")
+            screen.quiet("/help lists what can be done")
+        else:
+            self._show_servers()
+        self._greet()
+
+    def _greet(self) -> None:
+        greeting, name = self._npc.config.greeting, self._npc.name
+        if greeting and self.screen.interactive and name not in self._greeted:
+            self._greeted.add(name)
+            self.screen.speak(name, greeting)
+            self.screen.pause()
+
+    async def _take(self, line: str) -> None:
+        if line.startswith("@"):
+            name, _, text = line[1:].partition(" ")
+            self._address(name.rstrip(",:"))
+            if text.strip():
+                await self._say(text.strip())
+        elif line.startswith("/"):
+            await self._command(*line[1:].split())
+        else:
+            await self._say(line)
+
+    async def _command(self, verb: str = "", *words: str) -> None:
+        screen = self.screen
+        match verb, words:
+            case "npc", ():
+                for npc in self._runtime.npcs:
+                    here = "→" if npc.name == self._npc.name else " "
+                    screen.plain(f"{here} {npc.name} ({npc.budget_tier})")
+            case "npc", _:
+                self._address(" ".join(words))
+            case "tools", ():
+                await self._show_tools(None)
+                show_absences(self._runtime, screen.console)
+            case "tools", (tier,):
+                chosen = self._tier(tier)
+                if chosen is not None:
+                    await self._show_tools(chosen)
+            case "why", ():
+                for text in why_lines(self._events) or ["nothing has been said yet"]:
+                    screen.quiet(text)
+            case "tier", (tier,):
+                self._override = self._tier(tier)
+                if self._override is not None:
+                    screen.quiet(f"the next utterance is {self._override}")
+            case "elevate", (tier,) | (tier, _):
+                chosen, seconds = self._tier(tier), self._seconds(*words[1:])
+                if chosen is not None and seconds is not None:
+                    await self._npc.elevate(chosen, seconds=seconds)
+                    screen.quiet(
+                        f"{self._npc.name} may go to {chosen} for {seconds:g} s"
+                    )
+            case "mcp", ():
+                for text in mcp_lines(self._runtime.servers()):
+                    screen.plain(text)
+            case "mcp", (name,):
+                self._show_server(name)
+            case "servers", ():
+                self._show_servers()
+            case "approve", (name,):
+                self._approve(name)
+            case _:
+                if (verb, words) != ("help", ()):
+                    screen.refuse(f"no command like {' '.join(['/' + verb, *words])}")
+                screen.quiet(HELP)
+
+    def _approve(self, name: str) -> None:
+        was_held = self._runtime.host.approve(name)
+        held = "may be used again" if was_held else "was not held back"
+        self.screen.quiet(f"{name} {held}")
+
+    def _tier(self, text: str) -> Tier | None:
+        try:
+            return Tier.parse(text)
+        except ValueError as error:
+            self.screen.refuse(str(error))
+            return None
+
+    def _seconds(self, text: str = "60") -> float | None:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if 0 < value < float("inf"):
+            return value
+        self.screen.refuse(f"{text!r} is not a number of seconds")
+        return None
+
+    def _address(self, name: str) -> None:
+        self._npc = self._runtime.npc(name)
+        self._greet()
+
+    async def _show_tools(self, tier: Tier | None) -> None:
+        npc = self._npc.name
+        await show_tools(self._runtime, self.screen.console, tier=tier, npc=npc)
+
+    def _show_servers(self) -> None:
+        for row in self._runtime.servers():
+            why = f": {row.last_error}" if row.last_error else ""
+            self.screen.plain(
+                f"  {row.name} [{row.state}] {', '.join(row.tools)}{why}",
+                style="dim" if row.state == "ready" else "yellow",
+            )
+
+    def _show_server(self, name: str) -> None:
+        rows = {row["name"]: row for row in status_of(self._runtime)["servers"]}
+        if name in rows:
+            for text in server_lines(rows[name]):
+                self.screen.plain(text)
+            return
+        near = nearest(name, rows) or tuple(rows)
+        self.screen.refuse(f"no server {name!r}, there is {', '.join(near) or 'none'}")
+
+    async def _say(self, text: str) -> None:
+        override, self._override = self._override, None
+        self._events.clear()
+        screen, npc = self.screen, self._npc
+        if not screen.interactive:
+            screen.quiet(f"you> {text}")
+        with trio.CancelScope() as scope:
+            self._turn = scope
+            try:
+                async with npc.say(text, tier=override) as turn:
+                    async for event in turn:
+                        self._events.append(event)
+                        self._show(event)
+            finally:
+                self._turn = None
+                screen.pause()
+        if scope.cancelled_caught:
+            screen.quiet(f"({TurnEnd.INTERRUPTED}; Ctrl-C again to leave)")
+
+    def _show(self, event: TurnEvent) -> None:
+        match event:
+            case TextDelta(text=piece):
+                self.screen.speak(event.npc, piece)
+            case FanOutDone():
+                self.screen.quiet(f"· {fan_out_line(event)}")
+            case ModelFailed(kind=kind, detail=detail):
+                self.screen.quiet(f"! the model failed: {kind}: {detail}")
+            case FellBack(reason=reason):
+                self.screen.quiet(f"· nothing to say ({reason}), so:")
+            case _:
+                pass

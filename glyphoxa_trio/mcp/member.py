@@ -1,0 +1,88 @@
+"""One server of a fleet: its connection, and what that tells the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.definition import Tool
+
+from .calls import CallTool
+from .connection import Drain
+from .status import Publish, ServerState, ServerStatus
+
+CLOSING: Final = 2.0  # seconds within which every server is gone (A43, N22)
+_NOT_SETTLED: Final = (ServerState.IDLE, ServerState.STARTING)
+
+
+@attrs.define(eq=False)
+class Line:
+    """What one connection tells the world: at once, later, or no more.
+
+    A line that is ``held`` keeps the newest of what it was told until it is
+    opened; a cut one forgets all.
+    """
+
+    _publish: Publish
+    _report: Callable[[ServerStatus], None]
+    held: bool = False
+    _cut: bool = attrs.field(default=False, init=False)
+    status: ServerStatus | None = attrs.field(default=None, init=False)
+    _tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
+    _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    def report(self, status: ServerStatus) -> None:
+        self.status = status
+        self._moved.set()
+        self._moved = trio.Event()
+        if not (self.held or self._cut):
+            self._report(status)
+
+    def publish(self, server: str, state: ServerState, tools: tuple[Tool, ...]) -> None:
+        self._tools = tools
+        if not (self.held or self._cut):
+            self._publish(server, state, tools)
+
+    async def settled(self) -> None:
+        """Return once the server is ready, or its first attempt has failed."""
+        while self.status is None or self.status.state in _NOT_SETTLED:
+            await self._moved.wait()
+
+    def open(self) -> None:
+        self.held = False
+        if self.status is not None:
+            self._report(self.status)
+            self._publish(self.status.name, self.status.state, self._tools)
+
+    def cut(self) -> None:
+        self._cut = True
+
+
+@attrs.define(eq=False)
+class Member:
+    """One server of a fleet: its connection, and the line on which that speaks."""
+
+    spec: ServerSpec
+    ref: Ref[CallTool | Drain]
+    line: Line
+
+    async def settled(self) -> None:
+        """Return once it is ready, or its first attempt has failed."""
+        await self.line.settled()
+
+    async def end(self, *, after: float = 0.0) -> None:
+        """Stop it: at once, or when no call is in flight, after so many seconds
+        at the latest."""
+        if after > 0:
+            with suppress(GlyphoxaError):  # calls that are not over end now
+                await self.ref.ask(Drain(), within=after)
+        self.ref.close()
+        await self.ref.stop(within=CLOSING)

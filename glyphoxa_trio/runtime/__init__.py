@@ -1,0 +1,18 @@
+"""L4: a configuration, running.
+
+async with open_runtime("config/tavern.yaml") as runtime:
+    async with runtime.npc("Greymantle").say("What does blinded mean?") as turn:
+        async for event in turn:
+            ...
+
+`opening` wires the rooms, `runtime` is what an embedder holds, `cast` owns the NPCs'
+sessions, `publisher` hands servers' tools to the host, `generations` goes over to
+another configuration while all of it runs.
+"""
+
+from .cast import UnknownNpc, find_npc
+from .generations import Reloaded
+from .opening import open_runtime
+from .runtime import Runtime
+
+__all__ = ["Reloaded", "Runtime", "UnknownNpc", "find_npc", "open_runtime"]

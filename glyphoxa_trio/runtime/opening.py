@@ -1,0 +1,196 @@
+"""`open_runtime`: the one place that wires the rooms."""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from glyphoxa_trio.actors import SupervisionEvent, Topic, lone_errors
+from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.host import Approvals, ToolHost, open_host
+from glyphoxa_trio.mcp import Approved, Known, ServerStatus, ServerWarning, open_fleet
+from glyphoxa_trio.npc import Approver, TurnEvent
+from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
+from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.tools.definition import Tool
+
+from .assembly import Models, builtin_tools, settings_of, state_folder
+from .cast import Cast
+from .generations import Generations, servers_of
+from .grants import approved_by, refuse_faults
+from .publisher import Publisher, calibrate
+from .runtime import Runtime
+from .source import OURS, Source
+from .watching import changes, files_of, look
+
+_WARNINGS_KEPT: Final = 100
+
+
+@asynccontextmanager
+async def open_runtime(
+    config: Config | Path | str | Callable[[], Config],
+    *,
+    tools: Iterable[Tool] = (),
+    llm: LLM | None = None,
+    approver: Approver | None = None,
+    approvals: bool = False,
+    approval_timeout: float = APPROVAL_TIMEOUT,
+    wait_for_servers: float = 5.0,
+    watch: bool | Sequence[Path] = False,
+    reload_on: Iterable[signal.Signals] = (),
+    on_warning: Callable[[ServerWarning], None] | None = None,
+    on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
+    on_server_line: Callable[[str, str], None] | None = None,
+) -> AsyncGenerator[Runtime]:
+    """Everything a configuration describes, running, until the block is left.
+
+    Leaving interrupts every turn, ends every server process, and takes at most 2
+    seconds, also with servers that resist; a handler that shields itself can hold
+    it up for longer, since nothing in trio ends that.
+
+    Args:
+      config: a file, or what `load_config` made of one, or whatever makes one,
+        called in a thread at each `Runtime.reload`.
+      tools: your own, registered before the NPCs' grants are checked.
+      llm: the model for every NPC, instead of the configured one.
+      approver: asked about external tools that nobody trusted yet (D13a).
+      approvals: somebody listens for `ApprovalNeeded` and answers it with
+        `Npc.approve`, beside the approver or in place of it.
+      approval_timeout: seconds for either, on no tool's clock; then it is a no.
+      wait_for_servers: seconds to wait for servers that are starting and whose
+        tools are not known from an earlier run. Whatever is not there by then
+        appears when it is ready.
+      watch: reload when the file, or the ``.mcp.json`` beside it, changes; or when
+        one of these files does. What cannot serve is a warning.
+      reload_on: signals that reload, as SIGHUP does for many; in the main thread.
+      on_warning: told of each warning; none of these may block.
+      on_server_event: told of each change of a server's status, and of its lives,
+        failures and restarts.
+      on_server_line: told of a server's name and a line of its stderr,
+        rate-limited.
+
+    Raises:
+      ConfigError: with every problem and its place; also for a grant that a
+        server which is ready by then does not keep.
+      NameCollision: two tools under one name.
+    """
+    warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
+
+    def warn(warning: ServerWarning) -> None:
+        warnings.append(warning)
+        if on_warning is not None:
+            on_warning(warning)
+
+    files = files_of(config, watch)
+    seen = () if files is None else look(files)
+    source = Source.of(config)
+    chosen = source.read()
+    source.tell(warn)
+    own_tools = list(tools)
+    remembered = state_folder(chosen) if chosen.mcp.remember else None
+    store = None
+    if remembered is not None:
+        store = Approved(remembered / "approvals", lambda: servers_of(chosen))
+    async with AsyncExitStack() as stack:
+        stack.enter_context(lone_errors())
+        host = await stack.enter_async_context(
+            open_host(
+                settings=settings_of(chosen),
+                naming=chosen.mcp.naming,
+                approvals=Approvals(
+                    approved=approved_by(chosen),
+                    store=store,
+                    warn=lambda name, text: warn(
+                        ServerWarning(server=name or OURS, text=text)
+                    ),
+                ),
+            )
+        )
+        builtin, problems = builtin_tools(chosen)
+        host.register(*builtin, *own_tools)
+        refuse_faults(chosen, host.snapshot, problems)  # before any process is started
+        events: Topic[TurnEvent] = Topic()
+        stack.callback(events.close)  # after the last turn has told its end
+        # A stack of its own: NPCs make models later, and use them until they end.
+        links = await stack.enter_async_context(AsyncExitStack())
+        make_models = partial(Models, llm, stack=links)
+        models = make_models(chosen.llm)
+        runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)
+        runtime._models = make_models
+        runtime._warn = warn
+        runtime._approved = store
+        background = await stack.enter_async_context(trio.open_nursery())
+        runtime._fleet = await stack.enter_async_context(
+            open_fleet(
+                servers_of(chosen),
+                publish=Publisher(host, background, chosen.calibration.at_start, warn),
+                warn=warn,
+                log=on_server_line,
+                on_event=on_server_event,
+                on_status=on_server_event,
+                known=None if remembered is None else Known(remembered / "catalogues"),
+            )
+        )
+        runtime._background = background
+        if store is not None:
+            store.servers = runtime._fleet.specs  # with those that are added
+        sessions = await stack.enter_async_context(trio.open_nursery())
+        runtime._cast = Cast(
+            nursery=sessions,
+            config=chosen,
+            host=host,
+            models=models,
+            events=events,
+            approver=approver,
+            approvals=approvals,
+            approval_timeout=approval_timeout,
+        )
+        runtime._generations = Generations(
+            host=host,
+            fleet=runtime._fleet,
+            activity=runtime._cast.activity,
+            nursery=background,
+            builtin=tuple(builtin),
+        )
+        try:
+            if wait_for_servers > 0:
+                await runtime.wait_ready(within=wait_for_servers, known=True)
+                if certain := [str(x) for x in runtime.problems() if x.error]:
+                    raise ConfigError(*certain)
+            if chosen.calibration.at_start:
+                background.start_soon(calibrate, host, _own_keys(host))
+            if files is not None:
+                changed = changes(files, seen)
+                background.start_soon(_reload_after, runtime, changed, warn)
+            if signals := tuple(reload_on):
+                received = stack.enter_context(trio.open_signal_receiver(*signals))
+                background.start_soon(_reload_after, runtime, received, warn)
+            yield runtime
+        finally:
+            sessions.cancel_scope.cancel("the runtime is closed")
+            background.cancel_scope.cancel("the runtime is closed")
+
+
+async def _reload_after(
+    runtime: Runtime,
+    occasions: AsyncIterable[object],
+    warn: Callable[[ServerWarning], None],
+) -> None:
+    async for _ in occasions:
+        try:
+            await runtime.reload()
+        except ConfigError as error:
+            text = f"not reloaded, the old one goes on: {error}"
+            warn(ServerWarning(server=OURS, text=text))
+
+
+def _own_keys(host: ToolHost) -> list[str]:
+    """The tools that are no server's: those are calibrated when they are ready."""
+    return [x.key for x in host.snapshot.listings if not x.definition.external]

@@ -1,0 +1,63 @@
+"""Small bad MCP servers, to see what your own set-up makes of them.
+
+    from glyphoxa_trio.testing import hostile
+
+    spec = hostile.server("stops_reading", timeout=0.5)
+    async with open_runtime(Config(mcp=McpConfig(servers=(spec,)))) as runtime:
+        ...
+
+In a configuration file the command is ``python -m glyphoxa_trio.testing.hostile
+stops_reading``; without a name that prints the whole family. Every one of them
+is a real process that starts in some 40 ms, offers the tools ``echo``, ``write``
+and ``bad``, and misbehaves in one way. What a user sees of each is in
+``docs/hostile-servers.md``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from glyphoxa_trio.config import ServerSpec
+
+from .behaviours import BEHAVIOURS
+from .family import Behaviour, words
+
+__all__ = ["BEHAVIOURS", "Behaviour", "command", "server"]
+
+_RUN = Path(__file__).with_name("run.py")
+_FIELDS = frozenset(field.name for field in attrs.fields(ServerSpec))
+
+
+def command(behaviour: str, **options: object) -> tuple[str, ...]:
+    """The command that starts a server of the family.
+
+    Args:
+      options: the behaviour's own (see `BEHAVIOURS`), and for each of them
+        ``journal``, a file in which the tool ``write`` notes its argument ``id``,
+        and ``writes=1``, which lists ``bad`` as a tool with side effects.
+
+    Raises:
+      ValueError: naming what is not known, and what is.
+    """
+    return (sys.executable, "-I", "-S", str(_RUN), *words(behaviour, options))
+
+
+def server(behaviour: str, **options: Any) -> ServerSpec:
+    """A server of the family, as a configuration would have it.
+
+    Args:
+      options: those of `command`, and any field of `ServerSpec` but its command;
+        the two have no name in common. It is called like its behaviour unless
+        ``name`` says otherwise.
+
+    Raises:
+      ValueError: naming what is not known, and what is.
+      ConfigError: as `ServerSpec`.
+    """
+    spec = {key: options.pop(key) for key in list(options) if key in _FIELDS}
+    spec.setdefault("name", behaviour)
+    return ServerSpec(command=command(behaviour, **options), **spec)

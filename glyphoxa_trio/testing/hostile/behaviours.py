@@ -1,0 +1,8 @@
+"""Importing this knows every behaviour."""
+
+from __future__ import annotations
+
+from . import answers, asks, ends, lists, pipes, starts
+from .family import BEHAVIOURS
+
+__all__ = ["BEHAVIOURS", "answers", "asks", "ends", "lists", "pipes", "starts"]
