@@ -11,7 +11,11 @@ import attrs
 import outcome
 
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
+from glyphoxa_trio.tools.definition import (
+    AnswerUnusable,
+    ToolError,
+    ToolUnavailable,
+)
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.outcome import (
     Effect,
@@ -100,7 +104,10 @@ def judged(
             except Exception as error:  # border: the value is foreign, and no result
                 return _crashed(slot, error, now)
         case outcome.Error(ToolError() as error):
-            return _end(slot, Status.TOOL_ERROR, now, message=str(error))
+            nonsense = isinstance(error, AnswerUnusable)
+            return _end(
+                slot, Status.TOOL_ERROR, now, message=str(error), no_answer=nonsense
+            )
         case outcome.Error(ToolUnavailable() as error):
             return _end(slot, Status.UNAVAILABLE, now, message=str(error))
         case outcome.Error(GlyphoxaError() as error):  # a connection lost

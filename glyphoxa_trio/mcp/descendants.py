@@ -68,7 +68,7 @@ class Descendants:
         """
         left: tuple[Kin, ...] = ()
         for _ in range(_ROUNDS):
-            left = await trio.to_thread.run_sync(self._strike)
+            left = await trio.to_thread.run_sync(self._strike, abandon_on_cancel=True)
             if not left:
                 break
             await trio.sleep(_PAUSE)

@@ -25,7 +25,12 @@ import trio
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
+from glyphoxa_trio.tools.definition import (
+    AnswerUnusable,
+    ConnectionLost,
+    ToolError,
+    ToolUnavailable,
+)
 
 from . import http
 from .handshake import agree, announces_tools, follow_tools
@@ -33,7 +38,7 @@ from .listing import Sieve, paginate
 from .process import LastLines
 from .stdio import open_wire
 from .transport import Busy, ConnectionFailed, Listing, Loss, NeverSent
-from .wire import Ended, Unsent
+from .wire import Ended, Unsent, Unusable
 
 _CUT: Final = 300  # of an error's text
 
@@ -142,7 +147,8 @@ class SdkSession:
         except GlyphoxaError:
             raise
         except Exception as error:  # foreign code: an answer that breaks the protocol
-            raise ToolError(f"its answer is not usable: {reason(error)}") from error
+            text = f"its answer is not usable: {reason(error)}"
+            raise AnswerUnusable(text) from error
         return answer
 
     def _judged(self, error: MCPError) -> Exception:
@@ -155,6 +161,8 @@ class SdkSession:
             case Ended():
                 assert self.loss.why is not None
                 return ConnectionLost(self.loss.why)
+            case Unusable():
+                return AnswerUnusable(text)
         if self.pid is not None:
             return ToolError(text)  # the server itself says so, whatever the code
         # Only HTTP has sessions to forget.
@@ -176,6 +184,8 @@ class SdkSession:
                 return ConnectionLost(self.loss.why)
             self._suspect()
             return ConnectionLost(text)
+        if error.code == types.PARSE_ERROR:  # the SDK's, of an event in a stream
+            return AnswerUnusable(text)
         return ToolError(text)
 
     async def _warm(self, listing: Listing) -> None:

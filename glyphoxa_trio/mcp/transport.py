@@ -120,7 +120,7 @@ async def open_session(
       on_tools_changed: called when the list of tools should be read anew.
       stderr: takes what a stdio server writes there.
 
-    Leaving ends a stdio server within 3 s, cancelled or not.
+    Leaving ends a stdio server within 1.5 s, cancelled or not.
 
     Raises:
       ConnectionFailed: for whatever went wrong on the way in, within

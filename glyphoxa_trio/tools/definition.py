@@ -26,6 +26,10 @@ class ToolError(GlyphoxaError):
     """The tool says no: an answer for the model, never a failure of health."""
 
 
+class AnswerUnusable(ToolError):
+    """It answered, and with what is no answer: it may have had its effect."""
+
+
 class ToolUnavailable(GlyphoxaError):
     """The call never reached the tool, so it did nothing (a server is away)."""
 
