@@ -6,6 +6,7 @@ of them; what it says of latency and health is said once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -65,6 +66,8 @@ class Attempts:
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
     _breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
+    # When a server was last lost under a call of the tool.
+    _lost_at: dict[str, float] = attrs.field(factory=dict, init=False)
     # Tools of which a write was cut: it may still write until it really stops.
     _cut_writes: dict[str, Listing] = attrs.field(factory=dict, init=False)
 
@@ -156,6 +159,7 @@ class Attempts:
         """A tool was removed or replaced: nothing of it is remembered."""
         self._breakers.pop(key, None)
         self._cut_writes.pop(key, None)
+        self._lost_at.pop(key, None)
         self.cache.drop_tool(key)
         self._join_no_more(lambda listing: listing.key == key)
 
@@ -174,6 +178,8 @@ class Attempts:
         if undisturbed:  # what it dropped just now is older than its own result
             epoch = self.cache.epoch
         kind, answer = _kind_of(result)
+        if self._same_death(attempt, result):
+            kind = None
         self._record(attempt, kind)
         if kind is SampleKind.OK and answer and attempt.cache_key is not None:
             self.cache.put(
@@ -184,6 +190,16 @@ class Attempts:
                 now=trio.current_time(),
                 epoch=epoch,
             )
+
+    def _same_death(self, attempt: Attempt, result: outcome.Maybe[Any]) -> bool:
+        """Whether it was lost with a call that has counted: one death, one failure."""
+        match result:
+            case outcome.Error(ConnectionLost()):
+                key = attempt.listing.key
+                if attempt.started < self._lost_at.get(key, -math.inf):
+                    return True
+                self._lost_at[key] = trio.current_time()
+        return False
 
     def _gone(self, attempt: Attempt) -> None:
         """It is down: nobody joins it, and what it wrote outdates cached reads."""

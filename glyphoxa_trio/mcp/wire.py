@@ -38,6 +38,7 @@ from mcp.shared.exceptions import MCPError
 
 import trio
 
+from .chatter import Chatter
 from .framing import (
     LONGEST_MESSAGE,
     Framing,
@@ -107,6 +108,7 @@ class Wire:
     loss: Loss
     _note: Callable[[bytes], None]
     _fate: Callable[[], Awaitable[str | None]]
+    _chatter: Chatter = attrs.field(factory=Chatter, init=False)
     _hearing: Hearing | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _over: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -304,7 +306,10 @@ class Wire:
         try:
             while chunk := await self._receive.receive_some(_CHUNK):
                 for line in lines.feed(chunk):
+                    waiting = len(self._requests)
                     self._take(line)
+                    if len(self._requests) == waiting:
+                        await self._chatter.one_more()
                 if lines.too_long:
                     return f"it wrote a line of more than {_MEGABYTES}"
         except (trio.BrokenResourceError, trio.ClosedResourceError):

@@ -45,7 +45,12 @@ from glyphoxa_trio.mcp.process import (
 from glyphoxa_trio.mcp.transport import Busy, NeverSent
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing import hostile
-from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
+from glyphoxa_trio.tools.definition import (
+    AnswerUnusable,
+    ConnectionLost,
+    ToolError,
+    ToolUnavailable,
+)
 
 from .support import SERVERS, gone, is_gone, plain
 
@@ -494,7 +499,7 @@ async def test_a_result_that_breaks_the_protocol_is_refused(
     result: dict[str, Any], why: str
 ) -> None:  # D27: the SDK says what a result is
     async with opened(scripted({"tools/call": {"result": result}})) as session:
-        with pytest.raises(ToolError, match=f"its answer is not usable: {why}"):
+        with pytest.raises(AnswerUnusable, match=f"its answer is not usable: {why}"):
             await session.call_tool("echo", {}, {})
         assert session.loss.why is None
 
@@ -808,7 +813,7 @@ async def test_only_the_streams_of_the_server_may_be_silent_for_ever() -> None:
         (b"", ConnectionLost, False),
         (
             rpc({"content": "not a list"}, 2),
-            ToolError,
+            AnswerUnusable,
             False,
         ),
         (
