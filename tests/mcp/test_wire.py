@@ -419,12 +419,15 @@ async def test_what_waits_is_bounded_by_its_size_too() -> None:
     assert len(box) == 0
 
 
-async def test_a_server_that_asks_without_end_does_not_crowd_out_our_requests() -> None:
+async def test_a_server_that_asks_without_end_does_not_crowd_out_our_requests(
+    autojump_clock: MockClock,
+) -> None:
     async with rig() as it:
         for start in range(0, 2000, 100):
             await it.say(
                 *({"id": f"q{start + n}", "method": "ping"} for n in range(100))
             )
+        await trio.sleep(3)  # who talks so much is read slowly
         it.request("a")
         answers = 0
         while "method" not in await it.hear():
@@ -435,7 +438,25 @@ async def test_a_server_that_asks_without_end_does_not_crowd_out_our_requests() 
             with trio.move_on_after(0.01):
                 await it.hear()
         await it.say({"id": "last", "method": "ping"})
+        await trio.sleep(3)
         assert await it.hear() == {"id": "last", "result": {}}
+
+
+async def test_who_talks_without_end_is_read_more_slowly(
+    autojump_clock: MockClock,
+) -> None:  # to read is everybody's work
+    async with rig() as it:
+        await it.say(*[b"chatter"] * 200)
+        assert len(it.noted) == 200  # a burst is taken as it comes
+        await it.say(*[b"chatter"] * 4_000)
+        await trio.sleep(1)
+        assert len(it.noted) < 1_500
+        it.request("a")
+        await it.hear()
+        await it.say({"id": 1, "result": {}})
+        await trio.sleep(5)
+        assert len(it.noted) == 4_200  # and nothing is lost
+        assert it.ended["a"] == {}
 
 
 # ------------------------------------------------------------------ the end
@@ -845,13 +866,16 @@ async def test_a_callback_that_fails_costs_only_itself() -> None:
         assert it.noted == [b"a callback failed: RuntimeError"]
 
 
-async def test_a_callback_that_hangs_makes_nothing_grow() -> None:
+async def test_a_callback_that_hangs_makes_nothing_grow(
+    autojump_clock: MockClock,
+) -> None:
     async def hang(method: str, params: Any) -> None:
         await trio.sleep_forever()
 
     async with rig(on_notify=hang) as it:
         for _ in range(3):
             await it.say(*({"method": "changed"} for _ in range(MOST_UNHEARD)))
+        await trio.sleep(3)  # who talks so much is read slowly
         assert len(it.noted) == 2 * MOST_UNHEARD - 1  # the first one is being heard
         it.request("a")
         await it.hear()
