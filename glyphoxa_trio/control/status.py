@@ -35,6 +35,7 @@ def status_of(runtime: Runtime) -> dict[str, Any]:
             {"name": npc.name, "tier": str(npc.budget_tier), "tools": list(npc.tools)}
             for npc in runtime.npcs
         ],
+        "turns_running": runtime.turns_running,
         "calls": {
             "running": figures.flights.flying,
             "lingering": sum(figures.flights.lingering.values()),

@@ -30,6 +30,7 @@ _RETRY_AFTER: Final = "retry_after"  # in the data of BUSY: seconds, or None
 LARGEST: Final = 16 * 2**20  # bytes of an answer that is no stream
 
 _CUT: Final = 200
+_CLOSED: Final = -32000  # MCP's CONNECTION_CLOSED, and a server's own first code
 _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _UNAVAILABLE: Final = 503
@@ -111,9 +112,14 @@ def _refusal(
         why = ", ".join(challenge[name] for name in names if challenge.get(name))
         why = clean("".join(filter(str.isprintable, why)))[:_CUT]
         return failure(request, REFUSED, f"{line}: {why}" if why else line)
-    if isinstance(error, dict):
-        return _read(request, response, body)
     not_run = status < 500 and status != _TIMED_OUT
+    if isinstance(error, dict):
+        if not_run and error.get("code") == _CLOSED:
+            # TypeScript servers say it of what they refuse; for the SDK it is the
+            # end of a stream, and for a call an effect that nobody knows.
+            said = clean(str(error.get("message")))[:_CUT]
+            return failure(request, REFUSED, f"{line}: {said}")
+        return _read(request, response, body)
     return failure(request, REFUSED if not_run else BROKEN, line)
 
 

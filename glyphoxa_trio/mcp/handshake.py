@@ -28,8 +28,9 @@ from .wire import Ended, Unsent
 _RELISTEN: Final = 1.0
 
 # After these another question is of no use. They are the codes of our HTTP client:
-# a stdio server's own errors may have any.
-_HOPELESS: Final = (types.CONNECTION_CLOSED, http.NEVER_SENT, http.BUSY)
+# a stdio server's own errors may have any. CONNECTION_CLOSED is not among them:
+# TypeScript servers refuse a question that they do not know with it.
+_HOPELESS: Final = (http.NEVER_SENT, http.BUSY)
 
 
 async def agree(client: ClientSession, spec: ServerSpec) -> None:

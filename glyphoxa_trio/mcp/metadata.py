@@ -67,6 +67,9 @@ def describe(
         offered.add(name)
         if spec.allow and name not in spec.allow:
             continue
+        if _only_as_a_task(tool):
+            warnings.append(f"{name}: left out, it can only be called as a task")
+            continue
         stated = _definition(spec, name, tool, warnings)
         definition = _as_configured(spec, stated, tool, warnings)
         try:
@@ -83,6 +86,12 @@ def describe(
         if name not in offered
     ]
     return Described(tuple(found.values()), tuple(warnings), prints)
+
+
+def _only_as_a_task(tool: Mapping[str, Any]) -> bool:
+    """Whether every plain call of it would be refused (MCP 2025-11-25)."""
+    execution = tool.get("execution")
+    return isinstance(execution, Mapping) and execution.get("taskSupport") == "required"
 
 
 def _definition(

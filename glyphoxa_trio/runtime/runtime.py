@@ -51,6 +51,11 @@ class Runtime:
     _reloading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     @property
+    def turns_running(self) -> int:
+        """How many NPCs are in a turn now."""
+        return self._cast.activity.running
+
+    @property
     def npcs(self) -> tuple[NpcConfig, ...]:
         return self.config.npcs
 

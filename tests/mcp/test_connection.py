@@ -417,6 +417,7 @@ async def _call_in_vain(watcher: Watcher, times: int) -> None:
     for _ in range(times):
         with trio.move_on_after(1):
             await watcher.call("rules", "sleep", seconds=3600)
+        await wait_all_tasks_blocked()  # the connection has heard of it
 
 
 async def test_a_server_that_answers_nothing_any_more_is_started_again(

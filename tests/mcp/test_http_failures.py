@@ -121,6 +121,10 @@ def says_no(status: int) -> Callable[[Request], Reply]:
     return lambda request: Status(status, body=error(request, -32602, "bad dice"))
 
 
+def refuses(request: Request) -> Reply:  # as TypeScript servers do
+    return Status(400, body=error(request, -32000, "not like this"))
+
+
 def drops(request: Request) -> Reply:
     params = {"progressToken": 1, "progress": 0.5}
     progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
@@ -162,6 +166,7 @@ NOT_RUN, LOST, NO = ToolUnavailable, ConnectionLost, ToolError
         (says_no(200), NO, "bad dice"),
         (says_no(400), NO, "bad dice"),
         (says_no(500), NO, "bad dice"),
+        (refuses, NOT_RUN, "HTTP 400 Bad Request: not like this"),
         (Die(), LOST, "broke off: Server disconnected without sending a response."),
         (Raw(b"SSH-2.0-Open\r\n\r\n"), LOST, "broke off: illegal status line"),
         (cut, LOST, "broke off: peer closed connection without sending complete"),

@@ -154,6 +154,19 @@ def test_the_first_of_two_tools_with_one_name_counts() -> None:
     )
 
 
+def test_a_tool_that_no_plain_call_can_run_is_left_out() -> None:
+    described = describe(
+        spec(),
+        [
+            tool("later", execution={"taskSupport": "required"}),
+            tool("either", execution={"taskSupport": "optional"}),
+            tool("odd", execution="now"),
+        ],
+    )
+    assert [d.name for d in described.definitions] == ["either", "odd"]
+    assert described.warnings == ("later: left out, it can only be called as a task",)
+
+
 def test_only_allowed_tools_are_taken_and_missing_ones_are_named() -> None:
     described = describe(
         spec(allow=("b", "nowhere"), tools={"lost": ToolOverride()}),
