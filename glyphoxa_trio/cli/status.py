@@ -105,11 +105,8 @@ def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A status as lines with their styles."""
     calls = said["calls"]
     lines = [
-        (
-            f"process {said['pid']}: {said['tools']} tools,"
-            f" {said['turns_running']} turns running",
-            "bold",
-        ),
+        (f"process {said['pid']}: {said['tools']} tools", "bold"),
+        (f"  turns: {said['turns_running']} running", ""),
         (
             f"  calls: {calls['running']} running, {calls['lingering']} lingering"
             + "".join(f", {count} {end}" for end, count in calls["outcomes"].items()),

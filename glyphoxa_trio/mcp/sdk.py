@@ -58,9 +58,13 @@ _AS_IT_CAME: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any])
 
 @asynccontextmanager
 async def open_session(
-    spec: ServerSpec, *, on_tools_changed: Callable[[], None], stderr: LastLines
+    spec: ServerSpec,
+    *,
+    on_tools_changed: Callable[[], None],
+    stderr: LastLines,
+    server: trio.Process | None = None,
 ) -> AsyncGenerator[SdkSession]:
-    """As `transport.open_session`, with the SDK already loaded."""
+    """As `transport.open_session`, with the SDK loaded and the ``server`` running."""
     loss = Loss()
 
     async def on_message(message: IncomingMessage) -> None:
@@ -69,7 +73,7 @@ async def open_session(
 
     try:
         async with (
-            _dispatcher(spec, loss, stderr) as (dispatcher, pid),
+            _dispatcher(spec, loss, stderr, server) as dispatcher,
             ClientSession(
                 dispatcher=(sieve := Sieve(dispatcher)), message_handler=on_message
             ) as client,
@@ -80,6 +84,7 @@ async def open_session(
                 sieve.version = client.protocol_version
                 if announces_tools(client):
                     nursery.start_soon(follow_tools, client, on_tools_changed)
+                pid = None if server is None else server.pid
                 yield SdkSession(client, sieve, loss, pid, on_tools_changed)
             except Exception as error:
                 loss.report(reason(error))  # before the end of all below is one
@@ -225,17 +230,17 @@ def _structure(answer: Mapping[str, Any]) -> types.CallToolResult:
 
 @asynccontextmanager
 async def _dispatcher(
-    spec: ServerSpec, loss: Loss, stderr: LastLines
-) -> AsyncGenerator[tuple[Dispatcher[Any], int | None]]:
-    if spec.url is None:
-        async with open_wire(spec, loss, stderr) as (wire, pid):
-            yield wire, pid
+    spec: ServerSpec, loss: Loss, stderr: LastLines, server: trio.Process | None
+) -> AsyncGenerator[Dispatcher[Any]]:
+    if server is not None:
+        async with open_wire(server, loss, stderr) as wire:
+            yield wire
     else:
         async with (
             http.open_client(spec) as client,
             streamable_http_client(http.endpoint(spec), http_client=client) as streams,
         ):
-            yield JSONRPCDispatcher(*streams), None
+            yield JSONRPCDispatcher(*streams)
 
 
 def reason(error: BaseException) -> str:

@@ -1,8 +1,6 @@
-"""A wire over the pipes of a stdio server's process, and the care for both.
+"""A wire over the pipes of a stdio server's process.
 
-The process is ours and not the SDK's, because the SDK's own transport does not
-say whose process it runs, leaves children of a server behind, and takes up to
-6 s to end one. Import this lazily: it needs the SDK.
+Import this lazily: it needs the SDK.
 """
 
 from __future__ import annotations
@@ -13,12 +11,9 @@ from typing import Final
 
 import trio
 
-from glyphoxa_trio.config import ServerSpec
-
 from . import process
-from .descendants import Descendants
 from .process import LastLines
-from .transport import ConnectionFailed, Loss
+from .transport import Loss
 from .wire import Wire
 
 _LAST_WORDS: Final = 0.2  # seconds for what a dead server still has in its pipes
@@ -26,20 +21,9 @@ _LAST_WORDS: Final = 0.2  # seconds for what a dead server still has in its pipe
 
 @asynccontextmanager
 async def open_wire(
-    spec: ServerSpec, loss: Loss, said: LastLines
-) -> AsyncGenerator[tuple[Wire, int]]:
-    """A server's process, its pid, and a wire to it that is not yet running.
-
-    Leaving ends the process as `process.end` does.
-
-    Raises:
-      ConnectionFailed: if it cannot be started.
-    """
-    descendants = Descendants()
-    try:
-        server = await process.start(spec, descendants)
-    except OSError as error:
-        raise ConnectionFailed(f"cannot be started: {error}") from error
+    server: trio.Process, loss: Loss, said: LastLines
+) -> AsyncGenerator[Wire]:
+    """A wire to a running server that is not yet running itself."""
     assert server.stdin is not None
     assert server.stdout is not None
 
@@ -58,11 +42,8 @@ async def open_wire(
         said.note(b"stdout: " + line)
 
     wire = Wire(server.stdout, server.stdin, loss=loss, note=note, fate=fate)
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(process.listen, server, said)
-            nursery.start_soon(bury)
-            yield wire, server.pid
-            nursery.cancel_scope.cancel()
-    finally:
-        await process.end(server, descendants, said)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(process.listen, server, said)
+        nursery.start_soon(bury)
+        yield wire
+        nursery.cancel_scope.cancel()

@@ -9,7 +9,11 @@ from any task.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -21,7 +25,7 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import ToolUnavailable
 
-from .process import LastLines
+from .process import LastLines, running
 
 
 class ConnectionFailed(GlyphoxaError):
@@ -126,11 +130,20 @@ async def open_session(
       ConnectionFailed: for whatever went wrong on the way in, within
         ``start_timeout``, or tore the session down from below.
     """
-    sdk: Any = await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
-    async with sdk.open_session(
-        spec, on_tools_changed=on_tools_changed, stderr=stderr
-    ) as session:
-        yield session
+    async with AsyncExitStack() as stack:
+        server: trio.Process | None = None
+        if spec.url is None:
+            try:
+                # It starts while the SDK is loaded: either may take over a second.
+                server = await stack.enter_async_context(running(spec, stderr))
+            except OSError as error:
+                raise ConnectionFailed(f"cannot be started: {error}") from error
+        sdk: Any = await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
+        yield await stack.enter_async_context(
+            sdk.open_session(
+                spec, on_tools_changed=on_tools_changed, stderr=stderr, server=server
+            )
+        )
 
 
 def _load() -> ModuleType:
