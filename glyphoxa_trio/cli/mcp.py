@@ -10,7 +10,7 @@ import typer
 mcp_app = typer.Typer(
     name="mcp",
     help=(
-        "Add, list, remove and test MCP servers."
+        "Add, list, remove and test MCP servers, approve their tools."
         "\n\nadd and remove edit the project's .mcp.json, which other programs share:"
         " the nearest one from here upward, within the repository. Without one it is"
         " made beside .git, or else here."
@@ -113,15 +113,19 @@ def approve_tool(
         int | None,
         typer.Option("--pid", help="In this process only.", show_default=False),
     ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Approve it without asking.")
+    ] = False,
 ) -> None:
     """Let a running runtime use a tool again that its server changed.
 
     A tool that is described otherwise than when it was approved is held back;
-    status names those. Exit status: 0 approved, 1 it was not held back, 2 not done.
+    status names those. Shows what the tool is now, and asks. Exit status: 0
+    approved, 1 not held back or not approved, 2 not done.
     """
-    from .status import approve as run
+    from .approve import approve as run
 
-    raise typer.Exit(run(tool, pid=pid))
+    raise typer.Exit(run(tool, pid=pid, yes=yes))
 
 
 @mcp_app.command(name="test")

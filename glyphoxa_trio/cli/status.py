@@ -42,20 +42,7 @@ def status(*, pid: int | None, as_json: bool) -> int:
     return run_orderly(main)
 
 
-def approve(tool: str, *, pid: int | None) -> int:
-    """Let a runtime use a changed tool again; 1 if it was not held back."""
-
-    async def main() -> int:
-        said = await ask(_the_one(pid), {"do": "approve", "tool": tool})
-        was_held = bool((said.get("approve") or {}).get("was_held"))
-        held = "is approved as it is now" if was_held else "was not held back"
-        _line(wide_console(), f"{tool} {held}")
-        return 0 if was_held else 1
-
-    return run_orderly(main)
-
-
-def _the_one(pid: int | None) -> Path:
+def the_one(pid: int | None) -> Path:
     """The runtime that is meant.
 
     Raises:
@@ -75,7 +62,7 @@ def reload(*, pid: int | None) -> int:
 
     async def main() -> int:
         within = RELOAD + 5.0  # it says so itself when it takes too long
-        said = await ask(_the_one(pid), {"do": "reload"}, within=within)
+        said = await ask(the_one(pid), {"do": "reload"}, within=within)
         _line(wide_console(), _changes(said.get("reload") or {}))
         return 0
 

@@ -26,6 +26,7 @@ from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import Tier
 
+from .approve import described
 from .common import end_for_sure
 from .render import fan_out_line, mcp_lines, server_lines, why_lines
 from .screen import Screen
@@ -41,7 +42,7 @@ HELP: Final = """\
 /elevate TIER [S]  lift this NPC's ceiling to TIER for S seconds (60)
 /mcp [NAME]        the MCP servers with their tools; all about one of them
 /servers           the MCP servers and how they are
-/approve TOOL      a tool that is held back because its server changed it
+/approve TOOL [yes]  a tool that is held back because its server changed it
 /quit              leave; so does Ctrl-C, twice"""
 
 
@@ -175,16 +176,32 @@ class Table:
             case "servers", ():
                 self._show_servers()
             case "approve", (name,):
-                self._approve(name)
+                self._approve(name, yes=False)
+            case "approve", (name, "yes"):
+                self._approve(name, yes=True)
             case _:
                 if (verb, words) != ("help", ()):
                     screen.refuse(f"no command like {' '.join(['/' + verb, *words])}")
                 screen.quiet(HELP)
 
-    def _approve(self, name: str) -> None:
-        was_held = self._runtime.host.approve(name)
-        held = "may be used again" if was_held else "was not held back"
-        self.screen.quiet(f"{name} {held}")
+    def _approve(self, name: str, *, yes: bool) -> None:
+        host = self._runtime.host
+        listing = host.snapshot.find(name)
+        if listing.key not in host.approvals.held:
+            self.screen.quiet(f"{listing.key} is not held back")
+        elif yes:
+            host.approve(name)
+            self.screen.quiet(f"{listing.key} may be used again")
+        else:
+            definition = listing.definition
+            stated = {
+                "tool": listing.key,
+                "description": definition.description,
+                "parameters": dict(definition.parameters),
+            }
+            for text in described(stated):
+                self.screen.plain(text)
+            self.screen.quiet(f"/approve {name} yes lets it be used as it is now")
 
     def _tier(self, text: str) -> Tier | None:
         try:

@@ -5,7 +5,8 @@
 
 It is a Unix domain socket of the user's own: file 0600 in a folder 0700, so the
 file system says who may ask. A request is a line of JSON, ``{"do": "status"}``, and
-so is the answer: ``{"status": …}``, or ``{"error": "…"}``. Everything is bounded:
+so is the answer: ``{"status": …}``, or ``{"error": "…"}``. Likewise ``reload``, and
+``tool`` and ``approve`` for one that is held back. Everything is bounded:
 clients, the length of a line, and how long anybody is waited for.
 """
 

@@ -99,6 +99,8 @@ class _Desk:
             match wanted:
                 case "status":
                     return {"status": status_of(self._runtime)}
+                case "tool":
+                    return {"tool": self._tool(request)}
                 case "approve":
                     return {"approve": self._approve(request)}
                 case "reload":
@@ -107,18 +109,35 @@ class _Desk:
             return {"error": str(error) or type(error).__name__}
         except Exception as bug:  # border: a question must not end the table's evening
             return {"error": f"{type(bug).__name__}: {bug}"}
-        return {"error": "do is one of status, approve, reload"}
+        return {"error": "do is one of status, tool, approve, reload"}
+
+    def _tool(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        host = self._runtime.host
+        listing = host.snapshot.find(_text(request, "tool"))
+        return {
+            "tool": listing.key,
+            "description": listing.definition.description,
+            "parameters": plain(listing.definition.parameters),
+            "held": listing.key in host.approvals.held,
+            "fingerprint": host.approvals.fingerprint(listing.key),
+        }
 
     def _approve(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        tool = request.get("tool")
-        if not isinstance(tool, str):
-            raise ControlError("approve needs the tool, by its key")
-        return {"tool": tool, "was_held": self._runtime.host.approve(tool)}
+        tool = _text(request, "tool")
+        seen = None if request.get("seen") is None else _text(request, "seen")
+        return {"tool": tool, "was_held": self._runtime.host.approve(tool, seen=seen)}
 
     async def _reload(self) -> Any:
         with trio.move_on_after(RELOAD):
             return plain(await self._runtime.reload())
         raise ControlError(f"still at it after {RELOAD:g} s; it will be done")
+
+
+def _text(request: Mapping[str, Any], key: str) -> str:
+    value = request.get(key)
+    if not isinstance(value, str):
+        raise ControlError(f"{request['do']} needs {key}, a text")
+    return value
 
 
 @attrs.define(eq=False)

@@ -21,7 +21,8 @@ from .discovery import challenge_of
 from .quiet import Clean
 
 # Outside of every range that JSON-RPC or MCP gives a meaning.
-NEVER_SENT: Final = -33001  # no server, or it has forgotten our session
+NEVER_SENT: Final = -33001  # there is no server
+FORGOTTEN: Final = -33005  # there is, and it has forgotten our session
 REFUSED: Final = -33002  # it answered, and did not run the request
 BROKEN: Final = -33003  # it may have run the request
 BUSY: Final = -33004  # it did not run it now, and will later
@@ -99,7 +100,7 @@ def _refusal(
         if status in (404, 410) or (
             status < 500 and isinstance(said, str) and _FORGOTTEN.search(said)
         ):
-            return failure(request, NEVER_SENT, f"{line}: the session has ended")
+            return failure(request, FORGOTTEN, f"{line}: the session has ended")
     if status == _TOO_MANY or (
         # A proxy may say 503 of a server that broke off; who is busy says how long.
         status == _UNAVAILABLE and "retry-after" in response.headers

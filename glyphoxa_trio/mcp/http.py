@@ -21,6 +21,7 @@ from glyphoxa_trio.config.servers import without_secrets
 
 from .answers import BROKEN as BROKEN
 from .answers import BUSY as BUSY
+from .answers import FORGOTTEN as FORGOTTEN
 from .answers import NEVER_SENT as NEVER_SENT
 from .answers import REFUSED as REFUSED
 from .answers import failure, judged

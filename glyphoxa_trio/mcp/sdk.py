@@ -49,7 +49,12 @@ _SESSION_OVER: Final = re.compile(
 )
 
 # What the client of an HTTP session says by itself of a session that is gone.
-_GONE: Final = (types.CONNECTION_CLOSED, http.NEVER_SENT, http.BROKEN)
+_GONE: Final = (
+    types.CONNECTION_CLOSED,
+    http.NEVER_SENT,
+    http.FORGOTTEN,
+    http.BROKEN,
+)
 
 # `send_request` holds every result against the negotiated protocol version. A
 # second, version-free model of it would only be taken apart again here.
@@ -124,7 +129,8 @@ class SdkSession:
                 return Listing((), ("it offers no tools",))
             if self.pid is None and error.code in _GONE:
                 # Twice in a row, if a call broke off before: that is no stumble.
-                self.loss.report(reason(error))
+                forgotten = error.code == http.FORGOTTEN
+                self.loss.report(reason(error), forgotten=forgotten)
             raise ConnectionFailed(f"no list of tools: {reason(error)}") from error
         except ValidationError as error:
             raise ConnectionFailed(f"no list of tools: {reason(error)}") from error
@@ -172,8 +178,8 @@ class SdkSession:
             return ToolError(text)  # the server itself says so, whatever the code
         # Only HTTP has sessions to forget.
         over = error.code == types.INVALID_REQUEST and _SESSION_OVER.match(text)
-        if over or error.code == http.NEVER_SENT:
-            self.loss.report(text)
+        if over or error.code in (http.NEVER_SENT, http.FORGOTTEN):
+            self.loss.report(text, forgotten=error.code != http.NEVER_SENT)
             return NeverSent(text)
         if error.code == http.REFUSED:
             return ToolUnavailable(text)

@@ -46,14 +46,19 @@ class Busy(ToolUnavailable):
 
 @attrs.define(eq=False)
 class Loss:
-    """Whether a session is gone, and why: the first reason counts."""
+    """Whether a session is gone, and why: the first reason counts.
+
+    ``forgotten``: the server is well, it has only let go of this session.
+    """
 
     why: str | None = None
+    forgotten: bool = False
     _happened: trio.Event = attrs.field(factory=trio.Event, init=False)
 
-    def report(self, why: str) -> None:
+    def report(self, why: str, *, forgotten: bool = False) -> None:
         if self.why is None:
             self.why = why
+            self.forgotten = forgotten
             self._happened.set()
 
     async def wait(self) -> str:

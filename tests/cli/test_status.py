@@ -78,13 +78,14 @@ def test_a_table_tells_how_its_servers_and_npcs_are(
         assert (shown.returncode, shown.stderr) == (0, "")
         lines = shown.stdout.splitlines()
         assert lines[0].startswith(f"process {said['pid']}: ")
-        assert lines[1:3] == [
+        assert lines[1:4] == [
+            "  turns: 0 running",
             "  calls: 0 running, 0 lingering, 1 ok",
             "  Bo (deep): dice, seer.*",
         ]
-        assert re.fullmatch(r"  seer \(stdio\): ready for [\d a-z]+", lines[3])
-        assert lines[4] == "    4 tools: whisper, ponder, vanish, daydream"
-        assert lines[5] == f"    pid: {row['pid']}"
+        assert re.fullmatch(r"  seer \(stdio\): ready for [\d a-z]+", lines[4])
+        assert lines[5] == "    4 tools: whisper, ponder, vanish, daydream"
+        assert lines[6] == f"    pid: {row['pid']}"
         table.type("/quit\n")
         assert table.ends(within=ENDS) == 0
     nobody = run("status", env=apart)
@@ -147,7 +148,7 @@ def test_two_tables_are_both_shown_and_a_reload_needs_to_know_which(
 
 def test_a_reload_brings_what_the_files_say_now(
     tmp_path: Path, apart: dict[str, str]
-) -> None:
+) -> None:  # A44
     (tmp_path / ".git").mkdir()
     path = table_of(tmp_path)
     with terminal("play", path, env=apart) as table:

@@ -502,7 +502,7 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
             "the name 'dice' is taken @ tavern.yaml.mcp.servers[1].name",
         ),
         (
-            servers(DICE | {"name": "di.ce"}),
+            servers(DICE | {"name": "di.ce"}),  # A12
             (
                 "must be 1 to 64 letters, digits, _ or -, because tools are written"
                 " server.tool @ tavern.yaml.mcp.servers[0].name"

@@ -239,9 +239,9 @@ NONSENSE = {
     b"{\n": "a request is a line of JSON",
     b"\xff\n": "a request is a line of JSON",
     b"[" * 2000 + b"\n": "a request is a line of JSON",
-    b"[]\n": "do is one of status, approve, reload",
-    b'{"do": ["status"]}\n': "do is one of status, approve, reload",
-    b'{"do": "quit"}\n': "do is one of status, approve, reload",
+    b"[]\n": "do is one of status, tool, approve, reload",
+    b'{"do": ["status"]}\n': "do is one of status, tool, approve, reload",
+    b'{"do": "quit"}\n': "do is one of status, tool, approve, reload",
     b"x" * (LONGEST_REQUEST + 9): f"a request has at most {LONGEST_REQUEST} bytes",
 }
 
@@ -367,12 +367,17 @@ def test_runtimes_are_looked_for_wherever_one_may_have_put_its_socket(
     assert control_folders() == (Path("/run/user/7/glyphoxa"), fallback)
 
 
-async def test_a_changed_tool_is_approved_by_its_key(folder: Path) -> None:
+async def test_a_tool_is_looked_at_and_approved_by_its_key(folder: Path) -> None:
     async with open_runtime(config()) as runtime:
         async with open_control(runtime, folder=folder) as address:
+            seen = (await ask(address, {"do": "tool", "tool": "dice.roll"}))["tool"]
+            assert (seen["tool"], seen["held"]) == ("dice.roll", False)
+            assert seen["parameters"]["type"] == "object"
             said = await ask(address, {"do": "approve", "tool": "dice.roll"})
             assert said["approve"] == {"tool": "dice.roll", "was_held": False}
-            with pytest.raises(ControlError, match=r"no tool 'dice\.rol', did you"):
-                await ask(address, {"do": "approve", "tool": "dice.rol"})
-            with pytest.raises(ControlError, match="approve needs the tool"):
-                await ask(address, {"do": "approve"})
+            for what in ("approve", "tool"):
+                wrong = {"do": what, "tool": "dice.rol"}
+                with pytest.raises(ControlError, match=r"no tool 'dice\.rol', did you"):
+                    await ask(address, wrong)
+                with pytest.raises(ControlError, match=f"{what} needs tool, a text"):
+                    await ask(address, {"do": what})

@@ -179,7 +179,7 @@ async def web_server() -> AsyncGenerator[Web]:
 # of httpx2 and httpcore2; trio closes them, and says so.
 @pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 async def test_a_server_on_the_web_in_both_protocol_families() -> None:
-    # N4
+    # N4, N6
     # G2, G28: the token and the headers are on POST, GET and DELETE
     watcher = Watcher()
     servers = {"new": "/mcp", "old": "/old/mcp"}

@@ -102,7 +102,7 @@ async def open_scene(
 
 
 async def test_the_model_searches_loads_calls_and_answers() -> None:
-    # N24 to N26
+    # N24 to N26; A2: by its exposed name the right tool of the right server
     script: list[Reply] = [
         CallTools([("tool_search", {"query": "distance way 7", "limit": 1})]),
         CallTools([("mcp__atlas__measure_07", {"place": "the moat"})]),
@@ -176,7 +176,7 @@ async def test_trust_is_each_npcs_own(
 
 
 async def test_each_npc_sees_its_own_list_under_the_names_of_the_operator() -> None:
-    # A3, A9, N32; `allow`, `expose_as` and `description` of a server
+    # A3, A9, A28, N32; `allow`, `expose_as` and `description` of a server
     overrides = {
         "measure_01": ToolOverride(expose_as="pace_out"),
         "measure_02": ToolOverride(description="How deep the water is."),

@@ -374,6 +374,7 @@ async def test_of_two_servers_with_one_name_for_a_tool_one_is_left_out() -> None
         assert "two." in warning.text
         lucky = runtime.host.snapshot.find("whisper").definition.group
         assert {warning.server, lucky} == {"one", "two"}
+        # A1: a server's tool is called as ours is, in one breath
         done = await say(runtime, "whisper and roll 1d4")
         assert {x.tool for x in done.outcomes} == {f"{lucky}.whisper", "dice.roll"}
         assert all(x.ok for x in done.outcomes)
