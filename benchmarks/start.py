@@ -26,6 +26,7 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.model import CalibrationConfig, NpcConfig
 from glyphoxa_trio.config.servers import McpConfig
 from glyphoxa_trio.mcp import ServerState
+from glyphoxa_trio.npc import TurnEnd
 
 SERVER = Path(__file__).parent / "servers" / "late.py"
 READY_AFTER = 1.0  # seconds
@@ -67,8 +68,8 @@ async def _first_turn(config: Config) -> float:
             done = await turn.finish()
         took = perf_counter() - begun
         states = {row.state for row in runtime.servers()}
-        if not done.outcomes or not all(x.ok for x in done.outcomes):
-            raise RuntimeError(f"no roll: {done}")
+        if done.end is not TurnEnd.COMPLETED or not done.outcomes:
+            raise RuntimeError(f"no answer: {done}")
         if ServerState.READY in states and took < READY_AFTER:
             raise RuntimeError(f"they were there already: {states}")
         if len(runtime.host.snapshot.listings) < 2 * MANY:
