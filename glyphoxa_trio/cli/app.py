@@ -83,7 +83,10 @@ LogJson = Annotated[
 ]
 
 Watch = Annotated[
-    bool, typer.Option("--watch", help="Read CONFIG again whenever it changes.")
+    bool,
+    typer.Option(
+        "--watch", help="Read CONFIG again whenever it or its .mcp.json changes."
+    ),
 ]
 OptionalTier = Annotated[
     str | None,

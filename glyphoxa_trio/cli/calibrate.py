@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -12,11 +13,15 @@ import trio
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import DeadlineExceeded
 from glyphoxa_trio.host import Probed
+from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.runtime import Runtime, open_runtime
 
 from .common import WAIT, Model, run, without_calibration
 from .render import on_screen
 from .tools import show_absences, show_tools, wide_console
+
+_ENDING: Final = 2.0  # seconds for a server that was lost to have ended
+_LOOK: Final = 0.02  # seconds between two looks at whether it has
 
 
 def calibrate(path: Path, *, everything: bool, within: float) -> int:
@@ -50,12 +55,23 @@ def calibrate(path: Path, *, everything: bool, within: float) -> int:
                         markup=False,
                         soft_wrap=True,
                     )
+            await _lost_are_explained(runtime)
             show_absences(runtime, errors)
             if late:
                 errors.print(f"not done within {within:g} s", style="red")
         return 1 if late else 0
 
     return run(main, path, Model())
+
+
+async def _lost_are_explained(runtime: Runtime) -> None:
+    """Wait until servers that died of a probe have said why, a moment later."""
+    with trio.move_on_after(_ENDING):
+        while any(  # noqa: ASYNC110 no event tells of one row
+            row.state is ServerState.RESTARTING and row.last_error is None
+            for row in runtime.servers()
+        ):
+            await trio.sleep(_LOOK)
 
 
 def _bar(console: Console) -> Progress:

@@ -23,6 +23,7 @@ from glyphoxa_trio.npc import (
 from glyphoxa_trio.tools.estimate import Estimate, Source
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
+from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.tier import badge
 from glyphoxa_trio.units import in_ms, milliseconds
 
@@ -107,6 +108,11 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
                     f"round {event.round + 1}: {in_ms(event.remaining)} left,"
                     f" shown {names}{words}"
                 )
+                if event.deferred:
+                    lines.append(
+                        f"  {len(event.deferred)} more are told of in a line each,"
+                        f" and loaded with {SEARCH.name}"
+                    )
                 lines += [
                     f"  hidden {name}: {no.text}"
                     + (f" ({no.remedy})" if no.remedy else "")

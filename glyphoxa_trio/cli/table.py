@@ -46,6 +46,12 @@ HELP: Final = """\
 /quit              leave; so does Ctrl-C, twice"""
 
 
+def _usage(verb: str) -> str:
+    """The line of `HELP` about this command; "" if there is none."""
+    lines = HELP.splitlines()
+    return next((line for line in lines if line.split()[0] == f"/{verb}"), "")
+
+
 @attrs.define(eq=False)
 class Table:
     """Where the players sit: who is addressed, and what was said last."""
@@ -179,10 +185,16 @@ class Table:
                 self._approve(name, yes=False)
             case "approve", (name, "yes"):
                 self._approve(name, yes=True)
-            case _:
-                if (verb, words) != ("help", ()):
-                    screen.refuse(f"no command like {' '.join(['/' + verb, *words])}")
+            case "help", ():
                 screen.quiet(HELP)
+            case _:
+                typed, usage = " ".join(["/" + verb, *words]), _usage(verb)
+                if usage:
+                    screen.refuse(f"{typed} lacks a word, or has one too many:")
+                    screen.quiet(usage)
+                else:
+                    screen.refuse(f"no command like {typed}")
+                    screen.quiet(HELP)
 
     def _approve(self, name: str, *, yes: bool) -> None:
         host = self._runtime.host

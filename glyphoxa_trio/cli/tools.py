@@ -12,6 +12,7 @@ from rich.text import Text
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.runtime import Runtime, find_npc, open_runtime
 from glyphoxa_trio.tools.gate import EVERYTHING, Reason
+from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import WAIT, Model, run, without_calibration
@@ -59,17 +60,31 @@ async def show_tools(
     for column in COLUMNS:
         table.add_column(column, justify="right" if column in _NUMBERS else "left")
     hidden: list[str] = []
-    for listing, no in runtime.host.explain(seen, grant=grant):
+    explained = runtime.host.explain(seen, grant=grant)
+    external = sum(no is None and x.definition.external for x, no in explained)
+    threshold = runtime.config.mcp.defer_threshold
+    deferred = external > threshold
+    for listing, no in explained:
         if no is not None and no.reason is Reason.NOT_GRANTED:
             continue
         row = tool_row(listing, estimates.get(listing.key, listing.estimate))
         cells = (Text(on_screen(cell)) for cell in row)  # somebody else's words
+        shown = "in a line" if deferred and listing.definition.external else "yes"
         table.add_row(
-            "no" if no else "yes", *cells, style=None if no is None else "dim"
+            "no" if no else shown, *cells, style=None if no is None else "dim"
         )
         if no is not None:
             hidden.append(on_screen(f"{listing.key}: {hidden_because(no)}"))
     console.print(table)
+    if deferred:
+        console.print(
+            f"in a line: these {external} tools of servers are more than"
+            f" mcp.defer_threshold ({threshold}), so models are told of each in a"
+            f" line, and load what they need with {SEARCH.name}",
+            style="dim",
+            markup=False,
+            soft_wrap=True,
+        )
     for line in hidden:
         console.print(f"hidden: {line}", style="dim", markup=False, soft_wrap=True)
 

@@ -74,6 +74,8 @@ def test_bad_lines_are_told_and_the_table_lives(tmp_path: Path) -> None:
 /elevate deep 5
 @
 /
+/approve
+/why not
 roll 2d6
 /quit
 never read
@@ -93,6 +95,8 @@ never read
         "Bo may go to deep for 5 s\n",
         "no NPC '', there is Bo, Greymantle the Sage\n",
         "no command like /\n",
+        "/approve lacks a word, or has one too many:\n/approve TOOL ",
+        "/why not lacks a word, or has one too many:\n/why ",
         "Bo: 2d6 comes to ",
     ):
         at = out.find(line)

@@ -193,6 +193,16 @@ def test_why_says_when_the_model_was_asked_for_words() -> None:
     ]
 
 
+def test_why_says_how_many_tools_have_to_be_loaded_first() -> None:
+    many = attrs.evolve(SHOWN, deferred=("mcp__many__a", "mcp__many__b"))
+    first, *others = why_lines([SHOWN])
+    assert why_lines([many]) == [
+        first,
+        "  2 more are told of in a line each, and loaded with tool_search",
+        *others,
+    ]
+
+
 def test_why_says_what_failed_and_what_was_said_instead() -> None:
     events = [
         ModelFailed(**OF, kind=ErrorKind.SILENCE, detail="the model went silent"),

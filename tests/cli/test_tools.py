@@ -64,6 +64,27 @@ def test_what_is_hidden_says_why_and_what_would_change_it(tmp_path: Path) -> Non
     assert "dice.roll" not in reasons
 
 
+def test_tools_that_have_to_be_loaded_first_are_not_said_to_be_shown(
+    tmp_path: Path,
+) -> None:
+    def rows(threshold: int) -> tuple[list[str], str]:
+        mcp = {"servers": [seer()], "defer_threshold": threshold}
+        shown = run("tools", written(tmp_path, mcp=mcp))
+        return [x.strip() for x in shown.stdout.splitlines() if "seer." in x], (
+            shown.stdout
+        )
+
+    lines, out = rows(4)  # as many as there are
+    assert len(lines) == 4
+    assert all(line.startswith("yes ") for line in lines)
+    assert "tool_search" not in out
+    lines, out = rows(3)
+    assert len(lines) == 4
+    assert all(line.startswith("in a line ") for line in lines)
+    assert "these 4 tools of servers are more than mcp.defer_threshold (3)" in out
+    assert table(out)["dice.roll"][0] == "yes"  # ours are always shown
+
+
 def test_an_npcs_name_is_never_markup_and_the_tier_holds(tmp_path: Path) -> None:
     shown = run("tools", tavern(tmp_path, seer()), "--npc", "yso", "--tier", "fast")
     assert shown.stdout.startswith("Tools in a fast turn for Ysolde [the] Seer")

@@ -26,6 +26,7 @@ from glyphoxa_trio.providers.llm import (
 )
 from glyphoxa_trio.providers.offline import Offline, respond
 from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tools.search import SEARCH
 
 TEXT: Mapping[str, Any] = {"type": "string"}
 
@@ -301,6 +302,56 @@ def test_whatever_a_tool_answers_something_is_said(content: str) -> None:
 )
 def test_of_a_long_utterance_only_the_beginning_is_heard(text: str) -> None:
     assert calls(f"{text} read notes.txt") == []
+
+
+# Tools that have to be found first (N24 to N26)
+
+FINDER = ToolSpec(
+    name=SEARCH.name, description=SEARCH.description, parameters=SEARCH.parameters
+)
+LORE = spec("mcp__many__dragon", "Knows dragons.", {"topic": TEXT}, "topic")
+LINES = Message(
+    role="system",
+    content="Load one.\n- mcp__many__dragon (many): Knows dragons.\n- mcp__x__y (x)",
+)
+
+
+def found_first(text: str, *more: Message, tools: tuple[ToolSpec, ...]) -> LLMRequest:
+    user = Message(role="user", content=text)
+    return LLMRequest(messages=(GRETA, LINES, user, *more), tools=tools)
+
+
+def searched(content: str = "{}") -> tuple[Message, ...]:
+    call = ToolCall("s1", SEARCH.name, '{"query": "dragon"}')
+    return (
+        Message(role="assistant", calls=(call,)),
+        Message(role="tool", call_id="s1", content=content),
+    )
+
+
+def test_a_tool_that_is_told_of_in_a_line_is_searched_and_then_called() -> None:
+    text = "ask a dragon about gold"
+    first = respond(found_first(text, tools=(*TOOLS, FINDER)))
+    (made,) = [event.call for event in first if isinstance(event, CallReady)]
+    assert (made.name, json.loads(made.arguments)) == (SEARCH.name, {"query": text})
+    loaded = (*TOOLS, FINDER, LORE)
+    then = respond(found_first(text, *searched(), tools=loaded))
+    (made,) = [event.call for event in then if isinstance(event, CallReady)]
+    assert (made.name, json.loads(made.arguments)) == (LORE.name, {"topic": "gold"})
+
+
+@pytest.mark.parametrize("text", ["search the room", "find a tool", "hello there"])
+def test_the_search_for_tools_is_not_taken_for_a_tool_of_the_players(text: str) -> None:
+    events = respond(found_first(text, tools=(FINDER,)))
+    assert not any(isinstance(event, CallReady) for event in events)
+
+
+def test_what_a_search_for_tools_answers_is_never_spoken_nor_searched_again() -> None:
+    answer = '{"status": "ok", "message": "No tool fits these words"}'
+    events = respond(found_first("a dragon", *searched(answer), tools=(FINDER,)))
+    assert not any(isinstance(event, CallReady) for event in events)
+    assert "No tool fits" not in said(events)
+    assert said(events)
 
 
 async def test_words_come_at_their_pace(autojump_clock: MockClock) -> None:

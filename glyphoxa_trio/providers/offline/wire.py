@@ -3,7 +3,8 @@
 Before there are results it looks for tools: a tool fits by the words of its
 name, of its parameters and of its description, by a few words that mean the
 same, and only if its arguments can be read from the utterance. When results are
-there it speaks from them, and calls nothing more in that turn.
+there it speaks from them, and calls nothing more in that turn. Of tools that have
+to be found first it searches for what fits by its line, and then calls that.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from glyphoxa_trio.providers.llm import (
     ToolSpec,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tools.search import SEARCH
 
 from .arguments import arguments_for, evident, properties_of
 from .report import report
@@ -36,6 +38,7 @@ _ENOUGH: Final = 3  # a word of the name, or a word that means the same
 _NEARLY: Final = 0.75  # of the best score, to be called beside it
 _MOST_HEARD: Final = 1000  # characters of an utterance
 _MOST_NAMED: Final = 8  # tools named when asked for nothing they can do
+_LINE: Final = re.compile(r"^- (\S+) \([^)]*\)(?:: (.*))?$", re.MULTILINE)
 
 # Words of a player, and the words of tools that answer them.
 _MEANING: Final = (
@@ -59,15 +62,19 @@ def respond(request: LLMRequest) -> list[LLMEvent]:
     text = request.messages[start].content if spoken else ""
     text = text[:_MOST_HEARD].translate(STRAIGHT_QUOTES).replace("\0", " ")
     turn = request.messages[start:]
-    if any(one.role == "tool" for one in turn):
-        return _speak(" ".join(report(turn)))
+    calls_so_far = [call for one in turn for call in one.calls]
+    searches = {call.id for call in calls_so_far if call.name == SEARCH.name}
+    told = [one for one in turn if one.role != "tool" or one.call_id not in searches]
+    if any(one.role == "tool" for one in told):
+        return _speak(" ".join(report(told)))
     if not request.tools_forbidden:
+        chosen = _chosen(text, [x for x in request.tools if x.name != SEARCH.name])
+        if not chosen and not searches and _is_findable(text, request):
+            chosen = [(SEARCH.name, {"query": text})]
         already = sum(len(one.calls) for one in request.messages)
         calls = [
             ToolCall(f"offline_{number}", name, json.dumps(arguments))
-            for number, (name, arguments) in enumerate(
-                _chosen(text, request.tools), start=already + 1
-            )
+            for number, (name, arguments) in enumerate(chosen, start=already + 1)
         ]
         if calls:
             ready = [CallReady(call) for call in calls]
@@ -143,6 +150,19 @@ def _candidates(text: str, tools: Sequence[ToolSpec]) -> list[_Candidate]:
     return [one for one in fitting if one.score >= _NEARLY * fitting[0].score][
         :MOST_CALLS
     ]
+
+
+def _is_findable(text: str, request: LLMRequest) -> bool:
+    """Whether one of the tools that are told of in a line each may be meant."""
+    if all(tool.name != SEARCH.name for tool in request.tools):
+        return False
+    told = "\n".join(one.content for one in request.messages if one.role == "system")
+    utterance = Utterance(text)
+    lines = (
+        ToolSpec(name=found[1], description=found[2] or "", parameters={})
+        for found in _LINE.finditer(told)
+    )
+    return any(_score(line, utterance) >= _ENOUGH for line in lines)
 
 
 def _named(tool: ToolSpec) -> frozenset[str]:

@@ -38,6 +38,7 @@ async def test_a_server_that_ignores_goodbye_and_sigterm_is_killed_in_time() -> 
 
 
 async def test_eight_servers_that_resist_end_together() -> None:
+    # A43, N22
     others = tuple(
         hostile.server("ignores_goodbye", name=f"other_{number}") for number in range(4)
     ) + tuple(

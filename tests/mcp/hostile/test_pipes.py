@@ -89,7 +89,7 @@ async def test_garbage_in_place_of_an_answer_is_a_timeout_of_that_call(
 
 
 async def test_what_it_printed_is_shown_when_it_is_lost() -> None:
-    # Printable and in one place: beside what it wrote to stderr.
+    # A41: printable and in one place, beside what it wrote to stderr.
     async with beside("prints_garbage", where="instead", timeout=0.2) as table:
         await table.call("bad")
         os.kill(table.pid, signal.SIGKILL)
