@@ -122,6 +122,12 @@ async def supervise(
                 raise RestartsExhausted(
                     f"{name}: {len(failures)} failures in {backoff.period:g}s"
                 ) from error
+        except BaseExceptionGroup as both:
+            # It failed in the moment in which it was cancelled: that is its end, and
+            # nobody asks any more of what it died.
+            _, end = both.split(Exception)
+            assert end is not None
+            raise end from None
         delay = backoff.delay(len(failures), rng)
         report(Restarting(name=name, delay=delay, failures=len(failures)))
         await idle(delay)

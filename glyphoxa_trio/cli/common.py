@@ -140,9 +140,16 @@ def end_for_sure(after: float = HARD_EXIT_AFTER) -> None:
     """Leave the process after so many seconds, even if something resists.
 
     trio cannot end a handler that shields itself, and a person who has asked to
-    leave twice must not wait for one. Server processes are in groups of their
-    own and end with their stdin.
+    leave twice must not wait for one. Servers are killed: not all of them end with
+    their stdin.
     """
-    timer = threading.Timer(after, os._exit, args=(INTERRUPTED,))
+    timer = threading.Timer(after, _leave_now)
     timer.daemon = True
     timer.start()
+
+
+def _leave_now() -> None:
+    from glyphoxa_trio.mcp.process import kill_all
+
+    kill_all()
+    os._exit(INTERRUPTED)

@@ -72,17 +72,18 @@ def _spec(name: str, config: Path | None) -> ServerSpec:
                 f"no server {name!r}: there is no .mcp.json from here upward;"
                 " give --config"
             )
-        found = load_mcp_json(shared)
+        found = load_mcp_json(shared, only=name)
         servers = found.servers
         for text in found.warnings:
             warn(text)
     for spec in servers:
         if spec.name == name:
             return spec
-    for row in servers_in(shared) if shared is not None else ():
+    rows = servers_in(shared) if shared is not None else ()
+    for row in rows:
         if row.name == name:
             raise ConfigError(f"{name!r} is not to be started: {row.state}")
-    names = [spec.name for spec in servers]
+    names = list(dict.fromkeys(x.name for x in (*servers, *rows)))
     near = nearest(name, names) or names
     raise ConfigError(f"no server {name!r}, there is {', '.join(near) or 'none'}")
 

@@ -87,6 +87,7 @@ def load_mcp_json(
     env: Mapping[str, str] | None = None,
     defaults: McpDefaults | None = None,
     taken: Container[str] = (),
+    only: str | None = None,
 ) -> Shared:
     """The servers of a ``.mcp.json``; see `parse_mcp_json`. Blocks on reading.
 
@@ -99,7 +100,12 @@ def load_mcp_json(
         raise ConfigError(*repeated)
     environment = os.environ if env is None else env
     return parse_mcp_json(
-        data, source=source, env=environment, defaults=defaults, taken=taken
+        data,
+        source=source,
+        env=environment,
+        defaults=defaults,
+        taken=taken,
+        only=only,
     )
 
 

@@ -89,12 +89,14 @@ def parse_mcp_json(
     env: Mapping[str, str],
     defaults: McpDefaults | None = None,
     taken: Container[str] = (),
+    only: str | None = None,
 ) -> Shared:
     """Plain data of a ``.mcp.json`` as servers. Paths are relative to its folder.
 
     Args:
       defaults: what servers get that do not state it.
       taken: names that the configuration file has, which goes first (N9).
+      only: the one server that is wanted; what is wrong with others is not.
 
     Raises:
       ConfigError: with every problem, each with its place.
@@ -113,6 +115,8 @@ def parse_mcp_json(
             raise ValueError(f"expected a mapping, got {sort_of(entries)}")
         below = Problems()
         for name, entry in entries.items():
+            if only not in (None, name):
+                continue
             with below.under(name):
                 if name in taken:
                     warnings.add(

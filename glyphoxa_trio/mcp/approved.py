@@ -15,11 +15,15 @@ import attrs
 from glyphoxa_trio.config import ServerSpec
 
 from .known import file_of, write_json
+from .status import ServerWarning
 
 
 @attrs.define(eq=False)
 class Approved:
-    """The host's `ApprovalStore` in a folder. Both methods block on the disk.
+    """The host's `ApprovalStore` in a folder. Loading and saving block on the disk.
+
+    A file that cannot be understood is set aside, and told of: what was approved
+    of that server is taken as it is seen next.
 
     Args:
       servers: the servers of this moment; what is approved of others stays.
@@ -27,6 +31,7 @@ class Approved:
 
     folder: Path
     servers: Callable[[], Iterable[ServerSpec]]
+    _odd: list[tuple[str, str]] = attrs.field(factory=list, init=False)
 
     def load(self) -> dict[str, str]:
         """Fingerprints by key, of all servers. Raises as `load_of`."""
@@ -36,19 +41,31 @@ class Approved:
         """Fingerprints by key, of these servers.
 
         Raises:
-          OSError, ValueError: if a file is there and cannot be understood.
+          OSError: if a file is there and cannot be read.
         """
         found: dict[str, str] = {}
         for spec in servers:
+            path = file_of(self.folder, spec)
             try:
-                text = file_of(self.folder, spec).read_text(encoding="utf-8")
+                tools = json.loads(path.read_bytes())
+                if not isinstance(tools, dict):
+                    raise ValueError("it is no object")
             except FileNotFoundError:
                 continue
-            tools = json.loads(text)
-            if not isinstance(tools, dict):
-                raise ValueError(f"the approvals of {spec.name} are no object")
+            except (ValueError, RecursionError) as error:
+                aside = path.with_suffix(".broken")
+                path.replace(aside)
+                text = f"what was approved is lost: {error}; see {aside}"
+                self._odd.append((spec.name, text))
+                continue
             found |= {f"{spec.name}.{tool}": str(tools[tool]) for tool in tools}
         return found
+
+    def tell(self, warn: Callable[[ServerWarning], None]) -> None:
+        """What was odd since this was asked last."""
+        while self._odd:
+            server, text = self._odd.pop(0)
+            warn(ServerWarning(server=server, text=text))
 
     def save(self, approved: Mapping[str, str], /) -> None:
         """Keep them, each server's whole or not at all.

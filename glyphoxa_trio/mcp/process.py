@@ -25,6 +25,9 @@ from glyphoxa_trio.secret import Secret
 
 from .descendants import Descendants
 
+# The groups that run now, for whoever must leave without an end in order.
+_groups: set[int] = set()
+
 _SAFE: Final = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ"})
 
 KEPT_LINES: Final = 20
@@ -181,10 +184,12 @@ async def running(spec: ServerSpec, said: LastLines) -> AsyncGenerator[trio.Proc
     """
     descendants = Descendants()
     server = await start(spec, descendants)
+    _groups.add(server.pid)
     try:
         yield server
     finally:
         await end(server, descendants, said)
+        _groups.discard(server.pid)
 
 
 async def listen(process: trio.Process, said: LastLines) -> None:
@@ -242,6 +247,16 @@ async def _hear_out(process: trio.Process, said: LastLines, silent: trio.Event) 
         nursery.start_soon(forget)
         nursery.start_soon(listen, process, said)
     silent.set()
+
+
+def kill_all() -> None:
+    """Kill every server of this process, at once and from any thread.
+
+    Only for a process that is about to be gone: nobody is told.
+    """
+    for group in tuple(_groups):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def how_it_ended(process: trio.Process) -> str:

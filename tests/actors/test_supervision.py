@@ -181,6 +181,28 @@ class Ping(Request[str]):
     pass
 
 
+async def test_what_fails_while_it_is_cancelled_is_cancelled(
+    autojump_clock: MockClock,
+) -> None:
+    # A child with tasks of its own: one fails as the other hears of the end.
+    async def fails_in_the_end() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise Died("of the end")
+
+    async def child() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fails_in_the_end)
+            nursery.start_soon(trio.sleep_forever)
+
+    events: list[SupervisionEvent] = []
+    with trio.move_on_after(1) as scope:
+        await supervise(child, STEADY, name="server", on_event=events.append)
+    assert scope.cancelled_caught
+    assert events == [Started(name="server", life=1)]
+
+
 async def test_an_actor_that_is_given_up_strands_nobody(
     autojump_clock: MockClock,
 ) -> None:

@@ -384,6 +384,21 @@ def test_a_server_that_is_none_is_told(tmp_path: Path, name: str, said: str) -> 
     assert f"glyphoxa: {said}" in tested.stderr
 
 
+def test_what_is_wrong_with_another_server_keeps_none_from_being_tested(
+    tmp_path: Path,
+) -> None:
+    repository(tmp_path)
+    other = {"url": "https://w.example", "headers": {"X-Key": "${NOWHERE_SET}"}}
+    mcp_json(tmp_path, {"seer": entry(), "other": other})
+    tested = run("mcp", "test", "seer", cwd=tmp_path)
+    assert tested.returncode == 0, tested.stderr
+    tested = run("mcp", "test", "other", cwd=tmp_path)
+    assert tested.returncode == 2
+    assert "NOWHERE_SET" in tested.stderr
+    tested = run("mcp", "test", "seet", cwd=tmp_path)
+    assert "no server 'seet', there is seer" in tested.stderr
+
+
 def test_without_any_file_there_is_nothing_to_test(tmp_path: Path) -> None:
     repository(tmp_path)
     tested = run("mcp", "test", "a", cwd=tmp_path)

@@ -144,6 +144,23 @@ def test_ctrl_c_twice_leaves_while_a_server_hangs_at_its_handshake(
         assert is_dead(pid)
 
 
+def test_a_third_ctrl_c_leaves_at_once_and_leaves_no_server_behind(
+    tmp_path: Path,
+) -> None:  # T8: a stubborn one would not end with its stdin
+    with reports(tmp_path) as told:
+        path = table_of(tmp_path, seer(told.path, "stubborn"))
+        with terminal("play", path) as table:
+            pid = told.expect("started")
+            table.expect(PROMPT)
+            _wait_until_ready(table)
+            table.press_ctrl_c()
+            table.expect("(Ctrl-C again to leave)\n")
+            table.press_ctrl_c()
+            table.press_ctrl_c()
+            assert table.ends(within=ENDS) == 130
+        assert is_dead(pid)
+
+
 def test_a_warning_comes_beside_the_talk_and_the_question_again(
     tmp_path: Path,
 ) -> None:
