@@ -30,7 +30,8 @@ class CallTool(Request[ToolResult]):
 
     ``deadline`` is until when the answer is of use, ``awaited_until`` until when
     somebody waits: a call that could not even be sent by then has done nothing.
-    ``repeatable`` tools are read-only or idempotent.
+    ``repeatable`` tools are read-only or idempotent. ``sent`` is set from when on
+    it may have had an effect.
     """
 
     tool: str
@@ -38,6 +39,7 @@ class CallTool(Request[ToolResult]):
     deadline: float = math.inf
     awaited_until: float = math.inf
     repeatable: bool = False
+    sent: trio.Event = attrs.field(factory=trio.Event, init=False, eq=False, repr=False)
 
     @property
     def until(self) -> float:
@@ -82,6 +84,7 @@ class Delivery:
         request = self.request
         while True:
             session = await self.ready(request)
+            request.sent.set()
             try:
                 return await session.call_tool(
                     request.tool, request.arguments, self.meta(request)

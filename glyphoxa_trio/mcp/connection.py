@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -51,12 +52,13 @@ from glyphoxa_trio.units import in_ms, milliseconds
 from .calls import CallTool, Delivery
 from .known import Known
 from .lives import keep_alive
-from .metadata import PREFIX, describe, result_of
+from .metadata import PREFIX, compile_schemas, describe, result_of
 from .process import LastLines, secrets_of
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import (
     ConnectionFailed,
     Listing,
+    Loss,
     OpenSession,
     Session,
     open_session,
@@ -74,6 +76,7 @@ _SHOWN_LINES: Final = 5
 # A fault of ours in here must not end the runtime, nor spin.
 _AFTER_A_FAULT: Final = Backoff(first=1.0, ceiling=60.0, max_restarts=1_000_000)
 _MOST_TOLD: Final = 200
+_FORGETFUL: Final = 1.0  # seconds; sessions that are shorter count as failures
 _IN_VAIN: Final = 3  # calls without an answer, after which the server is looked at
 
 
@@ -159,6 +162,9 @@ class _Connection:
     _unanswered: int = attrs.field(default=0, init=False)  # in a row
     _listed: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
     _kept: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
+    _one_at_a_time: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _saving: int = attrs.field(default=0, init=False)
+    _saved: int = attrs.field(default=0, init=False)
     _stderr: LastLines = attrs.field(factory=LastLines, init=False)
     _begun: int = attrs.field(default=0, init=False)
     _served: bool = attrs.field(default=False, init=False)
@@ -288,7 +294,10 @@ class _Connection:
     async def _remember(self) -> None:
         """Begin with the tools of the last run, if they are known."""
         if self.known is not None:
-            listing = await trio.to_thread.run_sync(self.known.load, self.spec)
+            # A disk that hangs must not hold up the end: what it does is not missed.
+            listing = await trio.to_thread.run_sync(
+                self.known.load, self.spec, abandon_on_cancel=True
+            )
             if listing is not None:
                 self._adopt(listing, sound=True)
                 self._kept = self._listed
@@ -302,23 +311,53 @@ class _Connection:
     async def _keep(self) -> None:
         while self.known is not None and self._listed != self._kept:
             listed = self._listed
-            await trio.to_thread.run_sync(self.known.save, self.spec, listed)
+            self._saving += 1
+            await trio.to_thread.run_sync(
+                self._save, self.known, self._saving, listed, abandon_on_cancel=True
+            )
             self._kept = listed
+
+    def _save(
+        self, known: Known, number: int, listed: tuple[Mapping[str, Any], ...]
+    ) -> None:
+        """In a thread; one that was abandoned must not come after a newer one."""
+        with self._one_at_a_time:
+            if number > self._saved:
+                known.save(self.spec, listed)
+                self._saved = number
 
     # --------------------------------------------------------------- its lives
 
     async def _life(self) -> None:
-        """Connect, list, serve until the server is lost or not wanted any more.
+        """Serve until the server is lost or not wanted any more.
+
+        A server that has only forgotten a session, as those do that were idle or
+        were restarted, is no failure: the next session begins at once, if the last
+        one was not over as soon as it began.
 
         Raises:
           ConnectionFailed: if it could not be reached, or was lost.
+        """
+        while True:
+            born = trio.current_time()
+            lost = await self._serve()
+            if lost is None or lost.why is None:
+                return
+            if not lost.forgotten or trio.current_time() - born < _FORGETFUL:
+                raise ConnectionFailed(lost.why)
+
+    async def _serve(self) -> Loss | None:
+        """One session, to its end: how it was lost, None if it is not wanted.
+
+        Raises:
+          ConnectionFailed: if it could not be opened, or broke.
         """
         self._served = False
         self._unanswered = 0
         self._list_changed = trio.Event()
         self._stderr = LastLines(secrets_of(self.spec), self.log)
         patience = trio.current_time() + self.spec.start_timeout
-        lost: str | None = None
+        lost: Loss | None = None
         try:
             async with self.open_session(
                 self.spec,
@@ -335,17 +374,19 @@ class _Connection:
                     nursery.start_soon(
                         _cancel_when, self._stopping, nursery.cancel_scope
                     )
-                    lost = await session.loss.wait()
+                    await session.loss.wait()
+                    lost = session.loss
                     nursery.cancel_scope.cancel()
                 self._lose()
         finally:
             self._lose()
-        if lost is not None:
-            raise ConnectionFailed(lost)
+        return lost
 
     async def _list(self, session: Session, *, until: float) -> Listing:
         with trio.move_on_at(until):
-            return await session.list_tools()
+            listing = await session.list_tools()
+            await compile_schemas(self.spec, listing.tools)
+            return listing
         limit = in_ms(self.spec.start_timeout)
         raise _TooSlow(f"no list of tools within {limit}")
 
@@ -363,6 +404,8 @@ class _Connection:
                 elif isinstance(error, _TooSlow) and self._is_doubtful():
                     session.loss.report(f"it does not answer any more: {error}")
                 else:
+                    if not isinstance(error, _TooSlow):
+                        self._unanswered = 0  # a no is an answer
                     self._warn_once(f"its changed tools are not known: {error}")
             else:
                 self._unanswered = 0
@@ -437,7 +480,9 @@ class _Connection:
             try:
                 return await self.ref.ask(request, within=self.spec.timeout + _BACKSTOP)
             except ActorGone as error:
-                raise ConnectionLost(f"{self.spec.name} stopped") from error
+                if request.sent.is_set():
+                    raise ConnectionLost(f"{self.spec.name} stopped") from error
+                raise ToolUnavailable(f"{self.spec.name} is stopped") from error
 
         return handler
 
@@ -474,7 +519,10 @@ class _Connection:
     def on_fault(self, event: SupervisionEvent) -> None:
         """Told when this actor itself crashed, which nothing should bring about."""
         if isinstance(event, Failed):
-            kind = type(event.error).__name__
+            error = event.error
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            kind = type(error).__name__
             self._warn(f"its connection crashed and is set up anew: {kind}")
 
     def _warn_once(self, text: str) -> None:

@@ -12,7 +12,7 @@ of each server, so that this room need not know it.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -69,17 +69,40 @@ class Fleet:
         Raises:
           FleetError: if there is none of that name.
         """
+        await self.let_go(self.withdraw(name), after=after)
+
+    def withdraw(self, name: str) -> Member:
+        """Take a server's tools away at once; its name is free after `let_go`.
+
+        What is staged to take its place ends with it.
+
+        Raises:
+          FleetError: if there is none of that name.
+        """
         member = self._members.get(name)
         if member is None:
             raise FleetError(f"there is no server {name!r}")
+        for staged in [one for one in self._staged if one.spec.name == name]:
+            self._staged.remove(staged)
+            staged.drop()
         self._silence(member)
+        return member
+
+    async def let_go(self, member: Member, *, after: float = 0.0) -> None:
+        """Stop a server that was withdrawn, as `remove` does."""
+        name = member.spec.name
         try:
             await member.end(after=after)
         finally:
-            member.ref.close()
             if self._members.get(name) is member:
                 del self._members[name]
                 self._forget(name)
+
+    def narrow(self, name: str, only: Collection[str]) -> None:
+        """Publish no other tools of a server any more, if it is there."""
+        member = self._members.get(name)
+        if member is not None:
+            member.line.narrow(only)
 
     def stage(self, spec: ServerSpec) -> Member:
         """Connect a server beside the one of its name, without a word of it.
@@ -94,8 +117,11 @@ class Fleet:
         """Put a staged server in the place of the one of its name; returns that.
 
         One step: its tools replace the old ones at once. The old one serves the
-        calls it has; whoever switched ends it.
+        calls it has; whoever switched ends it. Nothing happens, and None comes
+        back, if the name was withdrawn meanwhile.
         """
+        if member not in self._staged:
+            return None
         self._staged.remove(member)
         old = self._members.get(member.spec.name)
         if old is not None:
@@ -117,8 +143,8 @@ class Fleet:
         return None if member is None else member.spec
 
     def specs(self) -> tuple[ServerSpec, ...]:
-        """What every server was connected with."""
-        return tuple(member.spec for member in self._members.values())
+        """What every server was connected with. To be called from any thread."""
+        return tuple(member.spec for member in tuple(self._members.values()))
 
     async def wait_ready(self, within: float, *, known: bool = False) -> bool:
         """Wait until no server is starting any more, at most so many seconds.

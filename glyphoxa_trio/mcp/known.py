@@ -54,7 +54,8 @@ class Known:
 
     def save(self, spec: ServerSpec, tools: tuple[Mapping[str, Any], ...]) -> None:
         """Keep the list, whole or not at all."""
-        with suppress(OSError):
+        # A list that is nested too deep to be written is no reason to fall.
+        with suppress(OSError, ValueError, RecursionError):
             write_json(self._path(spec), {"version": _VERSION, "tools": tools})
 
     def _path(self, spec: ServerSpec) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
@@ -20,7 +20,6 @@ from .connection import Drain
 from .status import Publish, ServerState, ServerStatus
 
 CLOSING: Final = 2.0  # seconds within which every server is gone (A43, N22)
-_NOT_SETTLED: Final = (ServerState.IDLE, ServerState.STARTING)
 
 
 @attrs.define(eq=False)
@@ -28,32 +27,35 @@ class Line:
     """What one connection tells the world: at once, later, or no more.
 
     A line that is ``held`` keeps the newest of what it was told until it is
-    opened; a cut one forgets all.
+    opened; a cut one forgets all. A narrowed one keeps the other tools to itself.
     """
 
     _publish: Publish
     _report: Callable[[ServerStatus], None]
     held: bool = False
     _cut: bool = attrs.field(default=False, init=False)
+    _only: Collection[str] | None = attrs.field(default=None, init=False)
     status: ServerStatus | None = attrs.field(default=None, init=False)
     _tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
     _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def report(self, status: ServerStatus) -> None:
-        self.status = status
+        named = tuple(name for name in status.tools if self._tells_of(name))
+        self.status = status = attrs.evolve(status, tools=named)
         self._moved.set()
         self._moved = trio.Event()
         if not (self.held or self._cut):
             self._report(status)
 
     def publish(self, server: str, state: ServerState, tools: tuple[Tool, ...]) -> None:
-        self._tools = tools
+        self._tools = tuple(x for x in tools if self._tells_of(x.definition.name))
         if not (self.held or self._cut):
-            self._publish(server, state, tools)
+            self._publish(server, state, self._tools)
 
     async def settled(self) -> None:
-        """Return once the server is ready, or its first attempt has failed."""
-        while self.status is None or self.status.state in _NOT_SETTLED:
+        """Return once the server is ready, its first attempt has failed, or it is
+        lazy and waits for a call."""
+        while self.status is None or self.status.state is ServerState.STARTING:
             await self._moved.wait()
 
     def open(self) -> None:
@@ -65,6 +67,16 @@ class Line:
     def cut(self) -> None:
         self._cut = True
 
+    def narrow(self, only: Collection[str]) -> None:
+        """Tell of these tools only, at once and from now on."""
+        self._only = only
+        if self.status is not None:
+            self.report(self.status)
+            self.publish(self.status.name, self.status.state, self._tools)
+
+    def _tells_of(self, tool: str) -> bool:
+        return self._only is None or tool in self._only
+
 
 @attrs.define(eq=False)
 class Member:
@@ -75,14 +87,24 @@ class Member:
     line: Line
 
     async def settled(self) -> None:
-        """Return once it is ready, or its first attempt has failed."""
+        """As `Line.settled`."""
         await self.line.settled()
 
     async def end(self, *, after: float = 0.0) -> None:
         """Stop it: at once, or when no call is in flight, after so many seconds
-        at the latest."""
-        if after > 0:
-            with suppress(GlyphoxaError):  # calls that are not over end now
-                await self.ref.ask(Drain(), within=after)
-        self.ref.close()
+        at the latest.
+
+        Cancelled, it stops all the same.
+        """
+        try:
+            if after > 0:
+                with suppress(GlyphoxaError):  # calls that are not over end now
+                    await self.ref.ask(Drain(), within=after)
+        finally:
+            self.ref.close()
         await self.ref.stop(within=CLOSING)
+
+    def drop(self) -> None:
+        """Nothing more is heard of it, and it stops by itself."""
+        self.line.cut()
+        self.ref.close()

@@ -1,4 +1,4 @@
-"""What a server says of its tools and answers, in our terms. Pure (G20, G42, D18).
+"""What a server says of its tools and answers, in our terms. No I/O (G20, G42, D18).
 
 A server in any language states its latencies in a tool's ``_meta``, plain or
 prefixed::
@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
+
+import trio
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
@@ -86,6 +89,18 @@ def describe(
         if name not in offered
     ]
     return Described(tuple(found.values()), tuple(warnings), prints)
+
+
+async def compile_schemas(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) -> None:
+    """Compile what `describe` will ask for: a thousand schemas cost more than half a
+    second, which is nobody else's to lose. Broken ones are left for it to name."""
+    for tool in tools:
+        if spec.allow and tool.get("name") not in spec.allow:
+            continue
+        schema = _parameters("", tool.get("inputSchema"), [])
+        with suppress(BadSchema):
+            ArgumentSchema(schema, foreign=True).warm()
+        await trio.lowlevel.checkpoint()
 
 
 def _only_as_a_task(tool: Mapping[str, Any]) -> bool:

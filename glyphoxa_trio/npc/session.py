@@ -160,7 +160,9 @@ class NpcSession:
 
     def _narrow(self, turn: cascaded.TurnInProgress, successor: Adopt) -> None:
         """Leave a running turn what it has, as far as its NPC still has it."""
-        turn.grant = attrs.evolve(successor.grant, also=turn.grant)
+        # Of several in one turn the last one counts, beside what it began with.
+        began_with = turn.grant.also or turn.grant
+        turn.grant = attrs.evolve(successor.grant, also=began_with)
         turn.tier = min(turn.tier, self._ceiling_of(successor.npc))
 
     # Whose turn it is.

@@ -13,6 +13,13 @@ another configuration while all of it runs.
 from .cast import UnknownNpc, find_npc
 from .generations import Reloaded
 from .opening import open_runtime
-from .runtime import Runtime
+from .runtime import Runtime, RuntimeClosed
 
-__all__ = ["Reloaded", "Runtime", "UnknownNpc", "find_npc", "open_runtime"]
+__all__ = [
+    "Reloaded",
+    "Runtime",
+    "RuntimeClosed",
+    "UnknownNpc",
+    "find_npc",
+    "open_runtime",
+]

@@ -97,23 +97,26 @@ class Cast:
         Whoever is not in it any more ends the turn that runs and is gone.
         """
         self.config, self.models = config, models
-        await self._selector.ask(Learn(rules=rules_of(config)), within=_PATIENCE)
         cast = {npc.name: npc for npc in config.npcs}
         for name, npc in list(self._npcs.items()):
             successor = cast.get(name)
             if successor is None:
                 del self._npcs[name]
                 npc.dismiss()
-            else:
-                self._npcs[name] = await npc.become(
-                    Adopt(
-                        npc=successor,
-                        config=config.turn,
-                        grant=self._grant(successor),
-                        llm=models.for_npc(successor.model),
-                        defer_threshold=config.mcp.defer_threshold,
-                    )
-                )
+                continue
+            adopt = Adopt(
+                npc=successor,
+                config=config.turn,
+                grant=self._grant(successor),
+                llm=models.for_npc(successor.model),
+                defer_threshold=config.mcp.defer_threshold,
+            )
+            try:
+                self._npcs[name] = await npc.become(adopt)
+            except GlyphoxaError:  # it crashed just now: the next one is another
+                del self._npcs[name]
+                npc.dismiss()
+        await self._selector.ask(Learn(rules=rules_of(config)), within=_PATIENCE)
 
     def _open(self, npc: NpcConfig) -> Npc:
         grant = self._grant(npc)

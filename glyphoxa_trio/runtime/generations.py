@@ -1,14 +1,14 @@
 """A new configuration in the place of the old one, while NPCs talk (D16, A44, A45).
 
-What is taken away is gone at the gate at once. What is new is built beside what
-serves: a server that changed runs twice until its successor is ready. The switch
-waits until no turn runs, and is one step. What fails to build changes nothing.
+What is taken away is gone at the gate at once, also while an earlier reload still
+waits. What is new is built beside what serves: a server that changed runs twice
+until its successor is ready. The switch waits until no turn runs, and is one step,
+to whatever was accepted last. What cannot serve changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,10 +16,10 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.config import Config, ConfigError, ServerSpec
-from glyphoxa_trio.host import CalibratorSettings, Catalogue, Listing, ToolHost
+from glyphoxa_trio.config import BuiltinConfig, Config, ConfigError, ServerSpec
+from glyphoxa_trio.host import CalibratorSettings, Catalogue, Snapshot, ToolHost
 from glyphoxa_trio.host.calibrator import Measurements
-from glyphoxa_trio.mcp import Fleet, FleetError, Member
+from glyphoxa_trio.mcp import Fleet, Member
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
@@ -48,21 +48,36 @@ class Reloaded:
     at_next_start: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class Plan:
-    """Everything a switch needs, built and checked."""
+    """What a configuration asks for, made and not in use yet."""
 
     config: Config
     builtin: tuple[Tool, ...]
-    added: tuple[ServerSpec, ...]
-    removed: tuple[str, ...]
-    changed: tuple[ServerSpec, ...]
-    groups: tuple[str, ...]
-    at_next_start: tuple[str, ...]
+    servers: Mapping[str, ServerSpec]
+    at_next_start: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def servers_of(config: Config) -> tuple[ServerSpec, ...]:
     return config.mcp.servers if config.mcp.enabled else ()
+
+
+def plan(old: Config, new: Config) -> Plan:
+    """What it takes to serve ``new`` after ``old``.
+
+    Raises:
+      ConfigError: for a built-in group that cannot be made.
+    """
+    config, late = unchangeable(old, new)
+    builtin, problems = builtin_tools(config)
+    return Plan(
+        config=config,
+        builtin=tuple(builtin),
+        servers={spec.name: spec for spec in servers_of(config)},
+        at_next_start=late,
+        problems=tuple(problems),
+    )
 
 
 def unchangeable(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
@@ -83,147 +98,193 @@ def unchangeable(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
 
 @attrs.define(eq=False, kw_only=True)
 class Generations:
-    """The owner of what serves now: servers and built-in tools."""
+    """The owner of what serves now: servers and built-in tools.
+
+    Args:
+      serving: what the runtime was opened with.
+    """
 
     host: ToolHost
     fleet: Fleet
     activity: Activity
     nursery: trio.Nursery
-    builtin: tuple[Tool, ...]
-    number: int = attrs.field(default=1, init=False)
+    serving: Plan
+    _builtin: tuple[Tool, ...] = attrs.field(init=False)  # as they were registered
+    _servers: dict[str, ServerSpec] = attrs.field(init=False)  # as they were connected
+    _narrowed: set[str] = attrs.field(factory=set, init=False)  # servers in part
+    _torn: set[str] = attrs.field(factory=set, init=False)  # groups that lack some
+    _accepted: Plan = attrs.field(init=False)
+    _last: Reloaded = attrs.field(factory=lambda: Reloaded(generation=1), init=False)
+    _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _switching: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
-    def plan(self, old: Config, new: Config) -> Plan:
-        """What it takes to get from one configuration to the other.
+    def __attrs_post_init__(self) -> None:
+        self._accepted = self.serving
+        self._builtin = self.serving.builtin
+        self._servers = dict(self.serving.servers)
+
+    def fresh(self, plan: Plan) -> list[ServerSpec]:
+        """The servers that are new, or another than the one of that name."""
+        return [
+            x
+            for x in plan.servers.values()
+            if self._servers.get(x.name) != x or x.name in self._narrowed
+        ]
+
+    def accept(self, plan: Plan) -> None:
+        """Take away what the plan does not have any more; `carry_out` does the rest.
 
         Raises:
-          ConfigError: if the new one cannot serve; nothing has changed.
+          ConfigError: if the plan cannot serve; nothing has changed.
         """
-        config, late = unchangeable(old, new)
-        before = {spec.name: spec for spec in servers_of(old)}
-        after = {spec.name: spec for spec in servers_of(config)}
-        added = tuple(spec for name, spec in after.items() if name not in before)
-        changed = tuple(
-            spec for name, spec in after.items() if before.get(name, spec) != spec
-        )
-        removed = tuple(name for name in before if name not in after)
-        builtin, problems = builtin_tools(config)
-        plan = Plan(
-            config=config,
-            builtin=tuple(builtin),
-            added=added,
-            removed=removed,
-            changed=changed,
-            groups=_changed_groups(old, config, self.builtin, builtin),
-            at_next_start=late,
-        )
-        self._check(plan, problems)
-        return plan
+        snapshot = self._with(plan)
+        refuse_faults(plan.config, snapshot, plan.problems)
+        self._accepted = plan
+        self._waiting.cancel("another configuration was accepted")
+        for name in [name for name in self._servers if name not in plan.servers]:
+            self._remove(self._servers.pop(name))
+        for spec in self.fresh(plan):
+            if spec.allow and spec.name in self._servers:
+                self.fleet.narrow(spec.name, spec.allow)
+                self._narrowed.add(spec.name)
+        kept = {tool.key for tool in plan.builtin}
+        gone = [tool for tool in self._builtin if tool.key not in kept]
+        self._withdraw(gone)
+        self._torn |= {tool.definition.group for tool in gone}
 
-    async def carry_out(
-        self, plan: Plan, adopt: Callable[[], Awaitable[None]]
-    ) -> Reloaded:
-        """Switch, when no turn runs. Not to be cancelled half-way.
+    def refuse_taken(self, tools: Sequence[Tool]) -> None:
+        """Refuse tools whose names are those of what is accepted and comes later.
 
-        Args:
-          adopt: tells the NPCs, each of which goes on by itself.
+        Raises:
+          NameCollision: naming both.
         """
-        await adopt()
-        for name in plan.removed:
-            self.nursery.start_soon(self._remove, name)
-        self._withdraw(plan)
+        if self._accepted is not self.serving:
+            self._with(self._accepted, tools)
+
+    async def carry_out(self) -> Reloaded:
+        """Switch to what was accepted last, when no turn runs."""
+        async with self._switching:
+            while self._accepted is not self.serving:
+                await self._go_over_to(self._accepted)
+            return self._last
+
+    async def _go_over_to(self, plan: Plan) -> None:
+        """Build what the plan needs and switch, unless another one is accepted."""
         staged: list[Member] = []
-        for spec in (*plan.added, *plan.changed):
+        for spec in self.fresh(plan):
             if self.fleet.spec(spec.name) is None:
                 self.fleet.add(spec)
+                self._servers[spec.name] = spec
             else:
                 staged.append(self.fleet.stage(spec))
-        for member in staged:
-            with trio.move_on_after(2 * member.spec.start_timeout):
-                await member.settled()
-        deferred = self.activity.running > 0
-        with trio.move_on_after(LONGEST_DEFERRAL):
-            await self.activity.quiet()
+        with trio.CancelScope() as self._waiting:
+            for member in staged:
+                with trio.move_on_after(2 * member.spec.start_timeout):
+                    await member.settled()
+            deferred = self.activity.running > 0
+            with trio.move_on_after(LONGEST_DEFERRAL):
+                await self.activity.quiet()
         # From here to the end, without a pause, is the switch.
+        if self._accepted is not plan:
+            for member in staged:
+                self.nursery.start_soon(self.fleet.discard, member)
+            return
         for member in staged:
+            self._servers[member.spec.name] = member.spec
+            self._narrowed.discard(member.spec.name)
             old = self.fleet.switch(member)
             if old is not None:
                 ending = partial(old.end, after=old.spec.timeout)
                 self.nursery.start_soon(ending)
-        self._replace_groups(plan)
-        self.number += 1
-        return Reloaded(
-            generation=self.number,
-            added=tuple(spec.name for spec in plan.added),
-            removed=plan.removed,
-            changed=tuple(spec.name for spec in plan.changed),
-            groups=plan.groups,
-            deferred=deferred,
-            at_next_start=plan.at_next_start,
-        )
+        self._last = self._reloaded(plan, deferred)
+        self.serving = plan
+        groups, self._torn = self._torn.union(self._last.groups), set()
+        self._replace(groups, plan.builtin)
 
-    def _check(self, plan: Plan, problems: Sequence[str]) -> None:
-        """Refuse what could be refused at a start, too."""
-        gone = {tool.key for tool in self.builtin}
-        leaving = {*plan.removed, *(spec.name for spec in plan.changed)}
+    def _with(self, plan: Plan, more: Sequence[Tool] = ()) -> Snapshot:
+        """The catalogue as it would be, without what servers will bring.
+
+        Raises:
+          ConfigError, NameCollision: two tools under one name; the latter if it is
+            the doing of ``more``.
+        """
+        ours = {id(tool) for tool in self._builtin}
+        leaving = {
+            name for name, old in self._servers.items() if plan.servers.get(name) != old
+        }
         kept = [
             x.tool
             for x in self.host.snapshot.listings
-            if x.key not in gone and x.definition.group not in leaving
+            if id(x.tool) not in ours
+            and not (x.definition.external and x.definition.group in leaving)
         ]
         known = Measurements(CalibratorSettings())
         scratch = Catalogue(known.estimate, plan.config.mcp.naming)
         try:
-            scratch.register([*plan.builtin, *kept])
+            scratch.register([*plan.builtin, *kept, *more])
         except NameCollision as error:
+            if more:
+                raise
             raise ConfigError(str(error)) from None
-        refuse_faults(plan.config, scratch.current, problems)
+        return scratch.current
 
-    async def _remove(self, name: str) -> None:
+    def _remove(self, spec: ServerSpec) -> None:
         """Its tools go at once, its process when its calls are over."""
-        spec = self.fleet.spec(name)
-        with suppress(FleetError):  # it was taken away by hand before
-            await self.fleet.remove(name, after=0.0 if spec is None else spec.timeout)
-
-    def _withdraw(self, plan: Plan) -> None:
-        """Take from the gate what the new configuration does not have any more."""
-        for name in plan.removed:
-            self.host.deregister(name)
-        kept = {tool.key for tool in plan.builtin}
-        gone = [tool.key for tool in self.builtin if tool.key not in kept]
-        narrowed = {spec.name: spec.allow for spec in plan.changed if spec.allow}
-        gone += [
-            x.key
-            for x in self.host.snapshot.listings
-            if _not_allowed(x, narrowed.get(x.definition.group, ()))
-        ]
-        for key in gone:
-            self.host.deregister(key)
-
-    def _replace_groups(self, plan: Plan) -> None:
-        for group in plan.groups:
-            self.host.deregister(group)
-        self.host.register(
-            *(tool for tool in plan.builtin if tool.definition.group in plan.groups)
+        if self.fleet.spec(spec.name) is None:
+            return  # it was taken away by hand before
+        self.host.deregister(spec.name)
+        member = self.fleet.withdraw(spec.name)
+        self.nursery.start_soon(
+            partial(self.fleet.let_go, member, after=member.spec.timeout)
         )
-        self.builtin = plan.builtin
+
+    def _withdraw(self, tools: Iterable[Tool]) -> None:
+        """Deregister these, if they are still there, and not another in their place."""
+        for tool in tools:
+            listing = self.host.snapshot.by_key.get(tool.key)
+            if listing is not None and listing.tool is tool:
+                self.host.deregister(tool.key)
+
+    def _replace(self, groups: set[str], builtin: Sequence[Tool]) -> None:
+        """Tools of others in such a group stay."""
+        new = [tool for tool in builtin if tool.definition.group in groups]
+        old = [tool for tool in self._builtin if tool.definition.group in groups]
+        self._withdraw(old)
+        self._builtin = tuple(
+            tool for tool in self._builtin if tool.definition.group not in groups
+        )
+        self.host.register(*new)
+        self._builtin += tuple(new)
+
+    def _reloaded(self, plan: Plan, deferred: bool) -> Reloaded:
+        """What has become another since the last switch."""
+        before, after = self.serving.servers, plan.servers
+        return Reloaded(
+            generation=self._last.generation + 1,
+            added=tuple(name for name in after if name not in before),
+            removed=tuple(name for name in before if name not in after),
+            changed=tuple(
+                name for name in after if before.get(name, after[name]) != after[name]
+            ),
+            groups=_changed_groups(self.serving, plan),
+            deferred=deferred,
+            at_next_start=plan.at_next_start,
+        )
 
 
-def _not_allowed(listing: Listing, allow: tuple[str, ...]) -> bool:
-    return bool(allow) and listing.definition.name not in allow
-
-
-def _changed_groups(
-    old: Config, new: Config, before: Sequence[Tool], after: Sequence[Tool]
-) -> tuple[str, ...]:
+def _changed_groups(old: Plan, new: Plan) -> tuple[str, ...]:
     """The built-in groups whose tools are not the same any more."""
 
     def group(tools: Sequence[Tool], name: str) -> list[object]:
         return [x.definition for x in tools if x.definition.group == name]
 
-    names = dict.fromkeys(x.definition.group for x in (*before, *after))
+    def switch(builtin: BuiltinConfig, name: str) -> object:
+        return getattr(builtin, name, None)
+
+    names = dict.fromkeys(x.definition.group for x in (*old.builtin, *new.builtin))
     return tuple(
         name
         for name in names
-        if group(before, name) != group(after, name)
-        or getattr(old.builtin, name, None) != getattr(new.builtin, name, None)
+        if group(old.builtin, name) != group(new.builtin, name)
+        or switch(old.config.builtin, name) != switch(new.config.builtin, name)
     )

@@ -23,7 +23,7 @@ from glyphoxa_trio.tools.definition import Tool
 
 from .assembly import Models, builtin_tools, settings_of, state_folder
 from .cast import Cast
-from .generations import Generations, servers_of
+from .generations import Generations, Plan, servers_of
 from .grants import approved_by, refuse_faults
 from .publisher import Publisher, calibrate
 from .runtime import Runtime
@@ -126,7 +126,9 @@ async def open_runtime(
         runtime._models = make_models
         runtime._warn = warn
         runtime._approved = store
-        background = await stack.enter_async_context(trio.open_nursery())
+        holder = await stack.enter_async_context(trio.open_nursery())
+        # In a task of its own: ending it must not cancel what is opened below.
+        background: trio.Nursery = await holder.start(_nursery)
         runtime._fleet = await stack.enter_async_context(
             open_fleet(
                 servers_of(chosen),
@@ -141,6 +143,7 @@ async def open_runtime(
         runtime._background = background
         if store is not None:
             store.servers = runtime._fleet.specs  # with those that are added
+            store.tell(warn)
         sessions = await stack.enter_async_context(trio.open_nursery())
         runtime._cast = Cast(
             nursery=sessions,
@@ -157,7 +160,11 @@ async def open_runtime(
             fleet=runtime._fleet,
             activity=runtime._cast.activity,
             nursery=background,
-            builtin=tuple(builtin),
+            serving=Plan(
+                config=chosen,
+                builtin=tuple(builtin),
+                servers={spec.name: spec for spec in servers_of(chosen)},
+            ),
         )
         try:
             if wait_for_servers > 0:
@@ -178,6 +185,12 @@ async def open_runtime(
             background.cancel_scope.cancel("the runtime is closed")
 
 
+async def _nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
+    async with trio.open_nursery() as nursery:
+        task_status.started(nursery)
+        await trio.sleep_forever()
+
+
 async def _reload_after(
     runtime: Runtime,
     occasions: AsyncIterable[object],
@@ -186,8 +199,9 @@ async def _reload_after(
     async for _ in occasions:
         try:
             await runtime.reload()
-        except ConfigError as error:
-            text = f"not reloaded, the old one goes on: {error}"
+        except Exception as error:  # border: what reads it may be foreign code
+            why = str(error) or type(error).__name__
+            text = f"not reloaded, the old one goes on: {why}"
             warn(ServerWarning(server=OURS, text=text))
 
 

@@ -12,7 +12,7 @@ import trio
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.mcp import ServerState, ServerWarning
-from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.gate import Availability
 
 _MOST_TOLD: Final = 200
@@ -42,7 +42,8 @@ class Publisher:
     _calibrate: bool
     _warn: Callable[[ServerWarning], None]
     _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
-    _measured: set[str] = attrs.field(factory=set, init=False)
+    # By key and environment: elsewhere, the same tool is as fast as nobody knows.
+    _measured: set[tuple[str, str | None]] = attrs.field(factory=set, init=False)
 
     def __call__(self, server: str, state: ServerState, tools: Sequence[Tool]) -> None:
         availability = _AVAILABILITY[state]
@@ -59,13 +60,20 @@ class Publisher:
                 self._told.add((server, text))
                 self._warn(ServerWarning(server=server, text=text))
             return
+        there = self._host.snapshot.listings
+        self._measured.intersection_update(_place(x.definition) for x in there)
         # What is remembered of a server that starts is not measured with its start.
-        self._measured.intersection_update(self._host.snapshot.by_key)
         if state is ServerState.READY and self._calibrate:
-            fresh = [x.key for x in tools if x.key not in self._measured]
+            places = [_place(x.definition) for x in tools]
+            fresh = [place for place in places if place not in self._measured]
             if fresh:
                 self._measured.update(fresh)
-                self._nursery.start_soon(calibrate, self._host, fresh)
+                keys = [key for key, _ in fresh]
+                self._nursery.start_soon(calibrate, self._host, keys)
+
+
+def _place(definition: ToolDefinition) -> tuple[str, str | None]:
+    return definition.key, definition.environment
 
 
 async def calibrate(host: ToolHost, keys: Sequence[str]) -> None:

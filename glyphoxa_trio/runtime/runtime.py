@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import attrs
 import outcome
@@ -12,6 +13,7 @@ import trio
 
 from glyphoxa_trio.actors import Topic
 from glyphoxa_trio.config import Config, ConfigError, LlmConfig, NpcConfig, ServerSpec
+from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Probed, ToolHost
 from glyphoxa_trio.mcp import Approved, Fleet, ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.npc import Npc, TurnEvent
@@ -22,9 +24,14 @@ from glyphoxa_trio.tools.naming import NameCollision
 from .assembly import Models
 from .cast import Cast
 from .generations import Generations, Reloaded
+from .generations import plan as plan_for
 from .grants import GrantProblem, approved_by, check_grants, shadowed_groups
 from .publisher import CALIBRATION
 from .source import OURS, Source
+
+
+class RuntimeClosed(GlyphoxaError):
+    """The block of the runtime was left."""
 
 
 @attrs.define(eq=False)
@@ -72,14 +79,16 @@ class Runtime:
 
         Raises:
           NameCollision: also for a group that has the name of a server, whose
-            next list of tools would replace it. Else as `ToolHost.register`.
+            next list of tools would replace it, and for the name of a tool that a
+            reload brings. Else as `ToolHost.register`.
         """
-        servers = {row.name for row in self.servers()}
+        servers = {spec.name for spec in self._fleet.specs()}
         for tool in tools:
             if tool.definition.group in servers:
                 raise NameCollision(
                     f"{tool.key}: {tool.definition.group!r} is a server's name"
                 )
+        self._generations.refuse_taken(tools)
         self.host.register(*tools)
 
     def deregister(self, name: str) -> tuple[str, ...]:
@@ -89,6 +98,8 @@ class Runtime:
     def add_server(self, spec: ServerSpec) -> None:
         """Connect one more MCP server (G42, N21); its tools appear when it is ready.
 
+        Reads a small file: what was approved of this server in earlier runs.
+
         Raises:
           FleetError: if there is one of that name.
           ConfigError: if a group of built-in or own tools has that name.
@@ -96,6 +107,8 @@ class Runtime:
         if problems := shadowed_groups([spec], self.host.snapshot):
             raise ConfigError(*problems)
         self._fleet.add(spec)
+        if self._approved is not None:  # before it can say anything
+            self._remember(outcome.capture(self._approved.load_of, (spec,)))
 
     async def remove_server(self, name: str) -> None:
         """Disconnect a server; its tools are gone at once.
@@ -103,9 +116,9 @@ class Runtime:
         Raises:
           FleetError: if there is none of that name.
         """
-        if any(row.name == name for row in self.servers()):
-            self.host.deregister(name)  # its process takes longer to end
-        await self._fleet.remove(name)
+        member = self._fleet.withdraw(name)
+        self.host.deregister(name)  # its process takes longer to end
+        await self._fleet.let_go(member)
 
     def servers(self) -> tuple[ServerStatus, ...]:
         """Every server with its state, also the ones that are absent."""
@@ -139,57 +152,72 @@ class Runtime:
 
         NPCs keep their conversations, unchanged servers their processes. What is
         taken away is gone at once. The switch waits for turns that run, at most a
-        minute. Cancelled, it is done all the same.
+        minute. Cancelled, it is done all the same. One that comes while another
+        waits takes its place: both return when that has been switched to.
 
         Raises:
           ConfigError: if it cannot serve. The old one goes on; nothing has changed.
+          RuntimeClosed: if the runtime ends meanwhile, or has ended.
         """
         end = trio.Event()
-        result: list[outcome.Maybe[Reloaded]] = []
+        result: outcome.Maybe[Reloaded] = outcome.Error(RuntimeClosed("it is closed"))
 
         async def carry_out() -> None:
-            result.append(await outcome.acapture(self._reload, config))
-            end.set()
+            nonlocal result
+            try:
+                result = outcome.Value(await self._reload(config))
+            except Exception as error:  # whoever asked may act, or it is their bug
+                result = outcome.Error(error)
+            finally:
+                end.set()
 
-        self._background.start_soon(carry_out)
-        await end.wait()
-        return result[0].unwrap()
+        if not self._background.cancel_scope.cancel_called:
+            self._background.start_soon(carry_out)
+            await end.wait()
+        return result.unwrap()
 
     async def _reload(self, config: Config | None) -> Reloaded:
         async with self._reloading:
             if config is None:
-                config = await trio.to_thread.run_sync(self._source.read_again)
+                config = await trio.to_thread.run_sync(
+                    self._source.read_again, abandon_on_cancel=True
+                )
                 self._source.tell(self._warn)
-            plan = self._generations.plan(self.config, config)
+            plan = plan_for(self.config, config)
             models = self._cast.models
             if plan.config.llm != self.config.llm:
                 models = self._models(plan.config.llm)
-            self.llm = models.for_npc(None)
-
-            await self._recall((*plan.added, *plan.changed))
-
-            async def adopt() -> None:
-                self.config = plan.config
-                self.host.approvals.approved = approved_by(plan.config)
-                self.host.review()
-                await self._cast.adopt(plan.config, models)
-
-            return await self._generations.carry_out(plan, adopt)
+            llm = models.for_npc(None)
+            await self._recall(self._generations.fresh(plan))
+            self._generations.accept(plan)
+            self.config, self.llm = plan.config, llm
+            self.host.approvals.approved = approved_by(plan.config)
+            self.host.review()
+            await self._cast.adopt(plan.config, models)
+        return await self._generations.carry_out()
 
     async def _recall(self, servers: Iterable[ServerSpec]) -> None:
         """What was approved in earlier runs of servers that are new in this one."""
-        if self._approved is None:
-            return
+        if self._approved is not None:
+            found = await trio.to_thread.run_sync(
+                partial(outcome.capture, self._approved.load_of, servers),
+                abandon_on_cancel=True,
+            )
+            self._remember(found)
+
+    def _remember(self, found: outcome.Maybe[dict[str, str]]) -> None:
         try:
-            found = await trio.to_thread.run_sync(self._approved.load_of, servers)
-        except (OSError, ValueError) as error:
+            approved = found.unwrap()
+        except OSError as error:
             text = f"what was approved in earlier runs is lost: {error}"
             self._warn(ServerWarning(server=OURS, text=text))
         else:
             known = self.host.approvals.remembered
             self.host.approvals.recall(
-                {key: value for key, value in found.items() if key not in known}
+                {key: value for key, value in approved.items() if key not in known}
             )
+        if self._approved is not None:
+            self._approved.tell(self._warn)
 
     async def calibrate(
         self, *, within: float = CALIBRATION, unsafe: bool = False

@@ -32,12 +32,12 @@ async def changes(
     """
     while True:
         await trio.sleep(every)
-        now = await trio.to_thread.run_sync(look, files)
+        now = await trio.to_thread.run_sync(look, files, abandon_on_cancel=True)
         if now == seen:
             continue
         for _ in range(_MOST_LOOKS):  # somebody may still be writing
             await trio.sleep(every / 4)
-            later = await trio.to_thread.run_sync(look, files)
+            later = await trio.to_thread.run_sync(look, files, abandon_on_cancel=True)
             if later == now:
                 break
             now = later

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -16,7 +16,7 @@ from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.transport import Busy, Listing, NeverSent
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError
 
-TOOLS = ("echo", "sleep", "refuse", "break", "stumble", "busy", "miss")
+TOOLS = ("echo", "sleep", "refuse", "break", "stumble", "busy", "miss", "forget")
 
 
 def listing(*names: str, warnings: tuple[str, ...] = ()) -> Listing:
@@ -28,7 +28,9 @@ def listing(*names: str, warnings: tuple[str, ...] = ()) -> Listing:
 class FakeSession:
     """Tools: ``echo``, ``sleep`` for so long, ``refuse`` this call, ``break`` the
     session or ``stumble`` in it the first so many ``times``, be ``busy`` so often,
-    ``miss`` it (the call never arrives) in the first so many sessions.
+    ``miss`` it (the call never arrives) in the first so many sessions; ``forget``,
+    likewise, is a server that has let go of its session; ``nonsense`` breaks the
+    contract of this seam; ``play`` a script of all calls.
     """
 
     server: FakeServer
@@ -37,6 +39,8 @@ class FakeSession:
 
     async def list_tools(self) -> Listing:
         await trio.sleep(self.server.listing_takes)
+        if self.server.listing_fails:
+            raise ConnectionFailed("it lists nothing today")
         return self.server.tools
 
     async def call_tool(
@@ -46,8 +50,23 @@ class FakeSession:
         if name == "miss" and len(self.server.attempts) <= arguments["sessions"]:
             self.loss.report("gone before it arrived")
             raise NeverSent("gone before it arrived")
+        if name == "forget":
+            session = len(self.server.attempts)
+            if session <= arguments.get("sessions", 1):
+                self.loss.report("the session has ended", forgotten=True)
+                raise NeverSent("the session has ended")
         if name == "refuse":
             raise ToolError("no")
+        if name == "play":
+            match arguments["script"][len(self.server.received) - 1]:
+                case "lost":
+                    raise ConnectionLost("it broke")
+                case "busy":
+                    raise Busy("too many requests", 1.0)
+                case "never":
+                    raise NeverSent("a full pipe")
+        if name == "nonsense":
+            return cast("Mapping[str, Any]", None)
         if name != "busy":
             self.server.ran.append(name)
         sent = sum(one == name for _, one, _ in self.server.received)
@@ -91,7 +110,10 @@ class FakeServer:
     script: Sequence[str | float] = ()
     tools: Listing = attrs.field(factory=lambda: listing(*TOOLS))
     listing_takes: float = 0.0
+    listing_fails: bool = False
+    goodbye_takes: float = 0.0
     closing_takes: float = 0.0
+    goodbyes: list[float] = attrs.field(factory=list)
     attempts: list[float] = attrs.field(factory=list)
     received: list[tuple[float, str, dict[str, Any]]] = attrs.field(factory=list)
     ran: list[str] = attrs.field(factory=list)  # or began to
@@ -127,6 +149,8 @@ class FakeServer:
                 if isinstance(line, int | float):
                     nursery.start_soon(end, line)
                 yield session
+                await trio.sleep(self.goodbye_takes)
+                self.goodbyes.append(trio.current_time())
                 nursery.cancel_scope.cancel()
         except ExceptionGroup as group:  # the seam promises a plain error
             raise ConnectionFailed(str(group.exceptions[0])) from group

@@ -19,6 +19,7 @@ from glyphoxa_trio.actors import Failed, GaveUp, Ref, Restarting, Started
 from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.errors import ActorGone, DeadlineExceeded
 from glyphoxa_trio.mcp import CallTool, ServerState, spawn_connection
+from glyphoxa_trio.mcp.connection import Drain
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
@@ -395,6 +396,18 @@ async def test_stopping_says_goodbye_and_ends_calls_with_a_meaning(
         assert trio.current_time() == 2
 
 
+@pytest.mark.parametrize(("takes", "said", "end"), [(0.5, [0.5], 0.5), (9.0, [], 1.0)])
+async def test_a_goodbye_may_take_a_second(
+    autojump_clock: MockClock, takes: float, said: list[float], end: float
+) -> None:  # A43: an HTTP server is told that the session is over
+    server = FakeServer(goodbye_takes=takes)
+    async with connected(server) as (ref, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        assert await ref.stop(within=5)
+        assert trio.current_time() == end
+    assert server.goodbyes == said
+
+
 async def test_stopping_does_not_wait_for_a_server_that_is_starting(
     autojump_clock: MockClock,
 ) -> None:
@@ -464,6 +477,62 @@ async def test_an_answer_in_between_ends_all_doubt(autojump_clock: MockClock) ->
         assert server.attempts == [0]
 
 
+async def test_a_list_that_is_refused_is_an_answer_and_the_doubt_begins_anew(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer()
+    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        server.listing_fails = True
+        await _call_in_vain(watcher, 3)
+        assert "it lists nothing today" in watcher.warnings[0].text
+        server.listing_fails, server.listing_takes = False, 3600
+        await _call_in_vain(watcher, 3)  # it has fallen silent only now
+        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
+        assert trio.current_time() == 8
+
+
+async def test_a_new_life_begins_without_doubt(autojump_clock: MockClock) -> None:
+    server = FakeServer([2.5])
+    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        await _call_in_vain(watcher, 2)
+        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        server.listing_takes = 3600
+        await _call_in_vain(watcher, 2)
+        await trio.sleep(60)
+        assert len(server.attempts) == 2
+
+
+async def test_over_http_a_list_that_does_not_come_is_the_end_of_the_session(
+    autojump_clock: MockClock,
+) -> None:  # nothing else tells of a connection that is open at one end only
+    server = FakeServer()
+    remote = ServerSpec(name="rules", url="http://localhost:1/mcp", start_timeout=2)
+    async with connected(server, remote) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        server.listing_takes = 3600
+        assert server.changed is not None
+        server.changed()
+        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
+        assert trio.current_time() == 2
+
+
+async def test_a_list_that_changes_all_the_time_is_read_ten_times_a_second(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer()
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        told = len(watcher.published)
+        for _ in range(100):
+            assert server.changed is not None
+            server.changed()
+            await trio.sleep(0.01)
+        assert 9 <= len(watcher.published) - told <= 11
+
+
 _scripts = st.lists(
     st.sampled_from(["ok", "refuse", "hang", 0.0, 0.5, 3.0, 70.0]), max_size=12
 )
@@ -516,3 +585,63 @@ async def test_a_call_that_could_not_be_sent_says_so_before_its_deadline(
         with pytest.raises(ToolUnavailable, match="was not asked"):
             await ref.ask(request, within=5)
         assert trio.current_time() - began == 0.49
+
+
+async def test_a_call_that_comes_while_the_server_ends_did_nothing(
+    autojump_clock: MockClock,
+) -> None:  # D6: it was never sent, so its effect is known
+    server = FakeServer(closing_takes=1.0)
+    async with connected(server) as (ref, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        ref.close()
+        await wait_all_tasks_blocked()
+        with pytest.raises(ToolUnavailable):
+            await watcher.call("rules", "echo")
+        assert server.received == []
+
+
+async def test_a_connection_that_crashed_begins_anew(
+    autojump_clock: MockClock,
+) -> None:
+    # A fault of ours, in the middle of calls: nothing of the old life is left.
+    server = FakeServer(tools=listing("sleep", "nonsense"))
+    async with connected(server) as (ref, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        sleep = watcher.tools("rules")["sleep"]
+
+        async def ask() -> None:
+            with pytest.raises(ConnectionLost):
+                await watcher.call("rules", "sleep", seconds=60)
+
+        async with trio.open_nursery() as askers:
+            askers.start_soon(ask)
+            await wait_all_tasks_blocked()
+            with pytest.raises(ConnectionLost):  # which breaks every rule there is
+                await watcher.call("rules", "nonsense")
+        await watcher.until(lambda: watcher.state("rules") is STOPPED)
+        assert watcher.published[-1] == ("rules", STOPPED, ())
+        await watcher.until(lambda: bool(watcher.warnings))
+        assert watcher.warnings[-1].text == (
+            "its connection crashed and is set up anew: AttributeError"
+        )
+        result = sleep.handler({}, CallContext())
+        assert not isinstance(result, ToolResult)
+        with pytest.raises(ToolUnavailable, match="is stopped"):
+            await result
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        assert len(server.attempts) == 2
+        await ref.ask(Drain(), within=1)
+        assert trio.current_time() == server.attempts[1]  # nothing is in flight
+        assert (await watcher.call("rules", "sleep")).text == ("{}",)
+
+
+async def test_a_thousand_schemas_are_compiled_on_nobodys_time(
+    autojump_clock: MockClock,
+) -> None:  # T1: others run in between
+    names = [f"t{number}" for number in range(50)]
+    async with connected(FakeServer(tools=listing(*names))) as (_, watcher):
+        ran = 0
+        while watcher.state("rules") is not READY:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            ran += 1
+        assert ran > len(names)

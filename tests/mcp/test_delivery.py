@@ -24,7 +24,7 @@ from glyphoxa_trio.tools.definition import (
 )
 from glyphoxa_trio.tools.outcome import ToolResult
 
-from .fakes import FakeServer
+from .fakes import FakeServer, listing
 from .support import Watcher
 
 
@@ -38,7 +38,7 @@ async def connected(
     server: FakeServer, *, twice_is_once: bool
 ) -> AsyncGenerator[Watcher]:
     """A ready connection whose tools are idempotent, or not. Restarts after 1 s."""
-    names = ("break", "stumble", "busy", "miss", "sleep", "refuse")
+    names = ("play", "break", "stumble", "busy", "miss", "sleep", "refuse")
     spec = ServerSpec(
         name="rules",
         command=("rules",),
@@ -94,6 +94,29 @@ async def test_one_that_broke_off_alone_is_sent_again_at_once(
         await call(watcher, "stumble", times=1)
         assert times(server) == [0, 0]
         assert len(server.attempts) == 1  # over the same session
+
+
+async def test_a_forgotten_session_is_followed_by_the_next_one_at_once(
+    autojump_clock: MockClock,
+) -> None:  # a web server that was idle, or restarted: no backoff, no failure
+    server = FakeServer()
+    async with connected(server, twice_is_once=False) as watcher:
+        await trio.sleep(60)
+        await call(watcher, "forget", awaited=0.5)
+        assert trio.current_time() == 60
+        assert server.attempts == [0, 60]
+        assert not [w for w in watcher.warnings if "session" in w.text]
+        assert watcher.statuses["rules"].restarts == 0
+
+
+async def test_a_server_that_forgets_every_session_fails_like_any_other(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer()
+    async with connected(server, twice_is_once=False) as watcher:
+        with pytest.raises(ToolUnavailable):
+            await call(watcher, "forget", awaited=20, sessions=99)
+        assert server.attempts == [0, 1, 3, 7, 15]  # with ever longer pauses
 
 
 async def test_it_is_sent_again_once_and_no_more(autojump_clock: MockClock) -> None:
@@ -158,6 +181,26 @@ async def test_a_server_that_stays_busy_is_asked_twice(
         with pytest.raises(ToolUnavailable):
             await call(watcher, "busy", retry_after=1.0)
         assert times(server) == [0, 1]
+
+
+@pytest.mark.parametrize("script", [["lost", "busy", "ok"], ["busy", "lost", "ok"]])
+async def test_one_retry_is_for_all_that_may_go_wrong(
+    autojump_clock: MockClock, script: list[str]
+) -> None:  # D12
+    server = FakeServer(tools=listing("play"))
+    async with connected(server, twice_is_once=True) as watcher:
+        with pytest.raises(ConnectionLost, match="it broke"):
+            await call(watcher, "play", script=script)
+        assert len(server.received) == 2
+
+
+async def test_a_call_that_could_not_be_sent_over_a_session_that_lives_is_refused(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer(tools=listing("play"))
+    async with connected(server, twice_is_once=True) as watcher:
+        with pytest.raises(ToolUnavailable, match="a full pipe"):
+            await call(watcher, "play", script=["never", "ok"])
 
 
 @given(

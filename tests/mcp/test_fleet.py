@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -19,13 +21,14 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.mcp import (
     Fleet,
     FleetError,
+    Member,
     OpenSession,
     ServerState,
     Session,
     open_fleet,
     open_session,
 )
-from glyphoxa_trio.mcp.process import LastLines
+from glyphoxa_trio.mcp.process import LastLines, kill_all
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import (
     CallContext,
@@ -258,12 +261,13 @@ async def test_a_staged_server_that_is_not_wanted_leaves_no_trace(
 
 
 async def test_leaving_ends_a_staged_server_as_well(autojump_clock: MockClock) -> None:
-    server = FakeServer(closing_takes=1)
+    server = FakeServer(goodbye_takes=0.5, closing_takes=1)
     async with fleet_of(opening=play(rules=server)) as (fleet, _):
         await fleet.stage(spec("rules")).settled()
         assert server.session is not None
     assert server.session is None
-    assert trio.current_time() == 1
+    assert server.goodbyes == [0.5]
+    assert trio.current_time() == 1.5
 
 
 async def test_a_server_that_is_removed_says_nothing_more(
@@ -278,6 +282,154 @@ async def test_a_server_that_is_removed_says_nothing_more(
             assert watcher.published[-1] == ("rules", STOPPED, ())
             told = len(watcher.published)
         assert len(watcher.published) == told
+
+
+async def test_a_server_that_is_removed_takes_its_successor_along(
+    autojump_clock: MockClock,
+) -> None:  # or it would come back by itself
+    server = FakeServer(["ok", "ok"])
+    async with fleet_of(spec("rules"), opening=play(rules=server)) as (fleet, watcher):
+        await fleet.wait_ready(5)
+        staged = fleet.stage(spec("rules"))
+        await staged.settled()
+        await fleet.remove("rules")
+        assert fleet.switch(staged) is None
+        assert await staged.ref.stop(within=2)
+        assert fleet.specs() == ()
+        assert watcher.published[-1] == ("rules", STOPPED, ())
+
+
+async def test_a_narrowed_server_offers_no_more_whatever_it_lists(
+    autojump_clock: MockClock,
+) -> None:  # D16: also after a restart
+    server = FakeServer([1.0], tools=listing("echo", "sleep"))
+    async with fleet_of(spec("rules"), opening=play(rules=server)) as (fleet, watcher):
+        await fleet.wait_ready(5)
+        fleet.narrow("rules", ("echo", "more"))
+        fleet.narrow("nobody", ())
+        told = len(watcher.published)
+        assert tuple(watcher.tools("rules")) == ("echo",)
+        server.tools = listing("echo", "sleep", "more")
+        await watcher.until(lambda: "more" in watcher.tools("rules"))
+        assert trio.current_time() > 1
+        offered = {
+            x.definition.name for _, _, all_ in watcher.published[told:] for x in all_
+        }
+        assert offered == {"echo", "more"}
+        assert fleet.status()[0].tools == ("echo", "more")
+
+
+async def test_a_replaced_server_ends_with_the_others_and_not_after_them(
+    autojump_clock: MockClock,
+) -> None:  # A43: 2 s for all, also when its last call was waited for
+    opening = play(rules=FakeServer(closing_takes=2))
+    async with fleet_of(spec("rules"), opening=opening) as (fleet, watcher):
+        await fleet.wait_ready(5)
+        staged = fleet.stage(spec("rules"))
+        await staged.settled()
+
+        async def call() -> None:
+            with pytest.raises(ConnectionLost):
+                await watcher.call("rules", "sleep", seconds=99)
+
+        async with trio.open_nursery() as callers, trio.open_nursery() as switching:
+            callers.start_soon(call)
+            await wait_all_tasks_blocked()
+            old = fleet.switch(staged)
+            assert old is not None
+            switching.start_soon(partial(old.end, after=30))
+            await trio.sleep(1)
+            switching.cancel_scope.cancel()
+    assert trio.current_time() == 3
+
+
+_NAMES = ("faq", "map")
+_OPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "remove", "leave", "stage", "switch", "discard"]),
+        st.sampled_from(_NAMES),
+        st.sampled_from([0.0, 0.0, 0.3, 1.0, 5.0]),  # and then some time passes
+        st.sampled_from(["ok", "refuse", 0.5, 2.0]),  # what a new server does first
+    ),
+    max_size=20,
+)
+
+
+@given(_OPS, st.booleans())
+def test_what_is_published_is_what_was_last_asked_for_and_in_the_end_nothing_lives(
+    ops: list[tuple[str, str, float, str | float]], settle: bool
+) -> None:  # N21, N22, D16. The model: the version each name has, or none
+    async def main() -> None:
+        servers: dict[str, FakeServer] = {}
+        model: dict[str, str] = {}
+        staged: list[tuple[Member, str]] = []
+        leaving: set[str] = set()
+
+        def fresh(name: str, first: str | float) -> ServerSpec:
+            version = f"v{len(servers)}"
+            servers[version] = FakeServer(
+                [first], tools=listing(version), closing_takes=0.4
+            )
+            return ServerSpec(name=name, command=(version,), restart=QUICKLY)
+
+        def opening(spec: ServerSpec, **rest: Any) -> Any:
+            return servers[spec.command[0]].open(spec, **rest)
+
+        def offered(name: str) -> set[str]:
+            known = any(server == name for server, _, _ in watcher.published)
+            return set(watcher.tools(name)) if known else set()
+
+        async def remove(name: str, after: float) -> None:
+            leaving.add(name)
+            with suppress(FleetError):
+                await fleet.remove(name, after=after)
+            leaving.discard(name)
+
+        async with fleet_of(opening=opening) as (fleet, watcher):
+            async with trio.open_nursery() as nursery:
+                for op, name, pause, first in ops:
+                    match op:
+                        case "add":
+                            new = fresh(name, first)
+                            try:
+                                fleet.add(new)
+                            except FleetError:
+                                assert name in model or name in leaving
+                            else:
+                                assert name not in model
+                                model[name] = new.command[0]
+                        case "remove" | "leave":
+                            after = 3.0 if op == "leave" else 0.0
+                            nursery.start_soon(remove, name, after)
+                            await wait_all_tasks_blocked()
+                            if model.pop(name, None) is not None or name in leaving:
+                                staged = [x for x in staged if x[0].spec.name != name]
+                        case "stage":
+                            new = fresh(name, first)
+                            staged.append((fleet.stage(new), new.command[0]))
+                        case "switch" if staged:
+                            member, version = staged.pop()
+                            old = fleet.switch(member)
+                            model[member.spec.name] = version
+                            if old is not None:
+                                nursery.start_soon(partial(old.end, after=pause))
+                        case "discard" if staged:
+                            nursery.start_soon(fleet.discard, staged.pop(0)[0])
+                    await trio.sleep(pause)
+                    for one in _NAMES:  # at every moment, no other version
+                        assert offered(one) <= {model.get(one)}
+                if settle:
+                    await trio.sleep(60)
+                    assert {one: offered(one) for one in _NAMES} == {
+                        one: {model[one]} if one in model else set() for one in _NAMES
+                    }
+                    alive = {name for name, one in servers.items() if one.session}
+                    assert alive == {*model.values(), *(name for _, name in staged)}
+                nursery.cancel_scope.cancel()
+            assert {x.name for x in fleet.specs()} - leaving == model.keys() - leaving
+        assert not any(server.session for server in servers.values())
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 # --------------------------------------------------------- with real processes
@@ -413,3 +565,16 @@ async def test_secrets_of_a_server_do_not_reach_warnings() -> None:  # A39
                 "exited with status 0\n  bad gate [secret]"
             )
             assert "sesame" not in repr((watcher.logged, fleet.status()))
+
+
+async def test_who_must_leave_at_once_can_kill_every_server() -> None:  # T8
+    with trio.fail_after(20):
+        async with fleet_of(plain(), plain(name="other")) as (fleet, watcher):
+            assert await fleet.wait_ready(10)
+            pids = [row.pid for row in fleet.status()]
+            kill_all()
+            for pid in pids:
+                assert pid is not None
+                await gone(pid)
+            await watcher.until(lambda: len(watcher.warnings) == 2)
+            assert {w.text for w in watcher.warnings} == {"was ended by SIGKILL"}

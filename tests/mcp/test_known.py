@@ -6,9 +6,12 @@ Real time where the disk is read in a thread; the servers are scripted.
 from __future__ import annotations
 
 import json
+import os
 import stat
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +257,103 @@ def test_no_secret_is_in_the_file_and_nobody_else_can_read_it(tmp_path: Path) ->
     # A new password is no new server.
     assert known.load(attrs.evolve(private, env={"KEY": Secret("another")}))
     assert json.loads(path.read_text())["version"] == 1
+
+
+def _deep(levels: int) -> Listing:
+    """One tool as it should be, and one whose schema is nested without need."""
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return Listing((*listing("echo").tools, {"name": "deep", "inputSchema": schema}))
+
+
+async def test_a_list_too_deep_to_be_written_costs_the_quick_start_and_no_more(
+    tmp_path: Path,
+) -> None:
+    known = Known(tmp_path)
+    server = FakeServer(tools=_deep(2000))
+    async with connected(server, known) as (ref, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        assert tuple(watcher.tools("rules")) == ("echo",)
+        assert await ref.stop(within=5)
+        assert not any("crashed" in warning.text for warning in watcher.warnings)
+    with trio.fail_after(20):  # the end does not wait for the disk
+        while os.listdir(tmp_path):  # noqa: ASYNC110
+            await trio.sleep(0.01)
+    assert known.load(spec()) is None
+
+
+@attrs.frozen
+class _Hanging(Known):
+    """A disk that does not answer."""
+
+    answer: threading.Event = attrs.field(factory=threading.Event)
+    asked: threading.Event = attrs.field(factory=threading.Event)
+
+    def load(self, spec: ServerSpec) -> Listing | None:
+        self.asked.set()
+        self.answer.wait(HELD_BACK)
+        return None
+
+
+async def test_a_disk_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    known = _Hanging(tmp_path)
+    async with connected(FakeServer(), known):
+        while not known.asked.is_set():  # noqa: ASYNC110
+            await trio.sleep(0.001)
+    assert not known.answer.is_set()
+    known.answer.set()
+
+
+async def test_a_staged_server_that_is_lazy_is_not_waited_for(tmp_path: Path) -> None:
+    known = Known(tmp_path)
+    lazy = spec(lazy=True)
+    known.save(lazy, listing("echo").tools)
+    watcher = Watcher()
+    with trio.fail_after(20):
+        async with open_fleet(
+            [],
+            publish=watcher.publish,
+            warn=watcher.warn,
+            open_session=FakeServer().open,
+            known=known,
+        ) as fleet:
+            staged = fleet.stage(lazy)
+            await staged.settled()
+            fleet.switch(staged)
+            assert watcher.states("rules") == [IDLE]
+            assert tuple(watcher.tools("rules")) == ("echo",)
+
+
+@attrs.frozen
+class _Slow(Known):
+    """A disk whose first write takes until it may go on."""
+
+    asked: threading.Event = attrs.field(factory=threading.Event)
+    go_on: threading.Event = attrs.field(factory=threading.Event)
+    done: list[int] = attrs.field(factory=list)
+
+    def save(self, spec: ServerSpec, tools: tuple[Mapping[str, Any], ...]) -> None:
+        if not self.asked.is_set():
+            self.asked.set()
+            self.go_on.wait(HELD_BACK)
+        super().save(spec, tools)
+        self.done.append(len(tools))
+
+
+async def test_a_list_written_late_does_not_replace_a_newer_one(tmp_path: Path) -> None:
+    known = _Slow(tmp_path)
+    server = FakeServer(tools=listing("echo"))
+    async with connected(server, known) as (ref, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        server.tools = listing("echo", "new")
+        assert server.changed is not None
+        server.changed()
+        await watcher.until(lambda: "new" in watcher.tools("rules"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(ref.stop, within=5))
+            await trio.sleep(0.05)  # long enough for a write that waits for nobody
+            known.go_on.set()
+        while len(known.done) < 2:  # noqa: ASYNC110
+            await trio.sleep(0.001)
+    assert known.load(spec()) == listing("echo", "new")

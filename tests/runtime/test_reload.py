@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio import Config, ConfigError, Runtime, Tier, open_runtime
+from glyphoxa_trio.actors import SupervisionEvent
 from glyphoxa_trio.config import (
     BuiltinConfig,
     CalibrationConfig,
@@ -27,15 +31,20 @@ from glyphoxa_trio.config import (
     TurnConfig,
 )
 from glyphoxa_trio.errors import ActorGone
-from glyphoxa_trio.mcp import ServerState
-from glyphoxa_trio.npc import TierSelected, ToolsShown, TurnDone
-from glyphoxa_trio.runtime import UnknownNpc
+from glyphoxa_trio.host import open_host
+from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning, open_fleet
+from glyphoxa_trio.npc import Npc, TierSelected, ToolsShown, TurnDone
+from glyphoxa_trio.npc.utterance import Adopt
+from glyphoxa_trio.providers.llm import LLMRequest
+from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, opening
+from glyphoxa_trio.runtime.publisher import Publisher
 from glyphoxa_trio.tools.definition import Tool
-from glyphoxa_trio.tools.naming import NamingStyle
+from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
 from glyphoxa_trio.tools.outcome import Status
 
 from ..cli.support import is_dead
-from ..npc.support import Ran, ScriptedLLM, call
+from ..mcp.fakes import FakeServer, listing
+from ..npc.support import Ran, ScriptedLLM, Step, call
 from .test_runtime import PATIENT, pid_of, seer
 
 LIMIT = 30.0
@@ -305,6 +314,164 @@ async def test_the_selector_goes_by_the_new_rules(autojump_clock: MockClock) -> 
     assert selected.tier is Tier.DEEP
 
 
+async def test_what_a_second_reload_takes_away_is_gone_while_the_first_one_waits(
+    autojump_clock: MockClock,
+) -> None:  # D16: at the gate at once, and the first one does not bring it back
+    llm = ScriptedLLM([[5.0, "Hm."]])
+    off = BuiltinConfig(dice=DiceConfig(enabled=False))
+    async with talking(llm, config()) as runtime:
+        async with trio.open_nursery() as nursery:
+            ends: list[Reloaded] = []
+
+            async def reload(chosen: Config) -> None:
+                ends.append(await runtime.reload(chosen))
+
+            nursery.start_soon(say, runtime, "hi")
+            await trio.sleep(1)
+            nursery.start_soon(reload, config(builtin=_tables("omens")))
+            await trio.sleep(1)
+            nursery.start_soon(reload, config(builtin=off))
+            await wait_all_tasks_blocked()
+            assert "dice.roll" not in runtime.host.snapshot.by_key
+            assert ends == []  # the switch still waits
+        assert "dice.roll" not in runtime.host.snapshot.by_key
+        assert trio.current_time() == 5
+        assert ends == [Reloaded(generation=2, groups=("dice",), deferred=True)] * 2
+
+
+async def test_what_was_taken_away_and_given_back_before_the_switch_is_there(
+    autojump_clock: MockClock,
+) -> None:
+    llm = ScriptedLLM([[1.0, "Hm."]])
+    off = BuiltinConfig(dice=DiceConfig(enabled=False))
+    async with talking(llm, config()) as runtime:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            for chosen in (config(builtin=off), config()):
+                nursery.start_soon(runtime.reload, chosen)
+                await wait_all_tasks_blocked()
+        assert "dice.roll" in runtime.host.snapshot.by_key
+
+
+async def test_a_tool_taken_away_and_given_back_in_one_turn_is_of_that_turn(
+    autojump_clock: MockClock,
+) -> None:
+    ran = Ran()
+    llm = ScriptedLLM([[1.0, call("quick"), call("other")], ["Oh."]])
+    tools = (ran.tool("quick"), ran.tool("other"))
+    async with talking(llm, config("quick"), *tools) as runtime:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            for granted in (["other"], ["quick", "other"]):
+                nursery.start_soon(runtime.reload, config(*granted))
+                await wait_all_tasks_blocked()
+    assert [name for name, _ in ran.began] == ["quick"]  # the other one is new
+
+
+async def test_tools_of_an_embedder_stay_whatever_becomes_of_the_group(
+    autojump_clock: MockClock,
+) -> None:  # a group may be one of ours, and have more than ours
+    loaded = Ran().tool("loaded", group="dice")
+    off = BuiltinConfig(dice=DiceConfig(enabled=False))
+    async with talking(ScriptedLLM([]), config(), loaded) as runtime:
+        for builtin in (_tables("omens"), off, BuiltinConfig()):
+            await runtime.reload(config(builtin=builtin))
+            assert "dice.loaded" in runtime.host.snapshot.by_key
+        assert "dice.roll" in runtime.host.snapshot.by_key
+
+
+async def test_a_tool_does_not_take_a_name_that_a_reload_is_about_to_need(
+    autojump_clock: MockClock,
+) -> None:
+    off = BuiltinConfig(dice=DiceConfig(enabled=False))
+    mine = Ran().tool("roll", group="mine")
+    llm = ScriptedLLM([[1.0, "Hm."]])
+    async with talking(llm, config(builtin=off)) as runtime:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            nursery.start_soon(runtime.reload, config())
+            await wait_all_tasks_blocked()
+            with pytest.raises(NameCollision, match="roll"):
+                runtime.register(mine)
+            runtime.register(Ran().tool("row", group="mine"))
+        assert "dice.roll" in runtime.host.snapshot.by_key
+        assert "mine.row" in runtime.host.snapshot.by_key
+        await runtime.reload(config(builtin=off))
+        runtime.register(mine)
+        with pytest.raises(ConfigError, match="roll"):
+            await runtime.reload(config())
+        assert "mine.roll" in runtime.host.snapshot.by_key
+
+
+async def test_a_reload_that_the_end_of_the_runtime_cuts_short_says_so(
+    autojump_clock: MockClock,
+) -> None:  # to somebody outside, who is not cancelled and would wait for ever
+    llm = ScriptedLLM([[1.0, "Hm."]])
+
+    told = 0
+
+    async def reload(runtime: Runtime) -> None:
+        nonlocal told
+        with pytest.raises(RuntimeClosed):
+            await runtime.reload(config())
+        told += 1
+
+    async with trio.open_nursery() as outside:
+        async with talking(llm, config()) as runtime:
+            outside.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            outside.start_soon(reload, runtime)
+            await wait_all_tasks_blocked()
+        outside.start_soon(reload, runtime)
+    assert told == 2  # a Cancelled that is nobody's would end in the nursery
+
+
+async def test_an_npc_that_crashed_in_between_does_not_hold_up_the_others(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llm = ScriptedLLM(lambda _: ["Hm."])
+    twice = (NpcConfig(name="Bo"), NpcConfig(name="Al"))
+    async with talking(llm, config(npcs=twice)) as runtime:
+        for npc in ("Bo", "Al"):
+            await say(runtime, "hi", npc)
+        become = Npc.become
+
+        async def crash(self: Npc, successor: Adopt) -> Npc:
+            if self.name == "Bo":
+                raise ActorGone("it crashed")
+            return await become(self, successor)
+
+        monkeypatch.setattr(Npc, "become", crash)
+        after = [attrs.evolve(npc, tools=("roll",)) for npc in twice]
+        await runtime.reload(config(npcs=tuple(after)))
+        for npc in ("Bo", "Al"):
+            await say(runtime, "hi", npc)
+    assert llm.shown() == [[], [], ["roll"], ["roll"]]
+
+
+async def test_a_tool_that_moved_elsewhere_is_measured_anew(
+    autojump_clock: MockClock,
+) -> None:  # D10, G25: how fast it was at home says nothing of it
+    ran = Ran()
+    warnings: list[ServerWarning] = []
+    tool = ran.tool("look", group="seer", external=True, estimated_duration=None)
+    away = attrs.evolve(
+        tool, definition=attrs.evolve(tool.definition, environment="far.example")
+    )
+    async with open_host() as host, trio.open_nursery() as nursery:
+        tell = Publisher(host, nursery, True, warnings.append)
+        for offered in (tool, tool, away, away):
+            tell("seer", ServerState.READY, [offered])
+            await wait_all_tasks_blocked()
+            ran.began.append(("told", 0.0))
+    measured = [name for name, _ in ran.began]
+    assert measured == [*["look"] * 5, "told", "told", *["look"] * 5, "told", "told"]
+    assert warnings == []
+
+
 def _tables(name: str) -> BuiltinConfig:
     return BuiltinConfig(dice=DiceConfig(tables={name: ("a", "b")}))
 
@@ -312,6 +479,203 @@ def _tables(name: str) -> BuiltinConfig:
 def _rolls(runtime: Runtime, table: str) -> bool:
     listing = runtime.host.snapshot.by_key["dice.roll_table"]
     return table in str(listing.definition)
+
+
+_TOOLS = ("look", "push", "pull")
+_granted = st.lists(st.sampled_from([*_TOOLS, "dice"]), unique=True)
+_moments = st.sampled_from([0.1, 0.3, 0.5, 0.7, 1.2, 2.0])
+_reloads = st.lists(st.tuples(_moments, _granted, st.booleans()), max_size=4)
+_turns = st.lists(
+    st.tuples(_moments, st.sampled_from(["Bo", "Al"]), st.sampled_from(["x", "y"])),
+    max_size=5,
+)
+
+
+@given(_granted, _reloads, _turns)
+def test_whatever_is_reloaded_turns_end_what_is_gone_stays_and_the_last_one_serves(
+    first: list[str],
+    reloads: list[tuple[float, list[str], bool]],
+    turns: list[tuple[float, str, str]],
+) -> None:  # D16, A44, A45
+    async def main() -> None:
+        ran = Ran()
+        tools = [ran.tool(name, 0.4) for name in _TOOLS]
+        calls = [call(name) for name in _TOOLS]
+
+        def reply(request: LLMRequest) -> list[Step]:
+            if request.messages[-1].role == "tool" or not request.tools:
+                return [0.3, "Done."]
+            return [0.7, *calls]
+
+        def chosen(granted: Sequence[str], dice: bool = True) -> Config:
+            with_dice = BuiltinConfig(dice=DiceConfig(enabled=dice))
+            names = [name for name in granted if dice or name != "dice"]
+            npcs = tuple(NpcConfig(name=name, tools=(*names,)) for name in ("Bo", "Al"))
+            return config(npcs=npcs, builtin=with_dice)
+
+        ended = 0
+        accepted: list[tuple[float, Config]] = [(0.0, chosen(first))]
+
+        async def speak(at: float, npc: str, speaker: str) -> None:
+            nonlocal ended
+            await trio.sleep(at)
+            async with runtime.npc(npc).say("hi", speaker=speaker) as turn:
+                await turn.finish()
+            ended += 1
+
+        async def reload(at: float, granted: list[str], dice: bool) -> None:
+            await trio.sleep(at)
+            new = chosen(granted, dice)
+            accepted.append((at, new))
+            await runtime.reload(new)
+
+        with trio.fail_after(100):
+            async with talking(ScriptedLLM(reply), accepted[0][1], *tools) as runtime:
+                async with trio.open_nursery() as nursery:
+                    for turn in turns:
+                        nursery.start_soon(speak, *turn)
+                    for at, granted, dice in sorted(reloads):
+                        nursery.start_soon(reload, at, granted, dice)
+                assert ended == len(turns)
+                for name, at in ran.began:
+                    # Of two at one moment either may be the later one.
+                    latest = max(when for when, _ in accepted if when < at)
+                    serving = [new for when, new in accepted if when in (latest, at)]
+                    assert any(name in x.npcs[0].tools for x in serving)
+                last = runtime.config
+                assert last in [new for at, new in accepted if at == accepted[-1][0]]
+                assert ("dice.roll" in runtime.host.snapshot.by_key) == (
+                    last.builtin.dice.enabled
+                )
+                async with runtime.npc("Bo").say("and now?") as turn_:
+                    shown = [x async for x in turn_ if isinstance(x, ToolsShown)]
+                wanted = set(last.npcs[0].tools)
+                assert wanted & set(_TOOLS) == set(shown[0].shown) & set(_TOOLS)
+                assert ("dice" in wanted) == ("roll" in shown[0].shown)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# --------------------------------------------------------- scripted servers
+
+
+@asynccontextmanager
+async def scripted(
+    monkeypatch: pytest.MonkeyPatch, server: FakeServer, chosen: Config, **more: Any
+) -> AsyncGenerator[Runtime]:
+    """A runtime all of whose servers are this one, on virtual time."""
+    fleet = partial(open_fleet, open_session=server.open)
+    monkeypatch.setattr(opening, "open_fleet", fleet)
+    llm = ScriptedLLM(lambda _: [9.0, "Hm."])
+    async with open_runtime(chosen, llm=llm, **more) as runtime:
+        yield runtime
+
+
+def with_rules(*allow: str, **more: Any) -> Config:
+    spec = ServerSpec(name="faq", command=("x",), allow=allow, **more)
+    return config("faq.*", mcp=McpConfig(remember=False, servers=(spec,)))
+
+
+async def test_leaving_says_goodbye_to_servers(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:  # A43: and is no loss of theirs
+    states: list[ServerState] = []
+
+    def note(event: ServerStatus | SupervisionEvent) -> None:
+        if isinstance(event, ServerStatus):
+            states.append(event.state)
+
+    chosen, server = with_rules(), FakeServer(goodbye_takes=0.5)
+    async with scripted(monkeypatch, server, chosen, on_server_event=note):
+        pass
+    assert server.goodbyes == [0.5]
+    assert states == [ServerState.STARTING, ServerState.READY, ServerState.STOPPED]
+
+
+async def test_a_server_taken_away_by_hand_does_not_come_back_with_the_switch(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:  # G42
+    async with scripted(monkeypatch, FakeServer(), with_rules()) as runtime:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            nursery.start_soon(runtime.reload, with_rules(timeout=9.0))
+            await wait_all_tasks_blocked()
+            await runtime.remove_server("faq")
+        assert runtime.servers() == ()
+        assert runtime.host.snapshot.by_key.keys().isdisjoint({"faq.echo"})
+        await runtime.reload(with_rules(timeout=9.0))
+        assert runtime.servers() == ()  # unchanged, so what was done by hand stays
+        await runtime.reload(with_rules(timeout=8.0))
+        assert await runtime.wait_ready(within=5)
+        assert "faq.echo" in runtime.host.snapshot.by_key
+
+
+async def test_a_narrower_list_is_not_widened_by_what_the_old_server_says(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:  # D16
+    server = FakeServer()
+    async with scripted(monkeypatch, server, with_rules()) as runtime:
+        changed = server.changed
+        assert changed is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            nursery.start_soon(runtime.reload, with_rules("echo", "sleep"))
+            await wait_all_tasks_blocked()
+            server.tools = listing("echo", "refuse")
+            changed()
+            await trio.sleep(1)
+            assert _of(runtime, "faq") == {"echo"}
+            nursery.start_soon(runtime.reload, with_rules())  # and back again
+        assert _of(runtime, "faq") == {"echo", "refuse"}
+
+
+async def test_a_successor_that_was_overtaken_ends_and_a_newcomer_may_go_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeServer()
+    async with scripted(monkeypatch, server, config()) as runtime:
+        await runtime.reload(with_rules())
+        assert await runtime.wait_ready(within=5)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            for timeout in (7.0, 8.0):
+                nursery.start_soon(runtime.reload, with_rules(timeout=timeout))
+                await wait_all_tasks_blocked()
+            assert len(server.attempts) == 3
+            assert len(server.goodbyes) == 1  # the one of 7 s, which never served
+        assert runtime.servers()[0].state is ServerState.READY
+        await runtime.reload(config())
+        await wait_all_tasks_blocked()
+        assert runtime.servers() == ()
+        assert len(server.goodbyes) == 3
+
+
+async def test_another_list_of_the_same_length_is_taken_over(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = with_rules("echo", "sleep"), with_rules("sleep", "refuse")
+    async with scripted(monkeypatch, FakeServer(), before) as runtime:
+        await runtime.reload(after)
+        assert _of(runtime, "faq") == {"sleep", "refuse"}
+        (row,) = runtime.servers()
+        assert row.tools == ("sleep", "refuse")
+
+
+async def test_a_group_is_not_taken_that_a_server_has_from_this_very_moment(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scripted(monkeypatch, FakeServer(), config()) as runtime:
+        runtime.add_server(ServerSpec(name="faq", command=("x",)))
+        with pytest.raises(NameCollision, match="'faq' is a server's name"):
+            runtime.register(Ran().tool("mine", group="faq"))
+
+
+def _of(runtime: Runtime, group: str) -> set[str]:
+    found = runtime.host.snapshot.listings
+    return {x.definition.name for x in found if x.definition.group == group}
 
 
 # ------------------------------------------------------------- real servers
@@ -425,6 +789,23 @@ async def test_a_file_that_cannot_serve_is_a_warning_and_the_old_one_goes_on(
         assert runtime.npc("Bo").config.tools == ("roll",)
         write(path, tools="roll, rules")
         await _until(lambda: runtime.npc("Bo").config.tools == ("roll", "rules"))
+
+
+async def test_a_source_that_fails_in_any_way_is_a_warning(tmp_path: Path) -> None:
+    watched, broken = tmp_path / "watched", False
+
+    def source() -> Config:
+        if broken:
+            raise KeyError("it is not ours")
+        return config("roll")
+
+    async with serving(source, watch=[watched]) as runtime:
+        broken = True
+        watched.touch()
+        await _until(lambda: bool(runtime.warnings))
+        assert "not reloaded, the old one goes on: 'it is" in runtime.warnings[0].text
+        broken = False
+        assert (await runtime.reload()).generation == 2
 
 
 async def test_a_signal_reloads(tmp_path: Path) -> None:  # A44
