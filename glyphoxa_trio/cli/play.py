@@ -12,11 +12,13 @@ import trio
 from glyphoxa_trio.config import Config, load_config
 from glyphoxa_trio.config.mcp_json import home_of_mcp_json
 from glyphoxa_trio.control import ControlError, open_control
+from glyphoxa_trio.control.status import plain
 from glyphoxa_trio.runtime import open_runtime
 
 from .common import INTERRUPTED, Model, run
 from .logs import open_logs
 from .screen import Screen
+from .status import changes
 from .table import Table
 from .terminal import interrupts
 from .tools import wide_console
@@ -56,6 +58,7 @@ def play(
                         source,
                         wait_for_servers=0.0 if interactive else _PIPED_WAIT,
                         watch=files if watch else False,
+                        on_reload=lambda done: screen.aside(changes(plain(done))),
                         **logs.options,
                     ) as runtime,
                 ):

@@ -63,7 +63,7 @@ def reload(*, pid: int | None) -> int:
     async def main() -> int:
         within = RELOAD + 5.0  # it says so itself when it takes too long
         said = await ask(the_one(pid), {"do": "reload"}, within=within)
-        _line(wide_console(), _changes(said.get("reload") or {}))
+        _line(wide_console(), changes(said.get("reload") or {}))
         return 0
 
     return run_orderly(main)
@@ -78,7 +78,7 @@ def _nobody(pid: int | None) -> str:
     return f"{which} is running that can be asked"
 
 
-def _changes(said: Mapping[str, Any]) -> str:
+def changes(said: Mapping[str, Any]) -> str:
     """What a reload changed, in a line."""
     parts = [
         f"{key.replace('_', ' ')}: {', '.join(value)}"

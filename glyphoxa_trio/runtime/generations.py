@@ -19,7 +19,7 @@ import trio
 from glyphoxa_trio.config import BuiltinConfig, Config, ConfigError, ServerSpec
 from glyphoxa_trio.host import CalibratorSettings, Catalogue, Snapshot, ToolHost
 from glyphoxa_trio.host.calibrator import Measurements
-from glyphoxa_trio.mcp import Fleet, Member
+from glyphoxa_trio.mcp import Fleet, Member, ServerState
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
@@ -35,7 +35,8 @@ LONGEST_DEFERRAL: Final = 60.0
 class Reloaded:
     """What a reload changed, by name.
 
-    ``deferred``: a turn was running, so the switch waited. ``at_next_start``: keys
+    ``tried_again``: servers that had failed. ``deferred``: a turn was running, so the
+    switch waited. ``at_next_start``: keys
     that changed and count only when the program is started again.
     """
 
@@ -44,6 +45,7 @@ class Reloaded:
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    tried_again: tuple[str, ...] = ()
     deferred: bool = False
     at_next_start: tuple[str, ...] = ()
 
@@ -124,11 +126,15 @@ class Generations:
         self._servers = dict(self.serving.servers)
 
     def fresh(self, plan: Plan) -> list[ServerSpec]:
-        """The servers that are new, or another than the one of that name."""
+        """The servers that are new, another than the one of that name, or failed:
+        whoever reloads has done something about it."""
+        anew = self._narrowed.union(
+            row.name for row in self.fleet.status() if row.state is ServerState.FAILED
+        )
         return [
             x
             for x in plan.servers.values()
-            if self._servers.get(x.name) != x or x.name in self._narrowed
+            if self._servers.get(x.name) != x or x.name in anew
         ]
 
     def accept(self, plan: Plan) -> None:
@@ -171,7 +177,10 @@ class Generations:
     async def _go_over_to(self, plan: Plan) -> None:
         """Build what the plan needs and switch, unless another one is accepted."""
         staged: list[Member] = []
-        for spec in self.fresh(plan):
+        fresh = self.fresh(plan)
+        same = self.serving.servers
+        tried_again = tuple(x.name for x in fresh if same.get(x.name) == x)
+        for spec in fresh:
             if self.fleet.spec(spec.name) is None:
                 self.fleet.add(spec)
                 self._servers[spec.name] = spec
@@ -196,7 +205,9 @@ class Generations:
             if old is not None:
                 ending = partial(old.end, after=old.spec.timeout)
                 self.nursery.start_soon(ending)
-        self._last = self._reloaded(plan, deferred)
+        self._last = attrs.evolve(
+            self._reloaded(plan, deferred), tried_again=tried_again
+        )
         self.serving = plan
         groups, self._torn = self._torn.union(self._last.groups), set()
         self._replace(groups, plan.builtin)

@@ -23,7 +23,7 @@ from glyphoxa_trio.tools.definition import Tool
 
 from .assembly import Models, builtin_tools, settings_of, state_folder
 from .cast import Cast
-from .generations import Generations, Plan, servers_of
+from .generations import Generations, Plan, Reloaded, servers_of
 from .grants import approved_by, refuse_faults
 from .publisher import Publisher, calibrate
 from .runtime import Runtime
@@ -46,6 +46,7 @@ async def open_runtime(
     watch: bool | Sequence[Path] = False,
     reload_on: Iterable[signal.Signals] = (),
     on_warning: Callable[[ServerWarning], None] | None = None,
+    on_reload: Callable[[Reloaded], None] | None = None,
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
     on_server_line: Callable[[str, str], None] | None = None,
 ) -> AsyncGenerator[Runtime]:
@@ -71,6 +72,7 @@ async def open_runtime(
         one of these files does. What cannot serve is a warning.
       reload_on: signals that reload, as SIGHUP does for many; in the main thread.
       on_warning: told of each warning; none of these may block.
+      on_reload: told of each reload that ``watch`` or ``reload_on`` brought about.
       on_server_event: told of each change of a server's status, and of its lives,
         failures and restarts.
       on_server_line: told of a server's name and a line of its stderr,
@@ -175,10 +177,10 @@ async def open_runtime(
                 background.start_soon(calibrate, host, _own_keys(host))
             if files is not None:
                 changed = changes(files, seen)
-                background.start_soon(_reload_after, runtime, changed, warn)
+                background.start_soon(_reload_after, runtime, changed, warn, on_reload)
             if signals := tuple(reload_on):
                 received = stack.enter_context(trio.open_signal_receiver(*signals))
-                background.start_soon(_reload_after, runtime, received, warn)
+                background.start_soon(_reload_after, runtime, received, warn, on_reload)
             yield runtime
         finally:
             sessions.cancel_scope.cancel("the runtime is closed")
@@ -195,10 +197,13 @@ async def _reload_after(
     runtime: Runtime,
     occasions: AsyncIterable[object],
     warn: Callable[[ServerWarning], None],
+    tell: Callable[[Reloaded], None] | None,
 ) -> None:
     async for _ in occasions:
         try:
-            await runtime.reload()
+            done = await runtime.reload()
+            if tell is not None:
+                tell(done)
         except Exception as error:  # border: what reads it may be foreign code
             why = str(error) or type(error).__name__
             text = f"not reloaded, the old one goes on: {why}"

@@ -76,11 +76,11 @@ def test_a_watched_file_is_read_again_while_somebody_plays(tmp_path: Path) -> No
             while "not reloaded" not in (line := process.stdout.readline()):
                 assert line  # it has not ended
             written(tmp_path, npcs=[{"name": "Bo"}, {"name": "Al"}])
-            while True:
-                process.stdin.write("@Al hello\n")
-                process.stdin.flush()
-                if "Al: " in (line := process.stdout.readline()):
-                    break
+            while "reloaded; " not in (line := process.stdout.readline()):
+                assert line
+            process.stdin.write("@Al hello\n")
+            process.stdin.flush()
+            while "Al: " not in (line := process.stdout.readline()):
                 assert line
             process.stdin.close()
             assert process.wait(LIMIT) == 0

@@ -24,8 +24,10 @@ from glyphoxa_trio.config import (
     BuiltinConfig,
     CalibrationConfig,
     DiceConfig,
+    LlmConfig,
     McpConfig,
     NpcConfig,
+    RestartConfig,
     SelectorConfig,
     ServerSpec,
     TurnConfig,
@@ -37,12 +39,13 @@ from glyphoxa_trio.npc import Npc, TierSelected, ToolsShown, TurnDone
 from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, opening
+from glyphoxa_trio.runtime.assembly import Models
 from glyphoxa_trio.runtime.publisher import Publisher
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
 from glyphoxa_trio.tools.outcome import Status
 
-from ..cli.support import is_dead
+from ..cli.support import SEER, is_dead
 from ..mcp.fakes import FakeServer, listing
 from ..npc.support import Ran, ScriptedLLM, Step, call
 from .test_runtime import PATIENT, pid_of, seer
@@ -213,6 +216,30 @@ async def test_the_conversation_goes_on_and_the_prompt_is_the_new_one(
     assert [message.content for message in rest] == [
         *["What?", "who are you?", "I am Bo.", "and now?"]  # said is said
     ]
+
+
+async def test_another_model_speaks_for_those_who_were_there_and_those_who_come(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {name: ScriptedLLM(lambda _: ["Hm."]) for name in ("one", "two")}
+
+    def make(self: Models, model: str | None) -> ScriptedLLM:
+        return made[model or self._config.model or ""]
+
+    monkeypatch.setattr(Models, "_make", make)
+
+    def by(model: str, *npcs: str) -> Config:
+        llm = LlmConfig(model=model)
+        return config(llm=llm, npcs=tuple(NpcConfig(name=npc) for npc in npcs))
+
+    async with open_runtime(by("one", "Bo")) as runtime:
+        await say(runtime, "hi", "Bo")
+        assert runtime.llm is made["one"]
+        await runtime.reload(by("two", "Bo", "Al"))
+        assert runtime.llm is made["two"]
+        for npc in ("Bo", "Al"):
+            await say(runtime, "hi", npc)
+    assert [len(llm.requests) for llm in made.values()] == [1, 2]
 
 
 async def test_npcs_come_and_go(autojump_clock: MockClock) -> None:
@@ -637,7 +664,9 @@ async def test_a_successor_that_was_overtaken_ends_and_a_newcomer_may_go_again(
     server = FakeServer()
     async with scripted(monkeypatch, server, config()) as runtime:
         await runtime.reload(with_rules())
+        await runtime.reload(with_rules())
         assert await runtime.wait_ready(within=5)
+        assert len(server.attempts) == 1
         async with trio.open_nursery() as nursery:
             nursery.start_soon(say, runtime, "hi")
             await wait_all_tasks_blocked()
@@ -739,6 +768,23 @@ async def test_a_changed_server_that_does_not_start_is_visible() -> None:
         await runtime.reload(with_servers(seer()))  # and back again
         assert runtime.servers()[0].state is ServerState.READY
         assert (await runtime.host.execute("seer.whisper")).ok
+
+
+async def test_a_reload_tries_failed_servers_again_at_once(tmp_path: Path) -> None:
+    # what was wrong may be outside of the configuration, and is mended now
+    script = tmp_path / "seer.py"
+    spec = ServerSpec(
+        name="seer",
+        command=("python", str(script), "-"),
+        restart=RestartConfig(backoff=0.01, max_restarts=0),
+    )
+    async with serving(with_servers(spec)) as runtime:
+        await _until(lambda: runtime.servers()[0].state is ServerState.FAILED)
+        script.write_text(SEER.read_text())
+        done = await runtime.reload(with_servers(spec))
+        assert (done.tried_again, done.changed) == (("seer",), ())
+        assert runtime.servers()[0].state is ServerState.READY
+        assert (await runtime.reload(with_servers(spec))).tried_again == ()
 
 
 async def test_a_narrower_list_of_a_changed_server_counts_at_once() -> None:
