@@ -84,7 +84,7 @@ class Fleet:
             raise FleetError(f"there is no server {name!r}")
         for staged in [one for one in self._staged if one.spec.name == name]:
             self._staged.remove(staged)
-            staged.drop()
+            staged.ref.close()  # nobody heard of it; it stops by itself
         self._silence(member)
         return member
 

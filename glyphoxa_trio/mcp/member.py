@@ -103,8 +103,3 @@ class Member:
         finally:
             self.ref.close()
         await self.ref.stop(within=CLOSING)
-
-    def drop(self) -> None:
-        """Nothing more is heard of it, and it stops by itself."""
-        self.line.cut()
-        self.ref.close()

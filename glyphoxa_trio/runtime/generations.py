@@ -8,7 +8,7 @@ to whatever was accepted last. What cannot serve changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.config import BuiltinConfig, Config, ConfigError, ServerSpec
+from glyphoxa_trio.config import ConfigError, ServerSpec
 from glyphoxa_trio.host import CalibratorSettings, Catalogue, Snapshot, ToolHost
 from glyphoxa_trio.host.calibrator import Measurements
 from glyphoxa_trio.mcp import Fleet, Member, ServerState
@@ -24,8 +24,8 @@ from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
 
-from .assembly import builtin_tools
 from .grants import refuse_faults
+from .plans import Plan, changed_groups
 
 # A table where somebody always talks must not keep the old servers for ever. Seconds.
 LONGEST_DEFERRAL: Final = 60.0
@@ -48,54 +48,6 @@ class Reloaded:
     tried_again: tuple[str, ...] = ()
     deferred: bool = False
     at_next_start: tuple[str, ...] = ()
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Plan:
-    """What a configuration asks for, made and not in use yet."""
-
-    config: Config
-    builtin: tuple[Tool, ...]
-    servers: Mapping[str, ServerSpec]
-    at_next_start: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-def servers_of(config: Config) -> tuple[ServerSpec, ...]:
-    return config.mcp.servers if config.mcp.enabled else ()
-
-
-def plan(old: Config, new: Config) -> Plan:
-    """What it takes to serve ``new`` after ``old``.
-
-    Raises:
-      ConfigError: for a built-in group that cannot be made.
-    """
-    config, late = unchangeable(old, new)
-    builtin, problems = builtin_tools(config)
-    return Plan(
-        config=config,
-        builtin=tuple(builtin),
-        servers={spec.name: spec for spec in servers_of(config)},
-        at_next_start=late,
-        problems=tuple(problems),
-    )
-
-
-def unchangeable(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
-    """The new configuration as far as it can be taken over, and what cannot."""
-    kept = {
-        name: getattr(old, name)
-        for name in ("tiers", "calibration")
-        if getattr(old, name) != getattr(new, name)
-    }
-    mcp = {
-        name: getattr(old.mcp, name)
-        for name in ("naming", "remember", "state_dir")
-        if getattr(old.mcp, name) != getattr(new.mcp, name)
-    }
-    names = (*kept, *(f"mcp.{name}" for name in mcp))
-    return attrs.evolve(new, mcp=attrs.evolve(new.mcp, **mcp), **kept), names
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -277,25 +229,7 @@ class Generations:
             changed=tuple(
                 name for name in after if before.get(name, after[name]) != after[name]
             ),
-            groups=_changed_groups(self.serving, plan),
+            groups=changed_groups(self.serving, plan),
             deferred=deferred,
             at_next_start=plan.at_next_start,
         )
-
-
-def _changed_groups(old: Plan, new: Plan) -> tuple[str, ...]:
-    """The built-in groups whose tools are not the same any more."""
-
-    def group(tools: Sequence[Tool], name: str) -> list[object]:
-        return [x.definition for x in tools if x.definition.group == name]
-
-    def switch(builtin: BuiltinConfig, name: str) -> object:
-        return getattr(builtin, name, None)
-
-    names = dict.fromkeys(x.definition.group for x in (*old.builtin, *new.builtin))
-    return tuple(
-        name
-        for name in names
-        if group(old.builtin, name) != group(new.builtin, name)
-        or switch(old.config.builtin, name) != switch(new.config.builtin, name)
-    )

@@ -23,8 +23,9 @@ from glyphoxa_trio.tools.definition import Tool
 
 from .assembly import Models, builtin_tools, settings_of, state_folder
 from .cast import Cast
-from .generations import Generations, Plan, Reloaded, servers_of
+from .generations import Generations, Reloaded
 from .grants import approved_by, refuse_faults
+from .plans import Plan, servers_of
 from .publisher import Publisher, calibrate
 from .runtime import Runtime
 from .source import OURS, Source

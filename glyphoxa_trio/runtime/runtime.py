@@ -24,8 +24,8 @@ from glyphoxa_trio.tools.naming import NameCollision
 from .assembly import Models
 from .cast import Cast
 from .generations import Generations, Reloaded
-from .generations import plan as plan_for
 from .grants import GrantProblem, approved_by, check_grants, shadowed_groups
+from .plans import plan as plan_for
 from .publisher import CALIBRATION
 from .source import OURS, Source
 

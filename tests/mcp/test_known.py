@@ -346,6 +346,8 @@ async def test_a_list_written_late_does_not_replace_a_newer_one(tmp_path: Path) 
     server = FakeServer(tools=listing("echo"))
     async with connected(server, known) as (ref, watcher):
         await watcher.until(lambda: watcher.state("rules") is READY)
+        while not known.asked.is_set():  # noqa: ASYNC110
+            await trio.sleep(0.001)
         server.tools = listing("echo", "new")
         assert server.changed is not None
         server.changed()

@@ -433,6 +433,23 @@ async def test_a_tool_does_not_take_a_name_that_a_reload_is_about_to_need(
         assert "mine.roll" in runtime.host.snapshot.by_key
 
 
+async def test_the_name_of_a_tool_that_was_taken_away_is_free_at_once(
+    autojump_clock: MockClock,
+) -> None:
+    off = BuiltinConfig(dice=DiceConfig(enabled=False))
+    mine = Ran().tool("roll", group="dice")
+    async with talking(ScriptedLLM([[1.0, "Hm."]]), config()) as runtime:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            nursery.start_soon(runtime.reload, config(builtin=off))
+            await wait_all_tasks_blocked()
+            runtime.register(mine)
+            with pytest.raises(ConfigError, match="roll"):
+                await runtime.reload(config())
+        assert runtime.host.snapshot.by_key["dice.roll"].tool is mine
+
+
 async def test_a_reload_that_the_end_of_the_runtime_cuts_short_says_so(
     autojump_clock: MockClock,
 ) -> None:  # to somebody outside, who is not cancelled and would wait for ever

@@ -1,0 +1,78 @@
+"""What a configuration asks for, worked out before anything of it is in use. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from glyphoxa_trio.config import BuiltinConfig, Config, ServerSpec
+from glyphoxa_trio.tools.definition import Tool
+
+from .assembly import builtin_tools
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Plan:
+    """What a configuration asks for, made and not in use yet."""
+
+    config: Config
+    builtin: tuple[Tool, ...]
+    servers: Mapping[str, ServerSpec]
+    at_next_start: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def servers_of(config: Config) -> tuple[ServerSpec, ...]:
+    return config.mcp.servers if config.mcp.enabled else ()
+
+
+def plan(old: Config, new: Config) -> Plan:
+    """What it takes to serve ``new`` after ``old``.
+
+    Raises:
+      ConfigError: for a built-in group that cannot be made.
+    """
+    config, late = unchangeable(old, new)
+    builtin, problems = builtin_tools(config)
+    return Plan(
+        config=config,
+        builtin=tuple(builtin),
+        servers={spec.name: spec for spec in servers_of(config)},
+        at_next_start=late,
+        problems=tuple(problems),
+    )
+
+
+def unchangeable(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
+    """The new configuration as far as it can be taken over, and what cannot."""
+    kept = {
+        name: getattr(old, name)
+        for name in ("tiers", "calibration")
+        if getattr(old, name) != getattr(new, name)
+    }
+    mcp = {
+        name: getattr(old.mcp, name)
+        for name in ("naming", "remember", "state_dir")
+        if getattr(old.mcp, name) != getattr(new.mcp, name)
+    }
+    names = (*kept, *(f"mcp.{name}" for name in mcp))
+    return attrs.evolve(new, mcp=attrs.evolve(new.mcp, **mcp), **kept), names
+
+
+def changed_groups(old: Plan, new: Plan) -> tuple[str, ...]:
+    """The built-in groups whose tools are not the same any more."""
+
+    def group(tools: Sequence[Tool], name: str) -> list[object]:
+        return [x.definition for x in tools if x.definition.group == name]
+
+    def switch(builtin: BuiltinConfig, name: str) -> object:
+        return getattr(builtin, name, None)
+
+    names = dict.fromkeys(x.definition.group for x in (*old.builtin, *new.builtin))
+    return tuple(
+        name
+        for name in names
+        if group(old.builtin, name) != group(new.builtin, name)
+        or switch(old.config.builtin, name) != switch(new.config.builtin, name)
+    )
