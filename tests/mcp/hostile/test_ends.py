@@ -172,9 +172,12 @@ async def test_one_death_is_one_failure_however_many_calls_were_under_way() -> N
                 nursery.start_soon(call)
             assert (await table.call("echo")).ok
             os.kill(table.pid, signal.SIGKILL)
-        assert {(x.status, x.effect) for x in ended} == {
+        # One that was not written yet when it died is sent to the next one.
+        lost = [x for x in ended if not x.ok]
+        assert {(x.status, x.effect) for x in lost} == {
             (Status.UNAVAILABLE, Effect.UNKNOWN)
         }
+        assert len(lost) >= 5  # so many failures in a row would open the breaker
         again = await table.call("bad")
         assert again.ok, again
 
