@@ -54,6 +54,8 @@ class Caller:
     """On whose behalf calls run, and what the turn allows.
 
     Args:
+      still: what is left of ``grant`` and ``tier`` when a call's turn comes, which
+        may be long after the fan-out began (D16); None is all of it.
       max_calls: how many calls of one response are run (D4).
       unknown_effects: calls of this turn whose effect is unknown, by key and
         canonical arguments: an identical one is refused (D6). The executor adds
@@ -69,6 +71,7 @@ class Caller:
 
     grant: Grant
     tier: Tier = Tier.DEEP
+    still: Callable[[], tuple[Grant, Tier]] | None = None
     npc: str = ""
     session: str = ""
     max_calls: int = 16
@@ -319,9 +322,12 @@ class Executor:
         """The tool that the call names, if the gate lets it through."""
         if slot.index >= caller.max_calls:
             raise _Refused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
+        grant, tier = (
+            (caller.grant, caller.tier) if caller.still is None else (caller.still())
+        )
         listing = slot.listing = self._resolve(slot.call.name, caller)
         if listing is None:
-            shown = self.visible(caller.grant, tier=caller.tier, remaining=remaining)
+            shown = self.visible(grant, tier=tier, remaining=remaining)
             near = nearest(slot.call.name, [x.exposed for x in shown])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
             text = f"there is no tool {slot.call.name[:64]!r}{hint}"
@@ -329,8 +335,8 @@ class Executor:
         view = caller.showing
         no = refusal(
             self._candidate(listing),
-            SEARCHING if view and listing is view.search else caller.grant,
-            tier=caller.tier,
+            SEARCHING if view and listing is view.search else grant,
+            tier=tier,
             remaining=remaining,
             approved=slot.approved,
         )
@@ -338,7 +344,7 @@ class Executor:
             no = view.not_loaded(listing)
         if no is not None:
             raise _Refused(no)
-        if not slot.approved and not caller.grant.approves(
+        if not slot.approved and not grant.approves(
             listing.definition, listing.exposed
         ):
             # It was shown because somebody could be asked; nobody said yes.

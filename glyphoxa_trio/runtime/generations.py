@@ -36,8 +36,8 @@ class Reloaded:
     """What a reload changed, by name.
 
     ``tried_again``: servers that had failed. ``deferred``: a turn was running, so the
-    switch waited. ``at_next_start``: keys
-    that changed and count only when the program is started again.
+    switch waited. ``at_next_start``: keys that changed and count only when the program
+    is started again.
     """
 
     generation: int
@@ -80,14 +80,15 @@ class Generations:
     def fresh(self, plan: Plan) -> list[ServerSpec]:
         """The servers that are new, another than the one of that name, or failed:
         whoever reloads has done something about it."""
-        anew = self._narrowed.union(
-            row.name for row in self.fleet.status() if row.state is ServerState.FAILED
-        )
+        anew = self._narrowed | self._failed()
         return [
             x
             for x in plan.servers.values()
             if self._servers.get(x.name) != x or x.name in anew
         ]
+
+    def _failed(self) -> set[str]:
+        return {x.name for x in self.fleet.status() if x.state is ServerState.FAILED}
 
     def accept(self, plan: Plan) -> None:
         """Take away what the plan does not have any more; `carry_out` does the rest.
@@ -129,9 +130,11 @@ class Generations:
     async def _go_over_to(self, plan: Plan) -> None:
         """Build what the plan needs and switch, unless another one is accepted."""
         staged: list[Member] = []
+        failed, same = self._failed(), self.serving.servers
         fresh = self.fresh(plan)
-        same = self.serving.servers
-        tried_again = tuple(x.name for x in fresh if same.get(x.name) == x)
+        tried_again = tuple(
+            x.name for x in fresh if x.name in failed and same.get(x.name) == x
+        )
         for spec in fresh:
             if self.fleet.spec(spec.name) is None:
                 self.fleet.add(spec)

@@ -21,11 +21,11 @@ from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 
-from .assembly import Models, builtin_tools, settings_of, state_folder
+from .assembly import Models, settings_of, state_folder
 from .cast import Cast
 from .generations import Generations, Reloaded
 from .grants import approved_by, refuse_faults
-from .plans import Plan, servers_of
+from .plans import plan, servers_of
 from .publisher import Publisher, calibrate
 from .runtime import Runtime
 from .source import OURS, Source
@@ -116,9 +116,10 @@ async def open_runtime(
                 ),
             )
         )
-        builtin, problems = builtin_tools(chosen)
-        host.register(*builtin, *own_tools)
-        refuse_faults(chosen, host.snapshot, problems)  # before any process is started
+        first = plan(chosen, chosen)
+        host.register(*first.builtin, *own_tools)
+        # Before any process is started.
+        refuse_faults(chosen, host.snapshot, first.problems)
         events: Topic[TurnEvent] = Topic()
         stack.callback(events.close)  # after the last turn has told its end
         # A stack of its own: NPCs make models later, and use them until they end.
@@ -163,11 +164,7 @@ async def open_runtime(
             fleet=runtime._fleet,
             activity=runtime._cast.activity,
             nursery=background,
-            serving=Plan(
-                config=chosen,
-                builtin=tuple(builtin),
-                servers={spec.name: spec for spec in servers_of(chosen)},
-            ),
+            serving=first,
         )
         try:
             if wait_for_servers > 0:

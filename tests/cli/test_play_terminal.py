@@ -156,6 +156,7 @@ def test_a_third_ctrl_c_leaves_at_once_and_leaves_no_server_behind(
             table.press_ctrl_c()
             table.expect("(Ctrl-C again to leave)\n")
             table.press_ctrl_c()
+            told.expect("stdin closed")  # it is being left, and resists
             table.press_ctrl_c()
             assert table.ends(within=ENDS) == 130
         assert is_dead(pid)

@@ -132,6 +132,26 @@ async def test_what_is_taken_away_is_gone_in_the_middle_of_a_turn(
     assert llm.shown()[:2] == [["roll", "quick"], ["roll"]]
 
 
+async def test_a_call_that_waits_its_turn_is_refused_when_it_comes(
+    autojump_clock: MockClock,
+) -> None:  # D16, D3a: writes of one group run one after the other
+    ran = Ran()
+    writes = [ran.tool(name, 0.2, read_only=False) for name in ("first", "second")]
+    llm = ScriptedLLM([[call("first"), call("second")], ["Oh."]])
+    async with talking(llm, config("first", "second"), *writes) as runtime:
+        async with trio.open_nursery() as nursery:
+            ends: list[TurnDone] = []
+
+            async def speak() -> None:
+                ends.append(await say(runtime, "hi"))
+
+            nursery.start_soon(speak)
+            await trio.sleep(0.1)  # the first one runs
+            nursery.start_soon(runtime.reload, config("first"))
+    assert [x.status for x in ends[0].outcomes] == [Status.OK, Status.DENIED]
+    assert ran.began == [("first", 0)]
+
+
 async def test_a_demoted_npc_loses_its_slow_tools_in_the_middle_of_a_turn(
     autojump_clock: MockClock,
 ) -> None:  # D16, G17

@@ -254,6 +254,7 @@ async def _run_calls(
     caller = Caller(
         grant=turn.grant,
         tier=turn.tier,
+        still=lambda: (turn.grant, turn.tier),
         npc=turn.npc,
         session=turn.npc,
         max_calls=0 if last else turn.config.max_calls,
