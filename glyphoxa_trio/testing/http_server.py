@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -24,7 +25,8 @@ import h11
 
 import trio
 
-_RECEIVE: Final = 64 * 1024  # bytes asked of the socket at a time
+from .loopback import HttpConnection, open_loopback
+
 _JSON: Final = {"Content-Type": "application/json"}
 _STREAM: Final = {"Content-Type": "text/event-stream"}
 
@@ -121,91 +123,41 @@ class HttpServer:
 @asynccontextmanager
 async def open_http_server(answer: Answer) -> AsyncIterator[HttpServer]:
     """Answer requests on a free port of 127.0.0.1 until the block is left."""
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        port = listeners[0].socket.getsockname()[1]
-        server = HttpServer(f"http://127.0.0.1:{port}")
 
-        async def serve(stream: trio.SocketStream) -> None:
-            server.connections += 1
-            await _Connection(stream, server, answer).serve()
+    async def serve(stream: trio.SocketStream) -> None:
+        server.connections += 1
+        await _Connection(HttpConnection(stream), server, answer).serve()
 
-        nursery.start_soon(trio.serve_listeners, serve, listeners)
-        try:
-            yield server
-        except Exception as error:  # leaves the block as it is, not in a group
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    async with open_loopback(serve) as origin:
+        server = HttpServer(origin)
+        yield server
 
 
 @attrs.define(eq=False)
 class _Connection:
     """One client's connection: requests, and their answers."""
 
-    _stream: trio.SocketStream
+    _client: HttpConnection
     _server: HttpServer
     _answer: Answer
-    _http: h11.Connection = attrs.field(
-        factory=lambda: h11.Connection(h11.SERVER), init=False
-    )
 
     async def serve(self) -> None:
-        async with self._stream:
-            # A client that leaves halfway is nothing that a script has to know.
-            with suppress(trio.BrokenResourceError, h11.RemoteProtocolError):
-                while await self._one():
-                    self._http.start_next_cycle()
+        await self._client.serve(self._one)
 
     async def _one(self) -> bool:
         """Answer one request. False when the connection is over."""
-        head = await self._next()
-        if not isinstance(head, h11.Request):
+        asked = await self._client.request()
+        if asked is None:
             return False
-        body = bytearray()
-        while isinstance(data := await self._next(), h11.Data):
-            body += data.data
-        request = _request(head, bytes(body))
+        request = _request(*asked)
         await self._server._note(lambda: self._server.requests.append(request))
         reply = self._answer(request)
         if isinstance(reply, Awaitable):
             reply = await reply
-        whole = await self._unless_left(reply)
-        return whole and self._http.our_state is h11.DONE is self._http.their_state
-
-    async def _next(self) -> object:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(await self._stream.receive_some(_RECEIVE))
-        return event
-
-    async def _send(self, *events: h11.Event) -> None:
-        data = b"".join(self._http.send(event) or b"" for event in events)
-        await self._stream.send_all(data)
-
-    async def _unless_left(self, reply: Reply) -> bool:
-        """Give ``reply``; False if the connection is over with it."""
-        left = whole = False
-        async with trio.open_nursery() as nursery:
-
-            async def watch() -> None:
-                nonlocal left
-                with suppress(trio.BrokenResourceError):
-                    while data := await self._stream.receive_some(_RECEIVE):
-                        self._http.receive_data(data)  # an early next request
-                left = True
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(watch)
-            try:
-                whole = await self._give(reply)
-            except trio.BrokenResourceError:
-                left = True
-            nursery.cancel_scope.cancel()
+        whole, left = await self._client.unless_left(partial(self._give, reply))
         if left and not whole:
             await self._server._note(self._hangup)
-        return whole and not left
+        return whole and not left and self._client.is_done
 
     def _hangup(self) -> None:
         self._server.hangups += 1
@@ -216,7 +168,7 @@ class _Connection:
                 await trio.sleep(seconds)
                 return await self._give(then)
             case Raw(data):
-                await self._stream.send_all(data)
+                await self._client.stream.send_all(data)
             case Hang():
                 await trio.sleep_forever()
             case Status(status, headers, body):
@@ -225,17 +177,17 @@ class _Connection:
                 length = {"Content-Length": str(len(body))}
                 head = _head(status, {**length, **headers})
                 # At once: a client that has read enough may leave.
-                await self._send(head, h11.Data(data=body), h11.EndOfMessage())
+                await self._client.send(head, h11.Data(data=body), h11.EndOfMessage())
                 return True
             case Events(messages, then):
-                await self._send(_head(200, _STREAM))
+                await self._client.send(_head(200, _STREAM))
                 for message in messages:
                     text = f"event: message\ndata: {json.dumps(message)}\n\n"
-                    await self._send(h11.Data(data=text.encode()))
+                    await self._client.send(h11.Data(data=text.encode()))
                 if then == "stay":
                     await trio.sleep_forever()
                 if then == "end":
-                    await self._send(h11.EndOfMessage())
+                    await self._client.send(h11.EndOfMessage())
                     return True
         return False
 

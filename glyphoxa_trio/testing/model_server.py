@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
-import h11
 
 import trio
 
+from .loopback import HttpConnection, open_loopback
 from .model_answer import Answer
 from .model_steps import CallTools as CallTools
 from .model_steps import Cut as Cut
@@ -43,8 +43,6 @@ from .model_steps import Reply as Reply
 from .model_steps import Say as Say
 from .model_steps import Script as Script
 from .model_steps import Step as Step
-
-_RECEIVE: Final = 64 * 1024  # bytes asked of the socket at a time
 
 
 @attrs.define(eq=False)
@@ -102,53 +100,33 @@ async def open_model_server(
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        port = listeners[0].socket.getsockname()[1]
-        server = ScriptedModelServer(f"http://127.0.0.1:{port}/v1", script=script)
 
-        async def serve(stream: trio.SocketStream) -> None:
-            server.connections += 1
-            await _Connection(stream, server, model).serve()
+    async def serve(stream: trio.SocketStream) -> None:
+        server.connections += 1
+        await _Connection(HttpConnection(stream), server, model).serve()
 
-        nursery.start_soon(trio.serve_listeners, serve, listeners)
-        try:
-            yield server
-        except Exception as error:  # leaves the block as it is, not in a group
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    async with open_loopback(serve) as origin:
+        server = ScriptedModelServer(f"{origin}/v1", script=script)
+        yield server
 
 
 @attrs.define(eq=False)
 class _Connection:
     """One client's connection: requests, and replies by the script."""
 
-    _stream: trio.SocketStream
+    _client: HttpConnection
     _server: ScriptedModelServer
     _model: str
-    _http: h11.Connection = attrs.field(
-        factory=lambda: h11.Connection(h11.SERVER), init=False
-    )
 
     async def serve(self) -> None:
-        async with self._stream:
-            # A client that leaves between requests, or halfway through one,
-            # is nothing that a script has to know.
-            with suppress(trio.BrokenResourceError, h11.RemoteProtocolError):
-                while await self._one():
-                    self._http.start_next_cycle()
+        await self._client.serve(self._one)
 
     async def _one(self) -> bool:
         """Answer one request. False when the connection is over."""
-        request = await self._next()
-        if not isinstance(request, h11.Request):
+        asked = await self._client.request()
+        if asked is None:
             return False
-        text = bytearray()
-        while isinstance(data := await self._next(), h11.Data):
-            text += data.data
+        request, text = asked
         path = request.target.decode("latin-1")
         reply: Reply
         try:
@@ -163,38 +141,9 @@ class _Connection:
             headers = {k.decode(): v.decode("latin-1") for k, v in request.headers}
             reply = await self._server._received(headers, body)
         number = len(self._server.requests)
-        answer = Answer(self._send, self._model, body or {}, number)
+        answer = Answer(self._client.send, self._model, body or {}, number)
         steps = reply if isinstance(reply, Sequence) else (reply,)
-        over = await self._unless_left(answer, steps)
-        return over and self._http.our_state is h11.DONE is self._http.their_state
-
-    async def _next(self) -> object:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(await self._stream.receive_some(_RECEIVE))
-        return event
-
-    async def _send(self, event: h11.Event) -> None:
-        await self._stream.send_all(self._http.send(event) or b"")
-
-    async def _unless_left(self, answer: Answer, steps: Sequence[Step]) -> bool:
-        """Play ``steps`` to their end; False if the client or a step ended it."""
-        left = ended = False
-        async with trio.open_nursery() as nursery:
-
-            async def watch() -> None:
-                nonlocal left
-                with suppress(trio.BrokenResourceError):
-                    while data := await self._stream.receive_some(_RECEIVE):
-                        self._http.receive_data(data)  # an early next request
-                left = True
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(watch)
-            try:
-                ended = await answer.play(steps)
-            except trio.BrokenResourceError:
-                left = True
-            nursery.cancel_scope.cancel()
+        over, left = await self._client.unless_left(lambda: answer.play(steps))
         if left:
             await self._server._left()
-        return ended and not left
+        return over and not left and self._client.is_done

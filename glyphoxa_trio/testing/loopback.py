@@ -1,0 +1,103 @@
+"""HTTP on loopback for servers that follow a script: all of it but the script."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import attrs
+import h11
+
+import trio
+
+_RECEIVE: Final = 64 * 1024  # bytes asked of the socket at a time
+
+
+@asynccontextmanager
+async def open_loopback(
+    serve: Callable[[trio.SocketStream], Awaitable[None]],
+) -> AsyncIterator[str]:
+    """Serve a free port of 127.0.0.1 until the block is left; yields the origin.
+
+    An error of the block leaves it as it is; one of ``serve`` ends the block, in an
+    exception group.
+    """
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listeners[0].socket.getsockname()[1]
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        except Exception as error:  # leaves the block as it is, not in a group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+@attrs.define(eq=False)
+class HttpConnection:
+    """One client's connection: its requests as events, and answers as events."""
+
+    stream: trio.SocketStream
+    _http: h11.Connection = attrs.field(
+        factory=lambda: h11.Connection(h11.SERVER), init=False
+    )
+
+    async def serve(self, one: Callable[[], Awaitable[bool]]) -> None:
+        """Answer request after request with ``one``, until that returns False."""
+        async with self.stream:
+            # A client that leaves between requests, or halfway through one, is
+            # nothing that a script has to know.
+            with suppress(trio.BrokenResourceError, h11.RemoteProtocolError):
+                while await one():
+                    self._http.start_next_cycle()
+
+    async def request(self) -> tuple[h11.Request, bytes] | None:
+        """The next request with its body; None if there is none."""
+        head = await self._next()
+        if not isinstance(head, h11.Request):
+            return None
+        body = bytearray()
+        while isinstance(data := await self._next(), h11.Data):
+            body += data.data
+        return head, bytes(body)
+
+    async def send(self, *events: h11.Event) -> None:
+        data = b"".join(self._http.send(event) or b"" for event in events)
+        await self.stream.send_all(data)
+
+    async def unless_left(
+        self, play: Callable[[], Awaitable[bool]]
+    ) -> tuple[bool, bool]:
+        """What ``play`` returns, False if it was cut; and whether the client left."""
+        left = whole = False
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                nonlocal left
+                with suppress(trio.BrokenResourceError):
+                    while data := await self.stream.receive_some(_RECEIVE):
+                        self._http.receive_data(data)  # an early next request
+                left = True
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(watch)
+            try:
+                whole = await play()
+            except trio.BrokenResourceError:
+                left = True
+            nursery.cancel_scope.cancel()
+        return whole, left
+
+    @property
+    def is_done(self) -> bool:
+        """Whether both sides have said all, so that the next request may come."""
+        return self._http.our_state is h11.DONE is self._http.their_state
+
+    async def _next(self) -> object:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            self._http.receive_data(await self.stream.receive_some(_RECEIVE))
+        return event
