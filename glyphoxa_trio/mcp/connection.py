@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import random
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -50,7 +49,7 @@ from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.units import in_ms, milliseconds
 
 from .calls import CallTool, Delivery
-from .known import Known
+from .known import Known, Memory
 from .lives import keep_alive
 from .metadata import PREFIX, compile_schemas, describe, result_of
 from .process import LastLines, secrets_of
@@ -123,7 +122,7 @@ def spawn_connection(
         log=log,
         on_event=on_event,
         open_session=open_session,
-        known=known,
+        memory=Memory(known, spec),
         rng=rng,
     )
     connection.ref = spawn(
@@ -147,7 +146,7 @@ class _Connection:
     log: Callable[[str], None] | None
     on_event: OnEvent | None
     open_session: OpenSession
-    known: Known | None
+    _memory: Memory
     rng: random.Random | None
     ref: Ref[CallTool | Drain] = attrs.field(init=False)
     state: ServerState = attrs.field(default=ServerState.STARTING, init=False)
@@ -161,10 +160,6 @@ class _Connection:
     _in_flight: int = attrs.field(default=0, init=False)
     _unanswered: int = attrs.field(default=0, init=False)  # in a row
     _listed: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
-    _kept: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
-    _one_at_a_time: threading.Lock = attrs.field(factory=threading.Lock, init=False)
-    _saving: int = attrs.field(default=0, init=False)
-    _saved: int = attrs.field(default=0, init=False)
     _stderr: LastLines = attrs.field(factory=LastLines, init=False)
     _begun: int = attrs.field(default=0, init=False)
     _served: bool = attrs.field(default=False, init=False)
@@ -293,14 +288,9 @@ class _Connection:
 
     async def _remember(self) -> None:
         """Begin with the tools of the last run, if they are known."""
-        if self.known is not None:
-            # A disk that hangs must not hold up the end: what it does is not missed.
-            listing = await trio.to_thread.run_sync(
-                self.known.load, self.spec, abandon_on_cancel=True
-            )
-            if listing is not None:
-                self._adopt(listing, sound=True)
-                self._kept = self._listed
+        listing = await self._memory.recall()
+        if listing is not None:
+            self._adopt(listing, sound=True)
 
     async def _keep_known(self) -> None:
         """Write down each new list; never on the way of a call."""
@@ -309,22 +299,8 @@ class _Connection:
             await self._turned.wait()
 
     async def _keep(self) -> None:
-        while self.known is not None and self._listed != self._kept:
-            listed = self._listed
-            self._saving += 1
-            await trio.to_thread.run_sync(
-                self._save, self.known, self._saving, listed, abandon_on_cancel=True
-            )
-            self._kept = listed
-
-    def _save(
-        self, known: Known, number: int, listed: tuple[Mapping[str, Any], ...]
-    ) -> None:
-        """In a thread; one that was abandoned must not come after a newer one."""
-        with self._one_at_a_time:
-            if number > self._saved:
-                known.save(self.spec, listed)
-                self._saved = number
+        while self._memory.kept != self._listed:
+            await self._memory.keep(self._listed)
 
     # --------------------------------------------------------------- its lives
 

@@ -11,12 +11,15 @@ import hashlib
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
+
+import trio
 
 from glyphoxa_trio.config import ServerSpec
 
@@ -60,6 +63,51 @@ class Known:
 
     def _path(self, spec: ServerSpec) -> Path:
         return file_of(self.folder, spec)
+
+
+@attrs.define(eq=False)
+class Memory:
+    """The list of one server from run to run, beside everything else.
+
+    A disk that hangs holds nobody up, not even the end: cancelled, a read or a
+    write is left to itself, and one that was left comes before no newer one.
+    """
+
+    _known: Known | None
+    _spec: ServerSpec
+    kept: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
+    _one_at_a_time: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _saving: int = attrs.field(default=0, init=False)
+    _saved: int = attrs.field(default=0, init=False)
+
+    async def recall(self) -> Listing | None:
+        """What was offered last, if that is known."""
+        if self._known is None:
+            return None
+        listing = await trio.to_thread.run_sync(
+            self._known.load, self._spec, abandon_on_cancel=True
+        )
+        if listing is not None:
+            self.kept = listing.tools
+        return listing
+
+    async def keep(self, tools: tuple[Mapping[str, Any], ...]) -> None:
+        """Write them down, if that is wanted at all."""
+        if self._known is not None:
+            self._saving += 1
+            await trio.to_thread.run_sync(
+                self._save, self._known, self._saving, tools, abandon_on_cancel=True
+            )
+        self.kept = tools
+
+    def _save(
+        self, known: Known, number: int, tools: tuple[Mapping[str, Any], ...]
+    ) -> None:
+        """In a thread."""
+        with self._one_at_a_time:
+            if number > self._saved:
+                known.save(self._spec, tools)
+                self._saved = number
 
 
 def file_of(folder: Path, spec: ServerSpec) -> Path:
