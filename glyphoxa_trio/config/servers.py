@@ -14,6 +14,7 @@ import attrs
 
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.naming import NamingStyle
+from glyphoxa_trio.tools.search import DEFER_THRESHOLD
 
 from .fields import InMs, Text, above_zero, if_given, not_empty, not_negative
 from .overrides import ToolOverride
@@ -258,7 +259,7 @@ class McpConfig:
 
     enabled: bool = True
     naming: NamingStyle = NamingStyle.DOUBLE
-    defer_threshold: int = attrs.field(default=15, validator=not_negative)
+    defer_threshold: int = attrs.field(default=DEFER_THRESHOLD, validator=not_negative)
     remember: bool = True
     state_dir: Path | None = None
     defaults: McpDefaults = McpDefaults()
