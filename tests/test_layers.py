@@ -28,6 +28,7 @@ LAYERS = {
     "cli": 5,
     "control": 5,
     "servers": 5,
+    "simulation": 5,
     "testing": 5,
 }
 # Inside a layer a room stands alone, but for these.

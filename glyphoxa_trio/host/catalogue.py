@@ -85,10 +85,12 @@ class Catalogue:
 
     Args:
       reckon: the estimate of a tool that is new here (D1).
+      stand_in: what is listed in place of a tool: the tool, outside of rehearsals.
     """
 
     _reckon: Callable[[ToolDefinition], Estimate]
     naming: NamingStyle = NamingStyle.DOUBLE
+    _stand_in: Callable[[Tool], Tool] | None = None
     current: Snapshot = attrs.field(factory=Snapshot, init=False)
 
     def register(self, tools: Iterable[Tool]) -> None:
@@ -159,6 +161,8 @@ class Catalogue:
         self._swap(listings)
 
     def _listing(self, tool: Tool) -> Listing:
+        if self._stand_in is not None:
+            tool = self._stand_in(tool)
         known = self.current.by_key.get(tool.key)
         if known is not None and known.definition == tool.definition:
             return attrs.evolve(known, tool=tool)

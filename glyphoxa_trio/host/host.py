@@ -12,7 +12,7 @@ Above 300 lines, because it is the one door, and opening it wires every room.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -273,6 +273,7 @@ async def open_host(
     naming: NamingStyle = NamingStyle.DOUBLE,
     lingering_limit: int = 2,
     approvals: Approvals | None = None,
+    stand_in: Callable[[Tool], Tool] | None = None,
 ) -> AsyncGenerator[ToolHost]:
     """A tool host for as long as the block lasts.
 
@@ -282,10 +283,11 @@ async def open_host(
     Args:
       approvals: what the operator approved, and where that is kept; without it
         no tool is held back for having changed.
+      stand_in: what is called in place of each tool, for rehearsals.
     """
     chosen = settings or CalibratorSettings()
     measurements = Measurements(chosen)
-    catalogue = Catalogue(measurements.estimate, naming)
+    catalogue = Catalogue(measurements.estimate, naming, stand_in)
     events: Topic[HostEvent] = Topic()
     approvals = approvals or Approvals()
     keeper = Keeper(approvals, approvals.store) if approvals.store else None

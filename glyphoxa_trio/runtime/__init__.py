@@ -7,19 +7,21 @@ async with open_runtime("config/tavern.yaml") as runtime:
 
 `opening` wires the rooms, `runtime` is what an embedder holds, `cast` owns the NPCs'
 sessions, `publisher` hands servers' tools to the host, `generations` goes over to
-another configuration while all of it runs.
+another configuration while all of it runs, `world` is what a rehearsal replaces.
 """
 
 from .cast import UnknownNpc, find_npc
 from .generations import Reloaded
 from .opening import open_runtime
 from .runtime import Runtime, RuntimeClosed
+from .world import World
 
 __all__ = [
     "Reloaded",
     "Runtime",
     "RuntimeClosed",
     "UnknownNpc",
+    "World",
     "find_npc",
     "open_runtime",
 ]

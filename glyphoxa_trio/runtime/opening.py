@@ -30,6 +30,7 @@ from .publisher import Publisher, calibrate
 from .runtime import Runtime
 from .source import OURS, Source
 from .watching import changes, files_of, look
+from .world import REAL, World
 
 _WARNINGS_KEPT: Final = 100
 
@@ -50,6 +51,7 @@ async def open_runtime(
     on_reload: Callable[[Reloaded], None] | None = None,
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
     on_server_line: Callable[[str, str], None] | None = None,
+    world: World = REAL,
 ) -> AsyncGenerator[Runtime]:
     """Everything a configuration describes, running, until the block is left.
 
@@ -78,6 +80,7 @@ async def open_runtime(
         failures and restarts.
       on_server_line: told of a server's name and a line of its stderr,
         rate-limited.
+      world: what stands in for servers and handlers in a rehearsal.
 
     Raises:
       ConfigError: with every problem and its place; also for a grant that a
@@ -107,6 +110,7 @@ async def open_runtime(
             open_host(
                 settings=settings_of(chosen),
                 naming=chosen.mcp.naming,
+                stand_in=world.stand_in,
                 approvals=Approvals(
                     approved=approved_by(chosen),
                     store=store,
@@ -141,6 +145,8 @@ async def open_runtime(
                 log=on_server_line,
                 on_event=on_server_event,
                 on_status=on_server_event,
+                open_session=world.open_session,
+                rng=world.rng,
                 known=None if remembered is None else Known(remembered / "catalogues"),
             )
         )

@@ -1,0 +1,4 @@
+"""L5: rehearsals. The production code on virtual time, in a world that is made up.
+
+`virtual` is the clock and the order of tasks, `scenery` the servers and tools.
+"""
