@@ -1,0 +1,286 @@
+"""Servers and tools that are made up, under the production code.
+
+    scenery = Scenery(direct, {"oracle": oracle_tools})
+    async with open_runtime(config, llm=model, world=scenery.world()) as runtime:
+        scenery.server("oracle").die()
+
+Everything between a session with a server and the events of a turn is the real
+thing: connections and their restarts, lists, the gate, flights, deadlines. What a
+tool does when it is called, and for how long, is the director's: a function.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.mcp import ConnectionFailed, Loss
+from glyphoxa_trio.mcp.process import LastLines
+from glyphoxa_trio.mcp.transport import Busy, Listing, NeverSent
+from glyphoxa_trio.runtime import World
+from glyphoxa_trio.tools.arguments import canonical
+from glyphoxa_trio.tools.definition import (
+    CallContext,
+    ConnectionLost,
+    Tool,
+    ToolError,
+)
+from glyphoxa_trio.tools.outcome import ToolResult
+
+
+class Ending(StrEnum):
+    """How a call goes, once its seconds are over."""
+
+    ANSWER = "answer"
+    SAY_NO = "say_no"  # an answer, too
+    CRASH = "crash"  # of a tool of ours a bug; of a server, its death
+    HANG = "hang"  # never, unless it is cancelled
+    STUBBORN = "stubborn"  # answers in the end, cancelled or not
+    BUSY = "busy"  # a server did not run it; a tool of ours says no
+
+
+@attrs.frozen
+class Act:
+    """What a tool does when it is called: how it ends, after so many seconds."""
+
+    ending: Ending = Ending.ANSWER
+    seconds: float = 0.0
+
+
+Direct = Callable[[str, Mapping[str, Any]], Act]
+"""Given a tool's key and the arguments of a call, decides what it does."""
+
+
+@attrs.define(eq=False)
+class Performance:
+    """One run of a tool, where it runs: at its server, or here.
+
+    ``arguments`` are canonical. ``over`` is None while it runs; ``complete`` is
+    false if it was cancelled or lost.
+    """
+
+    key: str
+    arguments: str
+    began: float
+    act: Act
+    over: float | None = None
+    complete: bool = False
+
+
+def answer_of(key: str) -> str:
+    """What every tool says here."""
+    return f"{key} has answered."
+
+
+@attrs.define(eq=False)
+class MadeUpServer:
+    """A server that plays along: it starts, lists, answers; it can be told to fail.
+
+    Args:
+      tools: what it lists, as plain MCP objects.
+      starts: how many seconds a start takes; infinity is never.
+    """
+
+    name: str
+    tools: tuple[Mapping[str, Any], ...]
+    _scenery: Scenery
+    starts: float = 0.0
+    _frozen: bool = attrs.field(default=False, init=False)
+    _session: _Session | None = attrs.field(default=None, init=False)
+    _on_tools_changed: Callable[[], None] | None = attrs.field(default=None, init=False)
+
+    def die(self) -> None:
+        """Its process ends; it is started again by whoever looks after it."""
+        if self._session is not None:
+            self._session.loss.report("it died")
+
+    def freeze(self) -> None:
+        """From now on it neither answers nor lists, in no session, until `thaw`."""
+        self._frozen = True
+
+    def thaw(self) -> None:
+        self._frozen = False
+
+    def offer(self, tools: Iterable[Mapping[str, Any]]) -> None:
+        """Another list of tools; whoever is connected is told that it changed."""
+        self.tools = tuple(tools)
+        if self._on_tools_changed is not None:
+            self._on_tools_changed()
+
+    @asynccontextmanager
+    async def open(
+        self, spec: ServerSpec, on_tools_changed: Callable[[], None]
+    ) -> AsyncGenerator[_Session]:
+        with trio.move_on_after(spec.start_timeout) as patience:
+            await trio.sleep(self.starts)
+        if patience.cancelled_caught or self.starts >= spec.start_timeout:
+            raise ConnectionFailed("no handshake in time")
+        async with trio.open_nursery() as nursery:
+            session = _Session(self, nursery)
+            self._session, self._on_tools_changed = session, on_tools_changed
+            try:
+                yield session
+            finally:
+                session.loss.report("closed")
+                if self._session is session:
+                    self._session = self._on_tools_changed = None
+                nursery.cancel_scope.cancel()
+
+
+@attrs.define(eq=False)
+class _Session:
+    _server: MadeUpServer
+    _nursery: trio.Nursery
+    pid: int | None = None
+    loss: Loss = attrs.field(factory=Loss, init=False)
+
+    async def list_tools(self) -> Listing:
+        await self._unless_frozen()
+        return Listing(self._server.tools)
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        if self.loss.why is not None:
+            raise NeverSent(self.loss.why)
+        await self._unless_frozen()
+        if name not in {tool.get("name") for tool in self._server.tools}:
+            raise ToolError(f"unknown tool {name}")
+        key = f"{self._server.name}.{name}"
+        run = self._server._scenery.begin(key, arguments)
+        if run.act.ending is Ending.BUSY:
+            self._server._scenery.end(run)
+            raise Busy("too many requests")
+        over, scope = trio.Event(), trio.CancelScope()
+        self._nursery.start_soon(self._perform, run, over, scope)
+        try:
+            await self._or_lost(over)
+        except trio.Cancelled:
+            if run.act.ending is not Ending.STUBBORN:
+                scope.cancel()  # as the notification tells a server
+            raise
+        if not run.complete:
+            raise ConnectionLost(self.loss.why or "it died")
+        refused = run.act.ending is Ending.SAY_NO
+        text = {"type": "text", "text": "No." if refused else answer_of(key)}
+        return {"content": [text], "isError": refused}
+
+    async def _perform(
+        self, run: Performance, over: trio.Event, scope: trio.CancelScope
+    ) -> None:
+        try:
+            with scope:
+                await trio.sleep(run.act.seconds)
+                if run.act.ending is Ending.HANG:
+                    await trio.sleep_forever()
+                run.complete = run.act.ending is not Ending.CRASH
+        finally:
+            self._server._scenery.end(run)
+            over.set()
+            if run.act.ending is Ending.CRASH and not scope.cancelled_caught:
+                self.loss.report("it died of a call")
+
+    async def _or_lost(self, over: trio.Event) -> None:
+        """Until the call is over or the session is gone, whichever comes first."""
+        async with trio.open_nursery() as nursery:
+
+            async def lost() -> None:
+                await self.loss.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(lost)
+            await over.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _unless_frozen(self) -> None:
+        if self._server._frozen:
+            await self.loss.wait()
+            raise ConnectionLost("it did not answer")
+        await trio.lowlevel.checkpoint()
+
+
+@attrs.define(eq=False)
+class Scenery:
+    """All that is made up in one run, and a journal of what ran, in order.
+
+    Args:
+      direct: asked at each run of a tool what it does.
+      offers: what each server lists, by its name; one that is not in here lists
+        nothing.
+      rng: of whatever is left to chance between them and the runtime.
+    """
+
+    direct: Direct
+    offers: Mapping[str, tuple[Mapping[str, Any], ...]] = attrs.field(factory=dict)
+    rng: random.Random = attrs.field(factory=partial(random.Random, 0))
+    journal: list[Performance] = attrs.field(factory=list, init=False)
+    _servers: dict[str, MadeUpServer] = attrs.field(factory=dict, init=False)
+
+    def world(self) -> World:
+        """For `open_runtime`."""
+        return World(open_session=self._open, stand_in=self._stand_in, rng=self.rng)
+
+    def server(self, name: str) -> MadeUpServer:
+        if name not in self._servers:
+            tools = self.offers.get(name, ())
+            self._servers[name] = MadeUpServer(name, tools, scenery=self)
+        return self._servers[name]
+
+    def begin(self, key: str, arguments: Mapping[str, Any]) -> Performance:
+        act = self.direct(key, arguments)
+        run = Performance(key, canonical(arguments), trio.current_time(), act)
+        self.journal.append(run)
+        return run
+
+    def end(self, run: Performance) -> None:
+        run.over = trio.current_time()
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        spec: ServerSpec,
+        *,
+        on_tools_changed: Callable[[], None],
+        stderr: LastLines,
+    ) -> AsyncGenerator[_Session]:
+        try:
+            async with self.server(spec.name).open(spec, on_tools_changed) as session:
+                yield session
+        except ExceptionGroup as group:  # the seam promises a plain error
+            raise ConnectionFailed(str(group.exceptions[0])) from group
+
+    def _stand_in(self, tool: Tool) -> Tool:
+        if tool.definition.external:  # its server plays it
+            return tool
+        handler = partial(self._perform, tool.key)
+        return attrs.evolve(tool, handler=handler, blocking=False)
+
+    async def _perform(
+        self, key: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> ToolResult:
+        run = self.begin(key, arguments)
+        stubborn = run.act.ending is Ending.STUBBORN
+        try:
+            with trio.CancelScope(shield=stubborn):
+                await trio.sleep(run.act.seconds)
+                if run.act.ending is Ending.HANG:
+                    await trio.sleep_forever()
+            match run.act.ending:
+                case Ending.CRASH:
+                    raise RuntimeError("a bug of the tool")
+                case Ending.SAY_NO | Ending.BUSY:
+                    run.complete = True
+                    raise ToolError("No.")
+            run.complete = True
+            return ToolResult(text=(answer_of(key),))
+        finally:
+            self.end(run)
