@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import Model
@@ -206,6 +207,60 @@ def check(
     from .check import check as run
 
     raise typer.Exit(run(config, servers=servers))
+
+
+@app.command()
+def simulate(
+    config: Config,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with the conversation, the model's pace and latencies of"
+            " tools: docs/simulating.md.",
+            show_default=False,
+        ),
+    ] = None,
+    turns: Annotated[
+        int | None, typer.Option(help="How many turns.", min=1, show_default="500")
+    ] = None,
+    tier_by: Annotated[
+        TierBy | None,
+        typer.Option(help="Only this one; all three otherwise.", show_default=False),
+    ] = None,
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online/--offline",
+            help="Ask the servers what they offer, or take what earlier runs know.",
+        ),
+    ] = True,
+    seed: Annotated[int, typer.Option(help="The same seed, the same figures.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(help="Draw them into this folder.", show_default=False),
+    ] = None,
+) -> None:
+    """What the turns of CONFIG will be like, before anybody waits for one.
+
+    The production code on virtual time, with tools that take as long as was
+    measured, stated or declared: time to the first sentence, whole turns, tiers,
+    and how often a turn ends at its ceiling, under each tier_by.
+    """
+    from .simulate import run_simulation
+
+    raise typer.Exit(
+        run_simulation(
+            config,
+            script=script,
+            turns=turns,
+            tier_by=tier_by,
+            online=online,
+            seed=seed,
+            in_json=json,
+            pictures=pictures,
+        )
+    )
 
 
 Pid = Annotated[

@@ -5,6 +5,7 @@
 Importing this is cheap: the YAML reader and cattrs are imported on use.
 """
 
+from .load import load_as as load_as
 from .load import load_config as load_config
 from .load import load_mcp_json as load_mcp_json
 from .load import load_text as load_text

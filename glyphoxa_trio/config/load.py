@@ -13,7 +13,7 @@ import re
 import tomllib
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -23,6 +23,8 @@ from .problems import ConfigError, Misfit
 from .reader import Reader
 from .scalars import Scalars
 from .servers import McpConfig, McpDefaults
+
+T = TypeVar("T")
 
 
 def load_config(
@@ -266,16 +268,34 @@ def parse(
       ConfigError: with every problem, each with its place.
     """
     reader = Reader(Scalars(os.environ if env is None else env, Path(source).parent))
+    config: Config = _read_as(reader, data, Config, source)
+    for where, what in reader.warnings.found:
+        (warn or _ignore)(f"{what} @ {source.name}{where}")
+    return config
+
+
+def load_as(path: str | os.PathLike[str], kind: type[T]) -> T:
+    """Another file than a configuration, read by the same rules into ``kind``.
+
+    Raises:
+      ConfigError: with every problem, each with its place.
+    """
+    source = Path(path).absolute()
+    data, repeated = read_text(read_file(source), source=source)
+    reader = Reader(Scalars(os.environ, source.parent))
+    if repeated:
+        raise ConfigError(*repeated)
+    return _read_as(reader, {} if data is None else data, kind, source)
+
+
+def _read_as(reader: Reader, data: Any, kind: type[T], source: PurePath) -> T:
     try:
-        config = reader.read(data)
+        made: T = reader.converter.structure(data, kind)
+        return made
     except Misfit as misfit:
         places = misfit.found
     except ConfigError as error:
         places = [("", what) for what in error.problems]
     except ValueError as error:
         places = [("", str(error))]
-    else:
-        for where, what in reader.warnings.found:
-            (warn or _ignore)(f"{what} @ {source.name}{where}")
-        return config
     raise ConfigError(*(f"{what} @ {source.name}{where}" for where, what in places))

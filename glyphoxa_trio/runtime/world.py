@@ -22,8 +22,8 @@ class World:
 
     Args:
       open_session: opens a session with a server; never asks who it is for.
-      stand_in: what is put in the catalogue in place of a tool, with the same
-        definition. Called whenever a tool is registered or published; None is
+      stand_in: what is put in the catalogue in place of a tool, under the same
+        key. Called whenever a tool is registered or published; None is
         the tool itself.
       rng: of the pauses between two starts of a server; None is anybody's.
     """

@@ -217,11 +217,14 @@ class Scenery:
       offers: what each server lists, by its name; one that is not in here lists
         nothing.
       rng: of whatever is left to chance between them and the runtime.
+      caches: False makes every call a call, whatever a tool says of its results:
+        made-up arguments are all the same, and those of a conversation are not.
     """
 
     direct: Direct
     offers: Mapping[str, tuple[Mapping[str, Any], ...]] = attrs.field(factory=dict)
     rng: random.Random = attrs.field(factory=partial(random.Random, 0))
+    caches: bool = True
     journal: list[Performance] = attrs.field(factory=list, init=False)
     _servers: dict[str, MadeUpServer] = attrs.field(factory=dict, init=False)
 
@@ -259,6 +262,9 @@ class Scenery:
             raise ConnectionFailed(str(group.exceptions[0])) from group
 
     def _stand_in(self, tool: Tool) -> Tool:
+        if not self.caches:
+            definition = attrs.evolve(tool.definition, cacheable=0.0)
+            tool = attrs.evolve(tool, definition=definition)
         if tool.definition.external:  # its server plays it
             return tool
         handler = partial(self._perform, tool.key)

@@ -1,0 +1,137 @@
+"""How long a tool takes, as a distribution that can be drawn from. Pure; seconds."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+from enum import StrEnum
+from statistics import NormalDist
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.config.fields import InMs, above_zero, if_given, not_empty
+from glyphoxa_trio.tools.window import LatencyWindow, Sample
+
+# So many quantiles stand for a distribution: enough for a p99.
+_RESOLUTION: Final = 1000
+_P95: Final = NormalDist().inv_cdf(0.95)
+
+
+class Known(StrEnum):
+    """How a latency is known."""
+
+    STATED = "stated"  # in the file of the simulation
+    MEASURED = "measured"  # by this installation
+    DECLARED = "declared"  # by the tool's author or the configuration: one number
+    ASSUMED = "assumed"  # by nobody
+
+
+def _share(_: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError("must be a share between 0 and 1")
+
+
+@attrs.frozen(kw_only=True)
+class Part:
+    """One of several speeds of a tool: ``share`` of its calls take so long."""
+
+    share: float = attrs.field(validator=_share)
+    taking: InMs
+
+
+@attrs.frozen(kw_only=True)
+class Stated:
+    """A latency as a file states it, in one of four ways.
+
+    Args:
+      exactly: every call takes this long.
+      p50, p95: a long-tailed (log-normal) latency with these percentiles.
+      mixture: several speeds, such as a cache's hits and misses.
+      samples_ms: as measured elsewhere; each is as likely as the others.
+      fails: the share of calls that break down in the end.
+
+    Raises:
+      ValueError: unless it is one of the four, and makes sense.
+    """
+
+    exactly: InMs | None = None
+    p50: InMs | None = attrs.field(default=None, validator=if_given(above_zero))
+    p95: InMs | None = attrs.field(default=None, validator=if_given(above_zero))
+    mixture: tuple[Part, ...] = ()
+    samples_ms: tuple[InMs, ...] = ()
+    fails: float = attrs.field(default=0.0, validator=_share)
+
+    def __attrs_post_init__(self) -> None:
+        ways = (
+            self.exactly is not None,
+            self.p50 is not None or self.p95 is not None,
+            bool(self.mixture),
+            bool(self.samples_ms),
+        )
+        if sum(ways) != 1:
+            raise ValueError(
+                "give one of exactly_ms, p50_ms with p95_ms, mixture, samples_ms"
+            )
+        if (self.p50 is None) is not (self.p95 is None):
+            raise ValueError("p50_ms and p95_ms belong together")
+        if self.p50 is not None and self.p95 is not None and self.p95 < self.p50:
+            raise ValueError("p95_ms is below p50_ms")
+        if self.mixture and not math.isclose(sum(x.share for x in self.mixture), 1.0):
+            raise ValueError("the shares of a mixture must add up to 1")
+
+    def latency(self) -> Latency:
+        """The distribution it states."""
+        return Latency(tuple(sorted(self._quantiles())), Known.STATED, self.fails)
+
+    def _quantiles(self) -> Iterable[float]:
+        if self.exactly is not None:
+            return (self.exactly,)
+        if self.samples_ms:
+            return self.samples_ms
+        if self.p50 is not None and self.p95 is not None:
+            middle, spread = math.log(self.p50), math.log(self.p95 / self.p50) / _P95
+            if not spread:
+                return (self.p50,)
+            normal = NormalDist(middle, spread)
+            ranks = ((at + 0.5) / _RESOLUTION for at in range(_RESOLUTION))
+            return [math.exp(normal.inv_cdf(rank)) for rank in ranks]
+        return [
+            part.taking
+            for part in self.mixture
+            for _ in range(round(part.share * _RESOLUTION))
+        ]
+
+
+@attrs.frozen
+class Latency:
+    """Latencies, sorted, each as likely as the others; ``fails`` of the calls do."""
+
+    seconds: tuple[float, ...] = attrs.field(validator=not_empty)
+    known: Known
+    fails: float = 0.0
+
+    def draw(self, rng: random.Random) -> float:
+        return rng.choice(self.seconds)
+
+    def percentile(self, p: int) -> float:
+        """Nearest rank, as `LatencyWindow` has it."""
+        return self.seconds[max(0, -(-p * len(self.seconds) // 100) - 1)]
+
+    @classmethod
+    def measured(cls, samples: Iterable[Sample]) -> Latency | None:
+        """What these samples say; None if they say nothing of latency.
+
+        Calls that were cut count as the window counts them: longer than that. How
+        much longer nobody knows, so a tool that is always cut looks faster than it
+        is.
+        """
+        window = LatencyWindow(size=_RESOLUTION)
+        last = 0.0
+        for sample in samples:
+            window.record(sample)
+            last = max(last, sample.at)
+        quantiles = [window.percentile(p, last) for p in range(1, 101)]
+        seconds = tuple(x for x in quantiles if x is not None)
+        return cls(seconds, Known.MEASURED) if seconds else None

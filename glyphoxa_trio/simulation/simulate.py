@@ -1,0 +1,293 @@
+"""A conversation many times over on virtual time, and what its turns were like.
+
+The production code with made-up servers: nothing is left out but the work of the
+tools and the processor's time, which virtual time does not know. A turn costs
+about 1 ms of that beside what is shown here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from itertools import cycle, islice
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.npc import FanOutDone, FellBack, Sentence, TierSelected, TurnDone
+from glyphoxa_trio.runtime import Runtime, UnknownNpc, find_npc, open_runtime
+from glyphoxa_trio.tools.definition import ToolDefinition
+from glyphoxa_trio.tools.estimate import Estimate, TierBy
+from glyphoxa_trio.tools.outcome import Limit
+from glyphoxa_trio.tools.tier import Tier
+
+from . import virtual
+from .latency import Known, Latency
+from .scenery import Act, Ending, Scenery
+from .script import Line, Rehearsal, ScriptedModel, usual_script
+
+# What a tool takes of which nobody knows anything: as much as makes it DEEP.
+_UNKNOWN: Final = 2.0
+_STARTS: Final = 60.0  # seconds, virtual ones, for servers to be ready
+
+
+@attrs.frozen(kw_only=True)
+class TurnSeen:
+    """What one turn was like. Seconds from its beginning; None if it never came.
+
+    ``at_ceiling``: a call of it was cut by the turn's own clock.
+    """
+
+    npc: str
+    tier: Tier
+    first_sentence: float | None
+    total: float
+    tools: float
+    at_ceiling: bool
+    fell_back: bool
+    calls: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Spread:
+    """Percentiles by nearest rank, seconds."""
+
+    p50: float
+    p95: float
+    p99: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> Spread | None:
+        """None if there is nothing to say."""
+        if not seconds:
+            return None
+        ordered = sorted(seconds)
+        ranks = [-(-p * len(ordered) // 100) - 1 for p in (50, 95, 99)]
+        return cls(p50=ordered[ranks[0]], p95=ordered[ranks[1]], p99=ordered[ranks[2]])
+
+
+@attrs.frozen(kw_only=True)
+class ToolSeen:
+    """One tool: how its latency is known, and where it ended up."""
+
+    key: str
+    known: Known
+    p50: float
+    p95: float
+    calls: int
+    estimate: Estimate
+
+
+@attrs.frozen(kw_only=True)
+class Simulated:
+    """What came of one simulation under one ``tier_by``."""
+
+    tier_by: TierBy
+    turns: tuple[TurnSeen, ...]
+    tools: tuple[ToolSeen, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def first_sentence(self) -> Spread | None:
+        return Spread.of([x.first_sentence for x in self.turns if x.first_sentence])
+
+    @property
+    def total(self) -> Spread | None:
+        return Spread.of([x.total for x in self.turns])
+
+    @property
+    def tool_time(self) -> Spread | None:
+        """Of the turns that called any."""
+        return Spread.of([x.tools for x in self.turns if x.calls])
+
+    def mix(self) -> dict[Tier, float]:
+        """The share of the turns that had each tier."""
+        had = Counter(x.tier for x in self.turns)
+        return {tier: had[tier] / len(self.turns) for tier in Tier}
+
+    def at_ceiling(self, tier: Tier | None = None) -> float | None:
+        """The share of turns that were cut by their own clock; None without any."""
+        found = [x.at_ceiling for x in self.turns if tier in (None, x.tier)]
+        return sum(found) / len(found) if found else None
+
+    def fell_back(self) -> float:
+        """The share of turns in which a line of the configuration was said."""
+        return sum(x.fell_back for x in self.turns) / len(self.turns)
+
+    def calls(self) -> Counter[str]:
+        """How calls ended, by status."""
+        return Counter(status for x in self.turns for status in x.calls)
+
+
+@attrs.define(eq=False)
+class Director:
+    """Lets every tool take as long as is known of it: stated, measured, declared.
+
+    Args:
+      measured: what this installation measured of a tool, if it did.
+    """
+
+    stated: Mapping[str, Latency]
+    measured: Mapping[str, Latency]
+    rng: random.Random
+    definitions: Mapping[str, ToolDefinition] = attrs.field(factory=dict)
+
+    def latency(self, key: str) -> Latency:
+        found = self.stated.get(key) or self.measured.get(key)
+        if found is not None:
+            return found
+        definition = self.definitions.get(key)
+        if definition is None or definition.estimated_duration is None:
+            return Latency((_UNKNOWN,), Known.ASSUMED)
+        return Latency((definition.estimated_duration,), Known.DECLARED)
+
+    def __call__(self, key: str, arguments: Mapping[str, Any]) -> Act:
+        latency = self.latency(key)
+        breaks = latency.fails and self.rng.random() < latency.fails
+        ending = Ending.SAY_NO if breaks else Ending.ANSWER
+        return Act(ending, latency.draw(self.rng))
+
+
+def simulate(
+    config: Config,
+    rehearsal: Rehearsal,
+    *,
+    offers: Mapping[str, tuple[Mapping[str, Any], ...]],
+    measured: Mapping[str, Latency] | None = None,
+    tier_by: TierBy | None = None,
+    seed: int = 0,
+) -> Simulated:
+    """Hold the conversation of ``rehearsal``; the same ``seed``, the same figures.
+
+    Blocks until it is done: about 3 ms of processor time a turn.
+
+    Args:
+      offers: what each server lists (`survey`).
+      measured: latencies by key (`latencies_of`).
+      tier_by: in place of the configured one.
+
+    Raises:
+      ConfigError: for a script that the configuration cannot play.
+    """
+    script = rehearsal.script or usual_script(config)
+    if not script:
+        raise ConfigError("there is no NPC to talk to")
+    problems = []
+    for number, line in enumerate(script):
+        try:
+            find_npc(config, line.npc)
+        except UnknownNpc as error:
+            problems.append(f"{error} @ script[{number}].npc")
+    if problems:
+        raise ConfigError(*problems)
+    chosen = tier_by or config.calibration.tier_by
+    staged = attrs.evolve(
+        config,
+        mcp=attrs.evolve(config.mcp, remember=False),
+        calibration=attrs.evolve(config.calibration, tier_by=chosen),
+    )
+    stated = {key: one.latency() for key, one in rehearsal.latencies.items()}
+    director = Director(stated, measured or {}, random.Random(seed))
+    scenery = Scenery(director, offers, random.Random(seed), caches=False)
+    play = partial(
+        _play, staged, rehearsal, script, director, scenery, random.Random(seed)
+    )
+    return virtual.run(play, seed=seed)
+
+
+async def _play(
+    config: Config,
+    rehearsal: Rehearsal,
+    script: tuple[Line, ...],
+    director: Director,
+    scenery: Scenery,
+    rng: random.Random,
+) -> Simulated:
+    def exposed(name: str) -> str | None:
+        snapshot = runtime.host.snapshot
+        listing = snapshot.by_key.get(name) or snapshot.by_exposed.get(name)
+        return None if listing is None else listing.exposed
+
+    model = ScriptedModel(rehearsal.model, rng, exposed)
+    async with open_runtime(
+        config, llm=model, world=scenery.world(), wait_for_servers=_STARTS
+    ) as runtime:
+        director.definitions = {
+            x.key: x.definition for x in runtime.host.snapshot.listings
+        }
+        problems = [
+            f"no tool {key!r} @ latencies"
+            for key in director.stated
+            if key not in director.definitions
+        ]
+        problems += [
+            f"no tool {name!r} @ script[{number}].calls"
+            for number, line in enumerate(script)
+            for names in line.calls or ()
+            for name in names
+            if exposed(name) is None
+        ]
+        if problems:
+            raise ConfigError(*problems)
+        if config.calibration.at_start:
+            await runtime.calibrate()
+        seen = []
+        for line in islice(cycle(script), rehearsal.turns):
+            await trio.sleep(line.pause)
+            model.line = line
+            seen.append(await _turn(runtime, line))
+        estimates = await runtime.host.report()
+    calls = Counter(run.key for run in scenery.journal)
+    tools = []
+    for key, estimate in sorted(estimates.items()):
+        latency = director.latency(key)
+        tools.append(
+            ToolSeen(
+                key=key,
+                known=latency.known,
+                p50=latency.percentile(50),
+                p95=latency.percentile(95),
+                calls=calls[key],
+                estimate=estimate,
+            )
+        )
+    return Simulated(
+        tier_by=config.calibration.tier_by,
+        turns=tuple(seen),
+        tools=tuple(tools),
+        warnings=tuple(f"{x.server}: {x.text}" for x in runtime.warnings),
+    )
+
+
+async def _turn(runtime: Runtime, line: Line) -> TurnSeen:
+    began = trio.current_time()
+    tier, first, cut, fell_back = Tier.FAST, None, False, False
+    npc = runtime.npc(line.npc)
+    async with npc.say(line.say, speaker=line.speaker, tier=line.tier) as turn:
+        async for event in turn:
+            match event:
+                case TierSelected():
+                    tier = event.tier
+                case Sentence() if first is None:
+                    first = trio.current_time() - began
+                case FanOutDone():
+                    cut |= any(end.limit is Limit.TURN for end in event.outcomes)
+                case FellBack():
+                    fell_back = True
+    done: TurnDone | None = turn.done
+    assert done is not None
+    return TurnSeen(
+        npc=npc.name,
+        tier=tier,
+        first_sentence=first,
+        total=done.timings.total,
+        tools=done.timings.tools,
+        at_ceiling=cut,
+        fell_back=fell_back,
+        calls=tuple(str(end.status) for end in done.outcomes),
+    )
