@@ -22,9 +22,12 @@ peers: $(PEERS)/.installed
 conformance: $(PEERS)/.installed $(VENV)/.tests
 	$(BIN)/python -m tests.conformance
 
-# Every figure of docs/performance.md, on this machine.
+# Every figure of docs/performance.md, on this machine, into build/bench: JSON and one
+# page with plots. RUNS=1 is quicker and less sure.
+RUNS ?= 3
 bench: $(VENV)/.tests
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --runs=$(RUNS) \
+		--json build/bench/figures.json --report build/bench/report.html
 
 lint: $(VENV)/.develops
 	$(BIN)/ruff format --check .

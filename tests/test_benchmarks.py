@@ -20,6 +20,7 @@ from benchmarks.common import (
     percentile,
     run,
 )
+from benchmarks.report import page
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,7 +39,7 @@ def _benchmark(at_most: float) -> Benchmark:
 
 
 def test_every_script_is_part_of_the_whole() -> None:
-    shared = {"__init__", "__main__", "common"}
+    shared = {"__init__", "__main__", "common", "report"}
     scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - shared
     assert sorted(NAMES) == sorted(scripts)
 
@@ -63,7 +64,8 @@ def test_a_script_runs_and_reports_its_figures(name: str) -> None:
     for found in report["figures"]:
         assert {"name", "unit", "n", "p50", "p99", "ratio"} <= set(found)
         assert found["n"] >= 1
-    if name not in ("catalogue", "sessions"):  # quick runs are smaller than promised
+    # Quick runs are smaller than promised, or nothing is promised.
+    if name not in ("catalogue", "sessions", "side_by_side"):
         assert report["checks"]
     # Whatever is held against its budget has something bare beside it.
     assert any(found["bare_p50"] is not None for found in report["figures"])
@@ -98,6 +100,15 @@ def test_a_budget_about_nothing_is_an_error_unless_the_run_is_quick() -> None:
     assert run(benchmark, runs=1, quick=True).checks == ()
     with pytest.raises(LookupError, match="sleeping"):
         run(benchmark, runs=1, quick=False)
+
+
+def test_a_report_shows_every_figure_and_every_promise() -> None:
+    report = run(_benchmark(3.9), runs=1, quick=False).as_json()
+    shown = page([report])
+    assert "0 of 1 promises kept" in shown
+    assert "FAIL  waiting: p99 is 4 ms, at most 3.9 ms" in shown
+    assert shown.count("<svg") == 1
+    assert "<td>waiting<td>ms<td>2<td>2<td>4" in shown
 
 
 def test_a_percentile_is_the_nearest_rank() -> None:
