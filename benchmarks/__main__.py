@@ -31,6 +31,7 @@ NAMES = (
     "overshoot",
     "sessions",
     "chaos",
+    "simulator",
     "side_by_side",
 )
 

@@ -5,6 +5,7 @@ else, so that the clients dominate. Tools:
 
     echo           answers at once
     wait           answers after so many seconds
+    ponder         answers after 40 ms, mostly, and sometimes long after that
     cancelled      how many calls it was told to stop
     die            the process ends
 """
@@ -13,7 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
+import random
 import sys
 from functools import partial
 from typing import Any
@@ -23,6 +26,7 @@ STARTED = {
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "peer", "version": "1"},
 }
+CHANCE = random.Random(7)
 SECONDS = {"type": "object", "properties": {"seconds": {"type": "number"}}}
 NOTHING = {"type": "object", "properties": {}}
 TOOLS = [
@@ -35,6 +39,7 @@ TOOLS = [
     for name, schema in (
         ("echo", NOTHING),
         ("wait", SECONDS),
+        ("ponder", NOTHING),
         ("cancelled", NOTHING),
         ("die", NOTHING),
     )
@@ -54,6 +59,8 @@ def said(ident: object, text: str) -> None:
 async def call(ident: object, name: str, arguments: dict[str, Any], told: int) -> None:
     if name == "die":
         os._exit(3)
+    if name == "ponder":
+        await asyncio.sleep(CHANCE.lognormvariate(math.log(0.04), 0.8))
     if name == "wait":
         await asyncio.sleep(arguments.get("seconds", 0))
     said(ident, str(told) if name == "cancelled" else "done")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final
@@ -236,11 +236,7 @@ async def _play(
             raise ConfigError(*problems)
         if config.calibration.at_start:
             await runtime.calibrate()
-        seen = []
-        for line in islice(cycle(script), rehearsal.turns):
-            await trio.sleep(line.pause)
-            model.line = line
-            seen.append(await _turn(runtime, line))
+        seen = await converse(runtime, model, script, turns=rehearsal.turns)
         estimates = await runtime.host.report()
     calls = Counter(run.key for run in scenery.journal)
     tools = []
@@ -262,6 +258,18 @@ async def _play(
         tools=tuple(tools),
         warnings=tuple(f"{x.server}: {x.text}" for x in runtime.warnings),
     )
+
+
+async def converse(
+    runtime: Runtime, model: ScriptedModel, script: Sequence[Line], *, turns: int
+) -> list[TurnSeen]:
+    """Say the script, again and again, to whatever runtime ``model`` speaks for."""
+    seen = []
+    for line in islice(cycle(script), turns):
+        await trio.sleep(line.pause)
+        model.line = line
+        seen.append(await _turn(runtime, line))
+    return seen
 
 
 async def _turn(runtime: Runtime, line: Line) -> TurnSeen:
