@@ -1,0 +1,194 @@
+"""The file of measurements: the last calls of every tool, by where it runs (G25).
+
+Several processes may write into one file: each adds what it measured, and the
+newest of all of them stay. What is newest is told by the order of writing, since
+clocks may be put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.tools.history import Measured, Place
+from glyphoxa_trio.tools.window import SampleKind
+
+from .database import Database, Schema, open_database, open_to_read
+
+# All tools together; beyond that the oldest go. About 10 MB.
+MOST_SAMPLES: Final = 200_000
+
+_KINDS: Final = ", ".join(f"'{kind.value}'" for kind in SampleKind)
+SCHEMA: Final = Schema(
+    what="measurements",
+    mark=0x676C796D,
+    migrations=(
+        f"""
+        create table place (
+            id integer primary key,
+            environment text not null,
+            origin text not null,
+            tool text not null,
+            unique (environment, origin, tool)
+        ) strict;
+        create table sample (
+            id integer primary key,
+            place integer not null references place on delete cascade,
+            kind text not null check (kind in ({_KINDS})),
+            seconds real not null check (seconds >= 0 and seconds < 1e300),
+            at real not null,
+            probe integer not null check (probe in (0, 1))
+        ) strict;
+        create index sample_of on sample (place, id);
+        """,
+    ),
+)
+
+_READ: Final = """
+    select environment, origin, tool, kind, seconds, at, probe
+    from sample join place on place.id = sample.place
+"""
+_TRIM: Final = """
+    delete from sample where place = ?1 and id <= (
+        select id from sample where place = ?1 order by id desc limit 1 offset ?2
+    )
+"""
+_TRIM_ALL: Final = """
+    delete from sample where id <= (
+        select id from sample order by id desc limit 1 offset ?
+    )
+"""
+_WITHOUT_SAMPLES: Final = """
+    delete from place
+    where not exists (select 1 from sample where sample.place = place.id)
+"""
+
+
+@attrs.frozen(eq=False)
+class MeasurementFile:
+    """An open file of measurements. Blocks on the disk; one thread at a time."""
+
+    _database: Database
+
+    @classmethod
+    def open(cls, path: Path) -> MeasurementFile:
+        """Raises as `open_database`."""
+        return cls(open_database(path, SCHEMA))
+
+    def load(self, since: float, until: float) -> list[Measured]:
+        """What was measured between two moments of Unix time, oldest first.
+
+        Raises:
+          StorageError: if it cannot be read.
+        """
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                f"{_READ} where at between ? and ? order by sample.id", (since, until)
+            )
+            return _measured(rows)
+
+    def write(self, batch: Sequence[Measured], *, keep: int) -> None:
+        """Add these, all or none; of each tool the last ``keep`` stay.
+
+        Raises:
+          StorageError: if nothing was added.
+        """
+        with self._database.changing() as connection:
+            ids: dict[Place, int] = {}
+            for one in batch:
+                place = one.place
+                if place not in ids:
+                    parts = tuple(
+                        map(_text, (place.environment, place.origin, place.key))
+                    )
+                    connection.execute(
+                        "insert or ignore into place (environment, origin, tool)"
+                        " values (?, ?, ?)",
+                        parts,
+                    )
+                    ids[place] = connection.execute(
+                        "select id from place"
+                        " where (environment, origin, tool) = (?, ?, ?)",
+                        parts,
+                    ).get
+            connection.executemany(
+                "insert into sample (place, kind, seconds, at, probe)"
+                " values (?, ?, ?, ?, ?)",
+                (
+                    (ids[x.place], x.kind.value, x.seconds, x.when, int(x.probe))
+                    for x in batch
+                ),
+            )
+            connection.executemany(_TRIM, ((id_, keep) for id_ in ids.values()))
+            if connection.execute("select count(*) from sample").get > MOST_SAMPLES:
+                connection.execute(_TRIM_ALL, (MOST_SAMPLES,))
+                connection.execute(_WITHOUT_SAMPLES)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+@attrs.frozen
+class Latencies:
+    """What was measured of one tool, seconds, oldest first.
+
+    ``ended`` are calls that were measured to their end, by themselves or at the
+    limit of their tool or server; ``cut`` lasted longer than these times.
+    """
+
+    ended: tuple[float, ...] = ()
+    cut: tuple[float, ...] = ()
+
+
+def read_latencies(path: Path) -> dict[tuple[str, str], Latencies]:
+    """The latencies in a file, however old, by environment and key.
+
+    Where several servers had one name in one environment, those of the server that
+    was measured last. Blocks on the disk; changes nothing.
+
+    Raises:
+      UnusableFile: if it is no file of measurements, damaged, or newer.
+      StorageError: if it is not there, or cannot be read now.
+    """
+    database = open_to_read(path, SCHEMA)
+    try:
+        with database.reading() as connection:
+            every = _measured(connection.execute(f"{_READ} order by sample.id"))
+    finally:
+        database.close()
+    last = {(x.place.environment, x.place.key): x.place.origin for x in every}
+    ended: dict[tuple[str, str], list[float]] = {}
+    cut: dict[tuple[str, str], list[float]] = {}
+    for one in every:
+        where = (one.place.environment, one.place.key)
+        if one.place.origin != last[where]:
+            continue
+        if one.kind is SampleKind.CENSORED:
+            cut.setdefault(where, []).append(one.seconds)
+        elif one.kind in (SampleKind.OK, SampleKind.TIMEOUT):
+            ended.setdefault(where, []).append(one.seconds)
+    return {
+        where: Latencies(tuple(ended.get(where, ())), tuple(cut.get(where, ())))
+        for where in last
+        if where in ended or where in cut
+    }
+
+
+def _text(name: str) -> str:
+    """A server may name a tool by half a surrogate pair, which no file takes."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _measured(rows: Iterable[Any]) -> list[Measured]:
+    places: dict[tuple[str, str, str], Place] = {}
+    found: list[Measured] = []
+    for environment, origin, key, kind, seconds, at, probe in rows:
+        where = (environment, origin, key)
+        place = places.get(where)
+        if place is None:
+            place = places[where] = Place(*where)
+        found.append(Measured(place, SampleKind(kind), seconds, at, bool(probe)))
+    return found
