@@ -1,0 +1,125 @@
+"""One caller's wait for the answer to its call: in one flight, or later in two (D12).
+
+The first answer counts, and a no of the tool is one. A failure is none while the other
+attempt still flies. Both attempts end inside the limits of the call that was made:
+its turn's, its tool's, its server's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import outcome
+
+import trio
+
+from glyphoxa_trio.tools.definition import AnswerUnusable
+from glyphoxa_trio.tools.window import SampleKind
+
+from .attempts import Attempt, Attempts, kind_of
+
+if TYPE_CHECKING:
+    from .hedging import Hedging
+
+
+@attrs.define(eq=False)
+class Booking:
+    """One caller's wait for the answer to its call. `board` first, `leave` last.
+
+    ``answered_by`` is the key of another tool, if that one's answer counts, and
+    ``failed`` how the tool that was called has failed while another is waited for.
+    """
+
+    _attempts: Attempts
+    first: Attempt
+    _hedging: Hedging | None = attrs.field(default=None, init=False)
+    _second_from: float = attrs.field(default=math.inf, init=False)
+    _ask_also: Callable[[], Attempt | None] = attrs.field(
+        default=lambda: None, init=False
+    )
+    _second: Attempt | None = attrs.field(default=None, init=False)
+    _decided: bool = attrs.field(default=False, init=False)
+    answered_by: str | None = attrs.field(default=None, init=False)
+    failed: outcome.Maybe[Any] | None = attrs.field(default=None, init=False)
+
+    def board(self) -> None:
+        self.first.flight.board()
+
+    def wait_for_what_flies(self) -> None:
+        """Nobody is kept waiting any more: start no second attempt."""
+        self._second_from = math.inf
+
+    async def settled(self) -> outcome.Maybe[Any]:
+        """How the call ended, by whichever attempt counts. Do not unwrap it.
+
+        Cancelling the wait does nothing to the attempts, and it may be begun again.
+        """
+        first = self.first.flight
+        if self._second is None and self._second_from < math.inf:
+            with trio.CancelScope(deadline=self._second_from):
+                return await first.settled()
+            self._second_from = math.inf
+            if not first.landed and (second := self._ask_also()) is not None:
+                second.flight.board()
+                self._second = second
+        if self._second is None or self._hedging is None:
+            return await first.settled()
+        result = await self._earlier(self._second, self._hedging)
+        self._decided = True
+        return result
+
+    async def _earlier(self, second: Attempt, hedging: Hedging) -> outcome.Maybe[Any]:
+        first = self.first
+        with trio.CancelScope(deadline=second.own_deadline):
+            await hedging.one_landed(first.flight, second.flight)
+        if first.flight.landed:
+            result = await first.flight.settled()
+            if _is_answer(result):
+                return result
+            self.failed = result
+            with trio.CancelScope(deadline=second.own_deadline):
+                await second.flight.settled()
+        if second.flight.landed:
+            result = await second.flight.settled()
+            if _is_answer(result):
+                self.answered_by = second.listing.key
+                hedging.reckon(second, won=True)
+                return result
+        # It failed, or met its own limit: from here on as if there had been none.
+        self._second = None
+        own_limit = trio.current_time() >= second.own_deadline
+        self._attempts.leave(second, SampleKind.TIMEOUT if own_limit else None)
+        hedging.reckon(second, won=False)
+        return await first.flight.settled()
+
+    def leave(self, early: SampleKind | None) -> None:
+        """Get off.
+
+        Args:
+          early: what it says of the tool if that ends the first attempt, and no
+            answer of the second has: its own limit, the turn's, or nothing.
+        """
+        first, second, hedging = self.first, self._second, self._hedging
+        if second is None or hedging is None:
+            self._attempts.leave(first, early)
+            return
+        self._second = None
+        won = self.answered_by is not None
+        if self._attempts.leave(first, hedging.late(first) if won else early) and won:
+            hedging.in_vain(first)
+        interrupted = early is None and not self._decided
+        self._attempts.leave(second, None if interrupted else hedging.late(second))
+        if second.flight.landed or second.flight.cancelled:
+            hedging.reckon(second, won=False)
+
+
+def _is_answer(result: outcome.Maybe[Any]) -> bool:
+    """Whether the tool said yes or no; a no that says nothing is a failure here."""
+    match result:
+        case outcome.Error(AnswerUnusable()):
+            return False
+    kind, _ = kind_of(result)
+    return kind is SampleKind.OK or kind is SampleKind.TOOL_ERROR

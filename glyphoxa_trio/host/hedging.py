@@ -1,0 +1,221 @@
+"""Who is asked as well, once a call is slower than its tool's p95, and what it costs.
+
+`tools.hedging` has the rules, `booking` the wait of one caller for two attempts (D12).
+Whoever shares the first attempt shares the second, so that a question of twenty NPCs
+is asked twice and not forty times. Each needs the right to call the other tool, from
+the gate of that moment: nobody is answered by a server that is not theirs to ask.
+
+What the slower attempt says of its tool (D7) must be no lie in either direction. It
+was cut by nobody's limit, so it is no failure. But dropped like an interruption, the
+slow calls would leave no trace: the p95 would sink to what the quick ones take, and
+the next call be hedged the sooner. So it is right-censored, "longer than this", if it
+had been in the air for longer than its tool's median, as every first attempt has. A
+second one may be cut after a millisecond, since the first came home. Kept, a hundred
+of those would fill the window of a server that is hardly asked otherwise, and make it
+look fast; that one is an interruption, and says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Flight
+from glyphoxa_trio.tools.definition import (
+    CallContext,
+    ToolDefinition,
+    ToolUnavailable,
+)
+from glyphoxa_trio.tools.gate import Availability
+from glyphoxa_trio.tools.hedging import (
+    HedgeBudget,
+    HedgingRules,
+    hedgeable,
+    may_stand_in,
+)
+from glyphoxa_trio.tools.window import LatencyWindow, SampleKind
+
+from .attempts import Attempt, Attempts
+from .booking import Booking
+from .catalogue import Catalogue, Listing
+
+# An answer at the very p95 is in time, and floats of the same time differ. Seconds.
+_A_HAIR: Final = 1e-6
+
+
+@attrs.frozen(kw_only=True)
+class HedgingStatistics:
+    """Second attempts since the host opened, and what they cost.
+
+    ``started`` is ``won`` and ``lost`` and what is in the air. ``over_budget`` were
+    not started for want of budget. ``wasted`` is how long attempts were in the air,
+    in seconds, whose answer was not needed after all: of each pair the slower one.
+    """
+
+    started: int = 0
+    won: int = 0
+    lost: int = 0
+    over_budget: int = 0
+    wasted: float = 0.0
+
+
+@attrs.define(eq=False)
+class Hedging:
+    """Who may be asked as well, and what that has cost. Changed by bookings alone.
+
+    Args:
+      window: what was measured of a tool; it is only read.
+    """
+
+    rules: HedgingRules
+    _nursery: trio.Nursery
+    _catalogue: Catalogue
+    _attempts: Attempts
+    _window: Callable[[ToolDefinition], LatencyWindow]
+    _budgets: dict[str, HedgeBudget] = attrs.field(factory=dict, init=False)
+    _figures: HedgingStatistics = attrs.field(factory=HedgingStatistics, init=False)
+
+    def book(
+        self,
+        attempt: Attempt,
+        *,
+        arguments: dict[str, Any],
+        context: CallContext,
+        permits: Callable[[Listing], bool],
+        shared: bool,
+    ) -> Booking:
+        """A caller's wait for ``attempt``, with a second one if it comes to that.
+
+        Args:
+          context: the caller's own.
+          permits: the gate, for this caller, whenever it is asked.
+          shared: it is somebody else's attempt, which has been counted.
+        """
+        booking = Booking(self._attempts, attempt)
+        listing = attempt.listing
+        if hedgeable(listing.tool) and any(self._others(listing)):
+            if not shared:
+                self._budget(listing.key).called()
+            wait = self._p95(listing)
+            if wait is not None:
+                booking._hedging = self
+                booking._second_from = attempt.started + wait + _A_HAIR
+                booking._ask_also = partial(
+                    self._second, attempt, arguments, context, permits
+                )
+        return booking
+
+    def statistics(self) -> HedgingStatistics:
+        return self._figures
+
+    def _others(self, listing: Listing) -> list[Listing]:
+        """The tools of that name at the servers that may answer for this one."""
+        name, known = listing.definition.name, self._catalogue.current.by_key
+        keys = (f"{x}.{name}" for x in self.rules.partners(listing.definition.group))
+        return [known[key] for key in keys if key in known]
+
+    def _p95(self, listing: Listing) -> float | None:
+        """Seconds; None while too little is known of the tool."""
+        window, now = self._window(listing.definition), trio.current_time()
+        if window.latency_count(now) < self.rules.min_samples:
+            return None
+        return window.percentile(95, now)
+
+    def _budget(self, key: str) -> HedgeBudget:
+        budget = self._budgets.get(key)
+        if budget is None:
+            known = self._catalogue.current.by_key
+            self._budgets = {k: v for k, v in self._budgets.items() if k in known}
+            budget = self._budgets[key] = HedgeBudget(self.rules.extra_calls)
+        return budget
+
+    def _second(
+        self,
+        first: Attempt,
+        arguments: dict[str, Any],
+        context: CallContext,
+        permits: Callable[[Listing], bool],
+    ) -> Attempt | None:
+        """The second attempt, somebody else's or a new one; None if there is none."""
+        if first.second is not None:
+            joins = not first.second.flight.cancelled and permits(first.second.listing)
+            return first.second if joins else None
+        if first.no_second:
+            return None
+        found = [
+            other
+            for other in self._others(first.listing)
+            if may_stand_in(other.tool, first.listing.tool)
+            and other.availability is Availability.READY
+            and self._attempts.undoubted(other)
+            and permits(other)
+        ]
+        if not found:
+            return None
+        if not self._budget(first.listing.key).take():
+            first.no_second = True
+            self._count(over_budget=1)
+            return None
+        other = min(found, key=lambda listing: listing.estimate.seconds)
+        limit = trio.current_time() + other.definition.own_limit
+        latest = min(context.deadline, first.own_deadline, limit)
+        try:
+            first.second = self._attempts.depart(
+                other,
+                arguments,
+                attrs.evolve(context, deadline=latest),
+                None,
+                instead_of=first,
+            )
+        except ToolUnavailable:  # it was undoubted, so this is nothing that happens
+            return None
+        self._count(started=1)
+        return first.second
+
+    async def one_landed(self, *flights: Flight[Any]) -> None:
+        """Wait until one of them has; also when the host is closed meanwhile.
+
+        The tasks are the host's: in a nursery of the caller's, its cancellation
+        would come out as a group of as many.
+        """
+        news = trio.Event()
+        for flight in flights:
+            self._nursery.start_soon(_tell, flight, news)
+        await news.wait()
+
+    def late(self, attempt: Attempt) -> SampleKind | None:
+        """What an attempt says that is left now, since the other one has answered."""
+        now = trio.current_time()
+        median = self._window(attempt.listing.definition).percentile(50, now)
+        if median is None or now - attempt.started <= median:
+            return None
+        return SampleKind.CENSORED
+
+    def reckon(self, second: Attempt, *, won: bool) -> None:
+        """It is known whether it was needed. Counted once, whoever waited for it."""
+        if not second.reckoned:
+            second.reckoned = True
+            self._count(won=won, lost=not won)
+            if not won:
+                self.in_vain(second)
+
+    def in_vain(self, attempt: Attempt) -> None:
+        """It is over, and was not needed."""
+        self._count(wasted=trio.current_time() - attempt.started)
+
+    def _count(self, **more: float) -> None:
+        old = self._figures
+        new = {name: getattr(old, name) + count for name, count in more.items()}
+        self._figures = attrs.evolve(old, **new)
+
+
+async def _tell(flight: Flight[Any], news: trio.Event) -> None:
+    try:
+        await flight.settled()
+    finally:
+        news.set()
