@@ -1,0 +1,197 @@
+"""When a session speculates, and what that came to. One at a time (`speculation`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config.model import SpeculationConfig
+
+from .events import SpeculationDone, SpeculationEnd
+from .speculation import Foreseen, Speculation
+from .words import words_of
+
+
+@attrs.frozen(kw_only=True)
+class SpeculationStatistics:
+    """What was begun on partial transcripts, and how much of it for nothing.
+
+    Args:
+      ends: how many ended in which way; only the adopted ones were of use.
+      calls: tool calls that were begun; each is used or wasted in the end.
+      head_start: seconds that adopted ones had begun before their turns, together.
+      wasted: seconds of models and tools that nobody needed, together.
+    """
+
+    ends: dict[SpeculationEnd, int]
+    calls: int
+    calls_used: int
+    calls_wasted: int
+    head_start: float
+    wasted: float
+
+    @property
+    def begun(self) -> int:
+        """How many there were, that is, requests to models; those that run are not
+        counted yet."""
+        return sum(self.ends.values())
+
+    @property
+    def adopted(self) -> int:
+        return self.ends.get(SpeculationEnd.ADOPTED, 0)
+
+    @property
+    def rounds_wasted(self) -> int:
+        """Requests to models that nobody needed."""
+        return self.begun - self.adopted
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of them that a turn adopted; 0 without any."""
+        return self.adopted / self.begun if self.begun else 0.0
+
+
+@attrs.define(eq=False)
+class Tally:
+    """Counts how speculations ended."""
+
+    _ends: Counter[SpeculationEnd] = attrs.field(factory=Counter, init=False)
+    _calls: int = attrs.field(default=0, init=False)
+    _calls_used: int = attrs.field(default=0, init=False)
+    _head_start: float = attrs.field(default=0.0, init=False)
+    _wasted: float = attrs.field(default=0.0, init=False)
+
+    def add(self, done: SpeculationDone) -> None:
+        self._ends[done.end] += 1
+        self._calls += done.calls
+        self._calls_used += done.calls_used
+        self._head_start += done.head_start
+        self._wasted += done.wasted
+
+    def statistics(self) -> SpeculationStatistics:
+        return SpeculationStatistics(
+            ends=dict(self._ends),
+            calls=self._calls,
+            calls_used=self._calls_used,
+            calls_wasted=self._calls - self._calls_used,
+            head_start=self._head_start,
+            wasted=self._wasted,
+        )
+
+
+@attrs.define(eq=False, kw_only=True)
+class Speculator:
+    """The owner of one session's speculation.
+
+    Args:
+      foresee: what a turn would ask that began now with these words of that speaker.
+      busy: the machine has no time for what nobody waits for.
+      told: of each end; must not block.
+    """
+
+    npc: str
+    config: SpeculationConfig
+    foresee: Callable[[str, str], Awaitable[Foreseen]]
+    busy: Callable[[], bool]
+    told: Callable[[SpeculationDone], None]
+    _now: Speculation | None = attrs.field(default=None, init=False)
+    _heard: tuple[str, tuple[str, ...]] | None = attrs.field(default=None, init=False)
+    _heard_at: float = attrs.field(default=0.0, init=False)
+    _begun: int = attrs.field(default=0, init=False)  # since somebody spoke
+
+    @property
+    def reserved(self) -> Speculation | None:
+        """The one whose words were said, for the turn that runs."""
+        return self._now if self._now is not None and self._now.turn else None
+
+    def hear(self, nursery: trio.Nursery, text: str, speaker: str) -> None:
+        """A partial transcript; not while a turn runs. Work is done in ``nursery``."""
+        if not self.config.enabled:
+            return
+        now, words = trio.current_time(), words_of(text)
+        if now - self._heard_at > self.config.expires:
+            self._begun = 0  # nobody came to speak; this is another try
+        self._heard_at = now
+        if (speaker, words) == self._heard:
+            return
+        self._heard = speaker, words
+        previous = self._now
+        self._end(SpeculationEnd.DIVERGED)
+        enough = len(words) >= self.config.min_words
+        if enough and self._begun < self.config.per_utterance:
+            self._now = Speculation(text, speaker, self._tell)
+            nursery.start_soon(self._run, self._now, previous)
+
+    def meet(self, text: str, speaker: str, turn: int) -> None:
+        """A turn begins: keep what was begun of it, and nothing else."""
+        self._heard, self._begun = None, 0
+        ahead = self._now
+        if ahead is not None and (speaker, words_of(text)) != (
+            ahead.speaker,
+            ahead.words,
+        ):
+            self._end(SpeculationEnd.DIVERGED)
+        elif ahead is not None and not ahead.reserve(turn):
+            self._end(SpeculationEnd.DISCARDED, "it had not begun")
+
+    def over(self) -> None:
+        """The turn has ended."""
+        if self._now is not None and self._now.turn:
+            self._now.over()
+            self._now = None
+
+    def drop(self, reason: str) -> None:
+        """Give up what no turn has yet."""
+        self._heard = None
+        if self.reserved is None:
+            self._end(SpeculationEnd.DISCARDED, reason)
+
+    def _end(self, end: SpeculationEnd, reason: str = "") -> None:
+        if self._now is not None:
+            self._now.finish(end, reason)
+            self._now = None
+
+    async def _run(self, ahead: Speculation, previous: Speculation | None) -> None:
+        """One of them, from its first words to the last of it."""
+        try:
+            with ahead.scope:
+                await trio.sleep(self.config.after)
+                if previous is not None:  # its model may be slow to hang up
+                    await previous.gone.wait()
+                if self.busy():
+                    self._heard = None  # the next partial may try again
+                    return
+                foreseen = await self.foresee(ahead.text, ahead.speaker)
+                if ahead.end is not None:  # in this moment
+                    return
+                self._begun += 1
+                ahead.scope.deadline = trio.current_time() + self.config.expires
+                await ahead.play(foreseen)
+            ahead.finish(SpeculationEnd.EXPIRED)  # unless it had another end
+        except Exception as error:  # border: a model's link, as it was hung up on
+            ahead.finish(SpeculationEnd.FAILED, type(error).__name__)
+        finally:
+            ahead.finish(SpeculationEnd.DISCARDED, "the session ended")
+            ahead.gone.set()
+
+    def _tell(self, ahead: Speculation, end: SpeculationEnd, reason: str) -> None:
+        assert ahead.foreseen is not None
+        now = trio.current_time()
+        calls = ahead.foreseen.ahead.statistics()
+        model = (ahead.model_ended or now) - ahead.began
+        self.told(
+            SpeculationDone(
+                npc=self.npc,
+                turn=ahead.turn if end is SpeculationEnd.ADOPTED else 0,
+                end=end,
+                reason=reason,
+                head_start=ahead.head_start,
+                calls=calls.begun,
+                calls_used=calls.used,
+                wasted=calls.waste + (0.0 if ahead.claimed is not None else model),
+            )
+        )
