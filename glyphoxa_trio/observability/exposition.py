@@ -1,0 +1,247 @@
+"""A registry over HTTP, for whoever scrapes it: on loopback, and a page of its own.
+
+One request a connection, which suits a scrape every fifteen seconds: there is no
+idle connection to keep, and each has an end. What Prometheus' library writes, it
+writes in a worker thread. Anybody on this machine may read it, so there is nothing
+in it that nobody may know; a page of the web that a browser here shows may not,
+whatever name it gives to this address (D25).
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import h11
+
+import trio
+
+from glyphoxa_trio.actors import lone_errors
+
+from .metrics import MetricsError
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+PATH: Final = "/metrics"
+MOST_CLIENTS: Final = 8
+PATIENCE: Final = 10.0  # seconds for a client to ask, and again to take its answer
+_GOODBYE: Final = 1.0  # seconds to hear out a client that was refused
+_RECEIVE: Final = 64 * 1024  # bytes at a time, and of a body that nobody wants
+_HEARD_OUT: Final = 1024 * 1024  # bytes more, of whoever was refused
+_HERE: Final = r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?"
+_HOST: Final = re.compile(_HERE, re.IGNORECASE)
+_ORIGIN: Final = re.compile(f"https?://{_HERE}", re.IGNORECASE)
+
+
+@asynccontextmanager
+async def open_exposition(
+    registry: CollectorRegistry, *, port: int = 0
+) -> AsyncGenerator[str]:
+    """Serve ``registry`` on 127.0.0.1 until the block is left; yields the address.
+
+    In the text format, or as OpenMetrics for those who accept it.
+
+    Args:
+      port: 0 is any that is free.
+
+    Raises:
+      MetricsError: if it cannot be had.
+    """
+    if not 0 <= port <= 65535:
+        raise MetricsError(f"there is no port {port}")
+    try:
+        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        why = "is taken" if taken else f"cannot be had: {error.strerror}"
+        raise MetricsError(f"port {port} {why}") from None
+    with lone_errors():
+        async with trio.open_nursery() as nursery:
+            desk = _Desk(registry)
+            nursery.start_soon(trio.serve_listeners, desk.attend, listeners)
+            port = listeners[0].socket.getsockname()[1]
+            yield f"http://127.0.0.1:{port}{PATH}"
+            nursery.cancel_scope.cancel("nobody is served any more")
+
+
+@attrs.frozen
+class _Answer:
+    status: HTTPStatus
+    body: bytes
+    kind: str = "text/plain; charset=utf-8"
+    more: tuple[tuple[str, str], ...] = ()
+
+
+class _Refused(Exception):
+    """The request cannot be answered as it was meant."""
+
+    def __init__(self, status: HTTPStatus, why: str, **headers: str) -> None:
+        super().__init__(why)
+        body = f"{why}\n".encode()
+        self.answer = _Answer(status, body, more=tuple(headers.items()))
+
+
+class _Left(Exception):
+    """The client has gone without a word."""
+
+
+@attrs.define(eq=False)
+class _Desk:
+    """Answers clients, a few at a time."""
+
+    _registry: CollectorRegistry
+    _clients: int = attrs.field(default=0, init=False)
+    # One scrape at a time, in a thread that is nobody else's.
+    _writing: trio.CapacityLimiter = attrs.field(
+        factory=lambda: trio.CapacityLimiter(1), init=False
+    )
+
+    async def attend(self, stream: trio.SocketStream) -> None:
+        """One client, until it has its answer or takes too long."""
+        self._clients += 1
+        try:
+            async with stream:
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    await self._converse(_Client(stream))
+        finally:
+            self._clients -= 1
+
+    async def _converse(self, client: _Client) -> None:
+        no = _Refused(HTTPStatus.REQUEST_TIMEOUT, "that took too long")
+        answer = no.answer
+        with trio.move_on_after(PATIENCE):
+            try:
+                answer = await self._answer(client)
+            except _Left:
+                return
+            except _Refused as error:
+                answer = error.answer
+            except h11.RemoteProtocolError as error:
+                status = HTTPStatus(error.error_status_hint)
+                answer = _Refused(status, str(error)).answer
+            except Exception as bug:  # border: a registry may have foreign collectors
+                status = HTTPStatus.INTERNAL_SERVER_ERROR
+                answer = _Refused(status, type(bug).__name__).answer
+        await client.take(answer)
+
+    async def _answer(self, client: _Client) -> _Answer:
+        if self._clients > MOST_CLIENTS:
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            raise _Refused(status, f"there are {MOST_CLIENTS} clients already")
+        request = await client.request()
+        _check(request)
+        return await trio.to_thread.run_sync(
+            self._scraped,
+            ", ".join(_values(request, b"accept")),
+            abandon_on_cancel=True,
+            limiter=self._writing,
+        )
+
+    def _scraped(self, accept: str) -> _Answer:
+        """In a worker thread."""
+        from prometheus_client.exposition import choose_encoder
+
+        try:
+            encode, kind = choose_encoder(accept)
+        except Exception:  # border: a version that is none, in several ways
+            encode, kind = choose_encoder("")
+        return _Answer(HTTPStatus.OK, encode(self._registry), kind)
+
+
+@attrs.define(eq=False)
+class _Client:
+    """One connection: a request, its answer, and the end."""
+
+    _stream: trio.SocketStream
+    _http: h11.Connection = attrs.field(
+        factory=lambda: h11.Connection(h11.SERVER), init=False
+    )
+    _wants_head: bool = attrs.field(default=False, init=False)
+
+    async def request(self) -> h11.Request:
+        """The request, when all of it is here.
+
+        Raises:
+          h11.RemoteProtocolError: if it is none.
+          _Refused: if it has a body that nobody wants.
+          _Left: if there is none.
+        """
+        request: h11.Request | None = None
+        unwanted = 0
+        while True:
+            match self._http.next_event():
+                case h11.NEED_DATA:
+                    self._expect_nothing()
+                    self._http.receive_data(await self._stream.receive_some(_RECEIVE))
+                case h11.Request() as request:
+                    self._wants_head = request.method == b"HEAD"
+                case h11.Data(data=data):
+                    unwanted += len(data)
+                    if unwanted > _RECEIVE:
+                        status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+                        raise _Refused(status, "no body is wanted here")
+                case h11.EndOfMessage() if request is not None:
+                    return request
+                case _:
+                    raise _Left
+
+    def _expect_nothing(self) -> None:
+        """Whoever waits to be asked for a body waits in vain."""
+        if self._http.they_are_waiting_for_100_continue:
+            raise _Refused(HTTPStatus.EXPECTATION_FAILED, "no body is wanted here")
+
+    async def take(self, answer: _Answer) -> None:
+        """Send the answer, and see to it that it arrives."""
+        with trio.move_on_after(PATIENCE):
+            await self._stream.send_all(self._written(answer))
+            await self._stream.send_eof()
+        if answer.status is not HTTPStatus.OK:
+            # Closed with something unread, the answer might never arrive.
+            with trio.move_on_after(_GOODBYE):
+                unread = _HEARD_OUT
+                while unread > 0:
+                    data = await self._stream.receive_some(_RECEIVE)
+                    unread = unread - len(data) if data else 0
+
+    def _written(self, answer: _Answer) -> bytes:
+        """The whole answer as bytes; for HEAD without its body."""
+        headers = [
+            ("Content-Type", answer.kind),
+            ("Content-Length", str(len(answer.body))),
+            ("Connection", "close"),
+            ("Cache-Control", "no-store"),
+            *answer.more,
+        ]
+        status = answer.status
+        events: tuple[h11.Event, ...] = (
+            h11.Response(
+                status_code=status, reason=status.phrase.encode(), headers=headers
+            ),
+            *(() if self._wants_head else (h11.Data(data=answer.body),)),
+            h11.EndOfMessage(),
+        )
+        return b"".join(self._http.send(event) or b"" for event in events)
+
+
+def _check(request: h11.Request) -> None:
+    """Raises `_Refused` unless it asks for the metrics, from this machine."""
+    hosts, origins = _values(request, b"host"), _values(request, b"origin")
+    if not hosts or not all(map(_HOST.fullmatch, hosts)):
+        raise _Refused(HTTPStatus.FORBIDDEN, "this is served to this machine only")
+    if not all(map(_ORIGIN.fullmatch, origins)):
+        raise _Refused(HTTPStatus.FORBIDDEN, "this is not for pages of the web")
+    if request.target.partition(b"?")[0] != PATH.encode():
+        raise _Refused(HTTPStatus.NOT_FOUND, f"the metrics are at {PATH}")
+    if request.method not in (b"GET", b"HEAD"):
+        status = HTTPStatus.METHOD_NOT_ALLOWED
+        raise _Refused(status, "metrics can only be read", Allow="GET, HEAD")
+
+
+def _values(request: h11.Request, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in request.headers if key == name]

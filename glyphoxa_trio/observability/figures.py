@@ -1,0 +1,269 @@
+"""Counts and distributions of what NPCs do, from their events; pure, no clock.
+
+What `metrics` shows and `telemetry` adds up. Nothing in here grows with the words
+of players, models or servers: a name that names no tool is ``unknown``, and a
+server that renames its tools for ever ends up under ``other``. Times are seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.npc import (
+    FanOutDone,
+    FellBack,
+    LateResult,
+    ModelFailed,
+    Sentence,
+    SpeculationDone,
+    TierSelected,
+    ToolFinished,
+    TurnDone,
+)
+from glyphoxa_trio.tools.outcome import Limit, Outcome, Status
+from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
+from glyphoxa_trio.tools.window import SampleKind
+
+UNKNOWN: Final = "unknown"
+OTHER: Final = "other"
+_TURNS_REMEMBERED: Final = 1_000  # that have begun and not said a sentence yet
+_NPCS_REMEMBERED: Final = 10_000
+
+# The badges (0.05, 0.2, 1) and the tier limits (0.5, 1.5, 4) are bounds, so that the
+# share of calls within each of them is read and not guessed.
+_LATENCIES: Final = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5),
+    *(0.75, 1.0, 1.5, 2.5, 4.0, 10.0),
+)
+# A budget that was used up ends a little late: how little is what the last ones tell.
+_SHARES: Final = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.01, 1.05, 1.1, 1.5)
+_SENTENCES: Final = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
+
+Labels = tuple[str, ...]
+Tool = tuple[str, str]  # server and tool, as labels show them
+
+
+@attrs.define(eq=False)
+class Histogram:
+    """How many values were at most each of ``bounds``, and their sum."""
+
+    bounds: tuple[float, ...]
+    counts: list[int] = attrs.field(init=False)  # one more than bounds
+    total: float = attrs.field(default=0.0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.counts = [0] * (len(self.bounds) + 1)
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def copy(self) -> Histogram:
+        """As it is now."""
+        twin = Histogram(self.bounds)
+        twin.counts, twin.total = list(self.counts), self.total
+        return twin
+
+
+@attrs.define(eq=False)
+class ToolNames:
+    """Which tools have figures of their own; the first ones that came.
+
+    Args:
+      most: how many in all.
+      of_one: how many of one server, so that one that renames its tools for ever
+        takes no place away from the others.
+    """
+
+    most: int = 1024
+    of_one: int = 128
+    _tools: dict[str, Tool] = attrs.field(factory=dict, init=False)
+    _per_server: Counter[str] = attrs.field(factory=Counter, init=False)
+
+    def of(self, key: str | None) -> Tool:
+        """The labels of a canonical key; None is a call that named no tool."""
+        if key is None:
+            return UNKNOWN, UNKNOWN
+        known = self._tools.get(key)
+        if known is not None:
+            return known
+        server, _, tool = key.partition(".")
+        if len(self._tools) < self.most and self._per_server[server] < self.of_one:
+            self._per_server[server] += 1
+            self._tools[key] = server, tool
+            return server, tool
+        return (server if self._per_server[server] else OTHER), OTHER
+
+
+@attrs.define(eq=False)
+class Health:
+    """Calls that reached a tool and say something of its health, and failures."""
+
+    calls: int = 0
+    failures: int = 0
+
+
+def sample_of(outcome: Outcome) -> tuple[SampleKind, float] | None:
+    """What a call says of its tool, by the rules of the calibrator (D7); None if
+    it says nothing: a cached answer, a shared one, a refusal, an interruption.
+
+    Seen from here a server that was lost under a call and one that was away are
+    the same; neither says anything of latency.
+    """
+    if outcome.tool is None or outcome.cached or outcome.shared:
+        return None
+    if outcome.answered_by is not None:  # it says how long two tools took together
+        return None
+    match outcome.status:
+        case Status.OK:
+            return SampleKind.OK, outcome.elapsed
+        case Status.TOOL_ERROR:
+            return SampleKind.TOOL_ERROR, outcome.elapsed
+        case Status.CRASHED:
+            return SampleKind.FAILED, outcome.elapsed
+        case Status.TIMEOUT:
+            by_turn = outcome.limit is Limit.TURN
+            kind = SampleKind.CENSORED if by_turn else SampleKind.TIMEOUT
+            return kind, outcome.elapsed
+    return None
+
+
+@attrs.define(eq=False)
+class Figures:
+    """Everything that is counted of one runtime's turns, from its start on.
+
+    Args:
+      limits: of the tiers: the configured ones are bounds of the latencies too.
+
+    ``faults`` are events that could not be counted, by a mistake of ours.
+    """
+
+    limits: TierLimits = DEFAULT_LIMITS
+    names: ToolNames = attrs.field(factory=ToolNames)
+    calls: Counter[tuple[str, str, Status]] = attrs.field(factory=Counter, init=False)
+    latency: dict[Labels, Histogram] = attrs.field(factory=dict, init=False)
+    health: defaultdict[Tool, Health] = attrs.field(
+        factory=lambda: defaultdict(Health), init=False
+    )
+    turns: Counter[Labels] = attrs.field(factory=Counter, init=False)
+    tool_time: dict[Tier, Histogram] = attrs.field(init=False)
+    first_sentence: dict[Tier, Histogram] = attrs.field(init=False)
+    fan_outs: Counter[Tier] = attrs.field(factory=Counter, init=False)
+    fan_outs_cut: Counter[Tier] = attrs.field(factory=Counter, init=False)
+    fallbacks: Counter[str] = attrs.field(factory=Counter, init=False)
+    model_failures: Counter[str] = attrs.field(factory=Counter, init=False)
+    speculations: Counter[str] = attrs.field(factory=Counter, init=False)
+    speculation_waste: float = attrs.field(default=0.0, init=False)
+    npcs: set[str] = attrs.field(factory=set, init=False)
+    faults: int = attrs.field(default=0, init=False)
+    _bounds: tuple[float, ...] = attrs.field(init=False)
+    # Turns that have begun and not said a sentence yet: when, and their tier.
+    _silent: dict[tuple[str, int], tuple[float, Tier]] = attrs.field(
+        factory=dict, init=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        limits = [x for x in attrs.astuple(self.limits) if x < math.inf]
+        self._bounds = tuple(sorted({*_LATENCIES, *limits}))
+        self.tool_time = {tier: Histogram(_SHARES) for tier in Tier}
+        self.first_sentence = {tier: Histogram(_SENTENCES) for tier in Tier}
+
+    def take(self, event: object, now: float) -> None:
+        """Count an event of a turn, just published; of no interest is nothing.
+
+        Args:
+          now: on any clock that does not run backwards.
+        """
+        count = COUNTED.get(type(event))
+        if count is not None:
+            count(self, event, now)
+
+    def sample(self, key: str, kind: SampleKind, seconds: float) -> None:
+        """Count a sample as the calibrator does: which ones say how long it takes,
+        and which ones say how well it is.
+
+        A call that was cut took longer than that, so it counts as just longer.
+        """
+        tool = self.names.of(key)
+        if kind is not SampleKind.CENSORED:
+            health = self.health[tool]
+            health.calls += 1
+            health.failures += kind.is_failure
+        if kind is SampleKind.TOOL_ERROR or kind is SampleKind.FAILED:
+            return
+        if kind is SampleKind.CENSORED:
+            seconds = math.nextafter(seconds, math.inf)
+        histogram = self.latency.get(tool)
+        if histogram is None:
+            histogram = self.latency[tool] = Histogram(self._bounds)
+        histogram.add(seconds)
+
+    def _called(self, event: ToolFinished, _: float) -> None:
+        outcome = event.outcome
+        self.calls[(*self.names.of(outcome.tool), outcome.status)] += 1
+        self._ended(outcome)
+
+    def _late(self, event: LateResult, _: float) -> None:
+        # Counted as a call when it was interrupted; how long it took is news.
+        self._ended(event.outcome)
+
+    def _ended(self, outcome: Outcome) -> None:
+        said = sample_of(outcome)
+        if said is not None and outcome.tool is not None:
+            self.sample(outcome.tool, *said)
+
+    def _begun(self, event: TierSelected, now: float) -> None:
+        if len(self.npcs) < _NPCS_REMEMBERED:
+            self.npcs.add(event.npc)
+        while len(self._silent) >= _TURNS_REMEMBERED:  # whose end was missed
+            del self._silent[next(iter(self._silent))]
+        self._silent[event.npc, event.turn] = now, event.tier
+
+    def _said(self, event: Sentence, now: float) -> None:
+        begun = self._silent.pop((event.npc, event.turn), None)
+        if begun is not None:
+            since, tier = begun
+            self.first_sentence[tier].add(now - since)
+
+    def _fanned_out(self, event: FanOutDone, _: float) -> None:
+        self.fan_outs[event.tier] += 1
+        if any(outcome.limit is Limit.TURN for outcome in event.outcomes):
+            self.fan_outs_cut[event.tier] += 1
+
+    def _failed(self, event: ModelFailed, _: float) -> None:
+        self.model_failures[event.kind.value] += 1
+
+    def _fell_back(self, event: FellBack, _: float) -> None:
+        self.fallbacks[event.reason.value] += 1
+
+    def _speculated(self, event: SpeculationDone, _: float) -> None:
+        self.speculations[event.end.value] += 1
+        self.speculation_waste += event.wasted
+
+    def _done(self, event: TurnDone, _: float) -> None:
+        self._silent.pop((event.npc, event.turn), None)
+        tier = event.tier
+        self.turns[event.end.value, "none" if tier is None else str(tier)] += 1
+        if tier is not None and event.outcomes:
+            budget = self.limits.ceiling(tier)
+            self.tool_time[tier].add(event.timings.tools / budget)
+
+
+# By type: most events are pieces of text, and they cost one look.
+COUNTED: Final[Mapping[type, Callable[[Figures, Any, float], None]]] = {
+    ToolFinished: Figures._called,
+    LateResult: Figures._late,
+    TierSelected: Figures._begun,
+    Sentence: Figures._said,
+    FanOutDone: Figures._fanned_out,
+    ModelFailed: Figures._failed,
+    FellBack: Figures._fell_back,
+    SpeculationDone: Figures._speculated,
+    TurnDone: Figures._done,
+}

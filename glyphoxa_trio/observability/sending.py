@@ -1,0 +1,68 @@
+"""Where telemetry goes: into a file, or to an address. Import it lazily: the HTTP
+client costs what HTTPX costs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx2
+
+import trio
+
+from glyphoxa_trio.config.disk import edit_file
+from glyphoxa_trio.config.servers import is_private, without_secrets
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.mcp.quiet import hidden_in, quiet
+
+PATIENCE: Final = 10.0  # seconds for connecting, and for each read and write
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+class NotSent(GlyphoxaError):
+    """Nobody took it; the message names the address without its secrets."""
+
+
+async def write(path: Path, report: str) -> None:
+    """Put ``report`` in the place of a file, whole or not at all.
+
+    Raises:
+      ConfigError: if it cannot be written.
+    """
+    edit = partial(edit_file, path, lambda _: report)
+    await trio.to_thread.run_sync(edit, abandon_on_cancel=True)
+
+
+async def post(url: str, report: str) -> None:
+    """POST ``report`` as JSON; what is answered is not read.
+
+    Redirects are not followed: they are for somebody else to be told.
+
+    Raises:
+      NotSent: saying why.
+    """
+
+    def clean(text: str) -> str:
+        for secret in hidden_in(url):
+            text = text.replace(secret, "[secret]")
+        return text
+
+    local = is_private(url) and urlsplit(url).scheme == "http"
+    with quiet(clean):
+        try:
+            async with (
+                # No proxy reaches a server on this machine.
+                httpx2.AsyncClient(timeout=PATIENCE, trust_env=not local) as client,
+                client.stream(
+                    "POST", url, content=report.encode(), headers=_JSON
+                ) as response,
+            ):
+                status = response.status_code
+        except httpx2.HTTPError as error:
+            where = without_secrets(url)
+            raise NotSent(f"{where}: {type(error).__name__}") from None
+    if not 200 <= status < 300:
+        raise NotSent(f"{without_secrets(url)}: HTTP {status}")
