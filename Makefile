@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := tests/peers/node_modules
 
-.PHONY: demo test peers conformance bench lint types check clean
+.PHONY: demo test mutants peers conformance bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
@@ -13,6 +13,11 @@ demo: $(VENV)/.runs
 # Pass the tests. HYPOTHESIS_PROFILE=ci looks harder.
 test: $(VENV)/.tests
 	$(BIN)/python -m pytest -q
+
+# Break the product on purpose, one line at a time: do the tests of its promises see
+# it? docs/verifying.md. About ten minutes.
+mutants: $(VENV)/.tests
+	$(BIN)/python -m tests.mutants
 
 # Other people's MCP servers and the conformance suite, as pinned. Needs npm. With
 # them, `make test` runs tests/peers, too.

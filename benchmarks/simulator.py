@@ -71,7 +71,9 @@ def measure(quick: bool) -> list[Figure]:
         config,
         Rehearsal(model=PACE, script=SCRIPT, turns=turns),
         offers=offers,
-        measured={key: InOrder(tuple(took), Known.MEASURED) for key, took in trace},
+        measured={
+            ("local", key): InOrder(tuple(took), Known.MEASURED) for key, took in trace
+        },
         seed=SEED,
     )
     return [

@@ -18,6 +18,7 @@ LAYERS = {
     "actors": 0,
     "tools": 1,
     "providers": 1,
+    "storage": 1,
     "builtin": 1,
     "config": 1,
     "mcp": 2,
@@ -36,11 +37,23 @@ BESIDE = {
     ("providers", "tools"),
     ("builtin", "tools"),
     ("config", "tools"),
+    ("storage", "tools"),
     ("observability", "runtime"),
 }
 # I/O lives here and nowhere else.
-DOORS = {"providers/", "mcp/", "builtin/", "config/", "cli/", "control/", "testing/"}
-IO_MODULES = {"socket", "subprocess", "httpx2", "h11", "mcp"}
+DOORS = {
+    "providers/",
+    "storage/",
+    "mcp/",
+    "builtin/",
+    "config/",
+    "observability/exposition.py",
+    "observability/sending.py",
+    "cli/",
+    "control/",
+    "testing/",
+}
+IO_MODULES = {"socket", "subprocess", "httpx2", "h11", "mcp", "apsw", "sqlite3"}
 
 
 def room_of(path: Path) -> str:
@@ -115,6 +128,8 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         "typer",
         "pydantic",
         "structlog",
+        "prometheus_client",
+        "apsw",
     ]
     code = (
         "import sys; from glyphoxa_trio import open_runtime;"

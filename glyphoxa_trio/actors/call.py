@@ -28,11 +28,21 @@ class Call(Generic[M]):
     """One request in flight: the message, and a place for its answer."""
 
     request: M
+    told: bool = False  # nobody waits for an answer
     # Cancelled by the asker when it stops caring, and by nobody else.
-    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _scope: trio.CancelScope | None = attrs.field(init=False)
     _answer: outcome.Maybe[Any] | None = attrs.field(default=None, init=False)
-    _settled: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _settled: trio.Event | None = attrs.field(init=False)
     _in_work: bool = attrs.field(default=False, init=False)
+
+    # Every observation of a tool is told, so that one costs what it needs.
+    @_scope.default
+    def _asked(self) -> trio.CancelScope | None:
+        return None if self.told else trio.CancelScope()
+
+    @_settled.default
+    def _awaited(self) -> trio.Event | None:
+        return None if self.told else trio.Event()
 
     @contextmanager
     def answering(self) -> Generator[None]:
@@ -45,7 +55,7 @@ class Call(Generic[M]):
         """
         self._in_work = True
         try:
-            with self._scope:
+            with self._scope or trio.CancelScope():
                 yield
         except GlyphoxaError as error:
             self.refuse(error)
@@ -69,15 +79,26 @@ class Call(Generic[M]):
         """Answer by raising ``error`` in the asker."""
         self._settle(outcome.Error(error))
 
+    async def settled(self) -> None:
+        """Wait for the answer, however it turns out."""
+        if self._settled is not None:
+            await self._settled.wait()
+
+    def abandon(self) -> None:
+        """The asker left: cancel the work, unless it is done."""
+        if self._scope is not None:
+            self._scope.cancel("the asker left")
+
     @property
     def abandoned(self) -> bool:
         """True once nobody waits for the answer any more."""
-        return self._scope.cancel_called
+        return self._scope is not None and self._scope.cancel_called
 
     def _settle(self, answer: outcome.Maybe[Any]) -> None:
         assert self._answer is None, f"answered twice: {self.request!r}"
         self._answer = answer
-        self._settled.set()
+        if self._settled is not None:
+            self._settled.set()
 
 
 def _first_leaf(group: BaseExceptionGroup[GlyphoxaError]) -> GlyphoxaError:

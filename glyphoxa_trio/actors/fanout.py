@@ -37,10 +37,11 @@ class FanOut(Generic[R]):
     """
 
     deadline: float
-    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _scope: trio.CancelScope = attrs.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self._scope.deadline = self.deadline
+    @_scope.default
+    def _until(self) -> trio.CancelScope:
+        return trio.CancelScope(deadline=self.deadline)
 
     @property
     def time_is_up(self) -> bool:
@@ -60,7 +61,7 @@ class FanOut(Generic[R]):
 
         with self._scope:
             if len(jobs) == 1:  # the usual case needs no task of its own
-                await fill(0, jobs[0])
+                results[0] = await jobs[0]()
             elif jobs:
                 async with trio.open_nursery() as nursery:
                     for slot, job in enumerate(jobs):

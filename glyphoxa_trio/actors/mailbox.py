@@ -77,7 +77,7 @@ class Inbox(Generic[M]):
 
     name: str
     _channel: trio.MemoryReceiveChannel[Call[M]]
-    # What the body took; weak, so that a tell that is done is forgotten.
+    # What the body took of what was asked; weak, so that what is done is forgotten.
     _taken: WeakSet[Call[M]] = attrs.field(factory=WeakSet, init=False)
 
     def __aiter__(self) -> Inbox[M]:
@@ -97,7 +97,8 @@ class Inbox(Generic[M]):
         """
         while (call := await self._channel.receive()).abandoned:
             pass
-        self._taken.add(call)
+        if not call.told:
+            self._taken.add(call)
         return call
 
     def drop_taken(self) -> None:
@@ -144,13 +145,13 @@ class Ref(Generic[M]):
         try:
             with trio.move_on_after(max(within, 0.0)):
                 await self._channel.send(call)
-                await call._settled.wait()
+                await call.settled()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             call.refuse(ActorGone(f"{self.name} stopped"))
         finally:
             if call._answer is None:
                 self._counts.abandoned += 1
-                call._scope.cancel("the asker left")
+                call.abandon()
         if call._answer is None:
             raise DeadlineExceeded(f"{self.name}: no answer within {within:.3f}s")
         answer: R = call._answer.unwrap()
@@ -163,7 +164,7 @@ class Ref(Generic[M]):
         dropped and counted. Never blocks.
         """
         try:
-            self._channel.send_nowait(Call(request))
+            self._channel.send_nowait(Call(request, told=True))
         except (
             trio.WouldBlock,
             trio.BrokenResourceError,

@@ -6,7 +6,7 @@ Publishing never waits: observers must not slow down what they observe.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -88,6 +88,7 @@ class Topic(Generic[E]):
     """Events for whoever listens; without listeners publishing costs nothing."""
 
     _subscriptions: list[Subscription[E]] = attrs.field(factory=list, init=False)
+    _taps: list[Callable[[E], None]] = attrs.field(factory=list, init=False)
     _closed: bool = attrs.field(default=False, init=False)
 
     def publish(self, event: E) -> None:
@@ -97,6 +98,8 @@ class Topic(Generic[E]):
         """
         if self._closed:
             return
+        for tap in tuple(self._taps):
+            tap(event)
         for subscription in self._subscriptions:
             subscription._offer(event)
 
@@ -114,6 +117,19 @@ class Topic(Generic[E]):
         finally:
             self._subscriptions.remove(subscription)
             subscription._close()
+
+    @contextmanager
+    def tap(self, told: Callable[[E], None]) -> Generator[None]:
+        """Have ``told`` called with each event in the moment it is published.
+
+        For whoever compares an event with what is true just then: it runs in the
+        publisher's task, so it must neither block nor raise.
+        """
+        self._taps.append(told)
+        try:
+            yield
+        finally:
+            self._taps.remove(told)
 
     def close(self) -> None:
         """Nothing follows: subscribers read what waits and end."""

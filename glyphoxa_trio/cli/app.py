@@ -83,10 +83,33 @@ LogJson = Annotated[
     ),
 ]
 
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="FILE",
+        help="Write the session down, for glyphoxa replay FILE. What is said is in it,"
+        " secrets are not.",
+        show_default=False,
+    ),
+]
+
 Watch = Annotated[
     bool,
     typer.Option(
         "--watch", help="Read CONFIG again whenever it or its .mcp.json changes."
+    ),
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Serve Prometheus metrics at http://127.0.0.1:PORT/metrics; 0 is any"
+        " free port.",
+        show_default=False,
     ),
 ]
 OptionalTier = Annotated[
@@ -105,6 +128,8 @@ def play(
     base_url: BaseUrl = None,
     log_json: LogJson = None,
     watch: Watch = False,
+    metrics: MetricsPort = None,
+    record: Record = None,
 ) -> None:
     """Talk to the NPCs of CONFIG in the terminal.
 
@@ -115,7 +140,16 @@ def play(
     from .play import play as run
 
     chosen = _model(context, model, base_url)
-    raise typer.Exit(run(config, chosen, log=log_json, watch=watch))
+    raise typer.Exit(
+        run(
+            config,
+            chosen,
+            log=log_json,
+            watch=watch,
+            metrics=metrics,
+            record=record,
+        )
+    )
 
 
 @app.command()
@@ -131,6 +165,7 @@ def ask(
     model: ModelName = None,
     base_url: BaseUrl = None,
     log_json: LogJson = None,
+    record: Record = None,
 ) -> None:
     """Say TEXT to NPC once, and print the answer.
 
@@ -142,7 +177,16 @@ def ask(
 
     chosen = _model(context, model, base_url)
     raise typer.Exit(
-        run(config, npc, text, chosen, tier=_tier(tier), as_json=json, log=log_json)
+        run(
+            config,
+            npc,
+            text,
+            chosen,
+            tier=_tier(tier),
+            as_json=json,
+            log=log_json,
+            record=record,
+        )
     )
 
 
@@ -190,6 +234,45 @@ def calibrate(
     from .calibrate import calibrate as run
 
     raise typer.Exit(run(config, everything=everything, within=within))
+
+
+@app.command()
+def leaderboard(
+    config: Config,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure first.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Each tool as one line of JSON.")
+    ] = False,
+) -> None:
+    """The tools that were measured, ranked by their median within each category.
+
+    A category is a tool's own name: dice.roll and luck.roll are two of a kind. The
+    badge is Lightning below 50 ms, Fast below 200, Standard below 1000, else Slow;
+    beside it stands in which turns there is room for the tool. Figures are those of
+    earlier runs, where they are remembered, and of --calibrate.
+    """
+    from .leaderboard import leaderboard as run
+
+    raise typer.Exit(run(config, calibrate=calibrate, as_json=json))
+
+
+@app.command()
+def telemetry(
+    config: Config,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure first.")
+    ] = False,
+) -> None:
+    """What would be told to others about the tools of CONFIG, and to whom.
+
+    Nothing is sent. Telemetry is off unless CONFIG says telemetry.enabled; then this
+    is what a running table tells, with the figures as they are now.
+    """
+    from .leaderboard import preview as run
+
+    raise typer.Exit(run(config, calibrate=calibrate))
 
 
 @app.command()
@@ -260,6 +343,109 @@ def simulate(
             in_json=json,
             pictures=pictures,
         )
+    )
+
+
+@app.command()
+def verify(
+    config: Config,
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online/--offline",
+            help="Ask the servers what they offer, or take what earlier runs know.",
+        ),
+    ] = True,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file that states latencies of tools: docs/simulating.md.",
+            show_default=False,
+        ),
+    ] = None,
+    approvals: Annotated[
+        bool,
+        typer.Option(
+            "--approvals", help="Somebody answers questions about tools, as in play."
+        ),
+    ] = False,
+    examples: Annotated[
+        int, typer.Option(help="How many random evenings are played.", min=0)
+    ] = 300,
+    seconds: Annotated[
+        float, typer.Option(help="How long they may take.", min=1.0)
+    ] = 30.0,
+    seed: Annotated[int, typer.Option(help="The same seed, the same evenings.")] = 0,
+    examples_to: Annotated[
+        Path, typer.Option(help="Where examples of errors are written.")
+    ] = Path(),
+    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> None:
+    """Prove that CONFIG keeps its promises, and comes true.
+
+    What each NPC can reach in each tier, and whether it answers in time; then random
+    evenings with slow, dying and stubborn tools, on virtual time. What is wrong has
+    an example that glyphoxa replay shows. Exit status: 0 all is well, or there are
+    only warnings; 1 there are errors; 2 bad input.
+    """
+    from .verify import verify as run
+
+    raise typer.Exit(
+        run(
+            config,
+            online=online,
+            script=script,
+            approvals=approvals,
+            examples=examples,
+            seconds=seconds,
+            seed=seed,
+            examples_to=examples_to,
+            in_json=json,
+        )
+    )
+
+
+@app.command()
+def replay(
+    recording: Annotated[
+        Path,
+        typer.Argument(help="What play --record has written.", show_default=False),
+    ],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", help="Play it under this one instead.", show_default=False
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Play it with this changed: tiers.fast.ceiling_ms=300,"
+            " npcs.bartok.budget_tier=deep.",
+            show_default=False,
+        ),
+    ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(
+            "--events",
+            help="Write the events that it comes to into this file.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Play a recorded session again, on virtual time, and compare.
+
+    The production code with the same words, answers and times comes to the same
+    events; what a changed rule makes of them shows as a difference. Exit status: 0 the
+    same, 1 not the same, 2 no recording that can be replayed.
+    """
+    from .replay import run_replay
+
+    raise typer.Exit(
+        run_replay(recording, config=config, settings=settings or (), events=events)
     )
 
 

@@ -13,6 +13,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .common import WAIT, Model, run, without_calibration
 from .logs import open_logs
+from .recorded import clock_for, open_record
 from .render import event_json, fan_out_line, on_screen
 
 
@@ -25,6 +26,7 @@ def ask(
     tier: Tier | None,
     as_json: bool,
     log: Path | None = None,
+    record: Path | None = None,
 ) -> int:
     """Say ``text`` once; 0 if it was answered, 1 if the turn failed."""
 
@@ -33,8 +35,12 @@ def ask(
         speaking = False
         async with (
             open_logs(log, config, _warn) as logs,
+            open_record(record, _note) as world,
             open_runtime(
-                without_calibration(config), wait_for_servers=WAIT, **logs.options
+                without_calibration(config),
+                wait_for_servers=WAIT,
+                world=world,
+                **logs.options,
             ) as runtime,
         ):
             logs.follow(runtime)
@@ -64,7 +70,7 @@ def ask(
             done = turn.done
             return 0 if done is not None and done.end is TurnEnd.COMPLETED else 1
 
-    return run(main, path, model)
+    return run(main, path, model, clock=clock_for(record))
 
 
 def _out(text: str) -> None:

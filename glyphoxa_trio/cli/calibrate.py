@@ -18,7 +18,7 @@ from glyphoxa_trio.runtime import Runtime, open_runtime
 
 from .common import WAIT, Model, run, without_calibration
 from .render import on_screen
-from .tools import show_absences, show_tools, wide_console
+from .tools import show_absences, show_advice, show_tools, wide_console
 
 _ENDING: Final = 2.0  # seconds for a server that was lost to have ended
 _LOOK: Final = 0.02  # seconds between two looks at whether it has
@@ -45,6 +45,7 @@ def calibrate(path: Path, *, everything: bool, within: float) -> int:
                         probed, late = (), True
                     nursery.cancel_scope.cancel()
             await show_tools(runtime, console, tier=None, npc=None)
+            await show_advice(runtime, console, always=True)
             for one in probed:
                 if one.note:
                     errors.print(

@@ -98,6 +98,7 @@ def run(
     *,
     on_error: Callable[[GlyphoxaError], int] = complain,
     on_warning: Callable[[str], None] = warn,
+    clock: trio.abc.Clock | None = None,
 ) -> int:
     """Load, run, and return the exit status; an error on purpose is a line.
 
@@ -107,13 +108,14 @@ def run(
     async def body() -> int:
         return await main(model.applied_to(load_config(path, warn=on_warning)))
 
-    return run_orderly(body, on_error=on_error)
+    return run_orderly(body, on_error=on_error, clock=clock)
 
 
 def run_orderly(
     main: Callable[[], Awaitable[int]],
     *,
     on_error: Callable[[GlyphoxaError], int] = complain,
+    clock: trio.abc.Clock | None = None,
 ) -> int:
     """As `run`, for verbs that load no configuration, or more than that."""
 
@@ -129,7 +131,7 @@ def run_orderly(
         return INTERRUPTED
 
     try:
-        return trio.run(body)
+        return trio.run(body, clock=clock)
     except GlyphoxaError as error:
         return on_error(error)
     except KeyboardInterrupt:

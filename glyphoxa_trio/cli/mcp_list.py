@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from glyphoxa_trio.config import ConfigError, discreet, read_text
-from glyphoxa_trio.config.load import read_file
+from glyphoxa_trio.config.formats import read_file
 from glyphoxa_trio.config.mcp_json import (
     MCP_JSON,
     SERVERS,

@@ -17,6 +17,7 @@ from glyphoxa_trio.runtime import open_runtime
 
 from .common import INTERRUPTED, Model, run
 from .logs import open_logs
+from .recorded import clock_for, open_record
 from .screen import Screen
 from .status import changes
 from .table import Table
@@ -27,7 +28,13 @@ _PIPED_WAIT: Final = 30.0  # a script wants all its tools; a person wants to beg
 
 
 def play(
-    path: Path, model: Model, *, log: Path | None = None, watch: bool = False
+    path: Path,
+    model: Model,
+    *,
+    log: Path | None = None,
+    watch: bool = False,
+    metrics: int | None = None,
+    record: Path | None = None,
 ) -> int:
     """Talk until the input ends or the person leaves."""
     files = [path.absolute(), home_of_mcp_json(path.absolute().parent)]
@@ -54,11 +61,13 @@ def play(
             with table.scope:
                 async with (
                     open_logs(log, config, screen.warn) as logs,
+                    open_record(record, screen.refuse) as world,
                     open_runtime(
                         source,
                         wait_for_servers=0.0 if interactive else _PIPED_WAIT,
                         watch=files if watch else False,
                         on_reload=lambda done: screen.aside(changes(plain(done))),
+                        world=world,
                         **logs.options,
                     ) as runtime,
                 ):
@@ -66,6 +75,17 @@ def play(
                     if not interactive:  # nor with tools that are only remembered
                         await runtime.wait_ready(within=_PIPED_WAIT)
                     async with AsyncExitStack() as stack:
+                        if metrics is not None:
+                            from glyphoxa_trio.observability import open_metrics
+
+                            opened = open_metrics(runtime, port=metrics)
+                            shown = await stack.enter_async_context(opened)
+                            screen.quiet(f"metrics at {shown.url}")
+                        if config.telemetry.enabled:
+                            from glyphoxa_trio.observability import open_telemetry
+
+                            telling = open_telemetry(runtime, warn=screen.warn)
+                            await stack.enter_async_context(telling)
                         try:
                             await stack.enter_async_context(open_control(runtime))
                         except ControlError as error:
@@ -73,4 +93,4 @@ def play(
                         await table.sit(runtime, path)
         return INTERRUPTED if table.left_by_signal else 0
 
-    return run(main, path, model)
+    return run(main, path, model, clock=clock_for(record))

@@ -15,6 +15,7 @@ from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
     ModelFailed,
+    Shed,
     TierSelected,
     ToolsShown,
     TurnDone,
@@ -127,6 +128,8 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
                 ]
             case ModelFailed():
                 lines.append(f"the model failed: {event.kind}: {event.detail}")
+            case Shed():
+                lines.append(f"turned away: {event.reason}")
             case FellBack():
                 lines.append(f"a fallback line was said: {event.reason}")
             case TurnDone():

@@ -16,7 +16,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.simulation.report import as_json
 from glyphoxa_trio.simulation.script import Rehearsal
 from glyphoxa_trio.simulation.simulate import Simulated, Spread, simulate
-from glyphoxa_trio.simulation.survey import Survey, survey
+from glyphoxa_trio.simulation.survey import Survey, measured, survey
 from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import milliseconds
@@ -52,13 +52,26 @@ def run_simulation(
         return status
     config, rehearsal, surveyed = found[0]
     errors = wide_console(stderr=True)
+    try:
+        latencies = measured(config)
+    except GlyphoxaError as error:
+        latencies = {}
+        text = f"nothing counts as measured: {error}"
+        errors.print(on_screen(text), style="yellow", markup=False)
     for name, why in surveyed.absent.items():
         remembered = name in surveyed.offers
         rest = "; its last known tools count" if remembered else "; it has no tools"
         errors.print(f"{name}: {on_screen(why)}{rest}", style="yellow", markup=False)
     try:
         runs = [
-            simulate(config, rehearsal, offers=surveyed.offers, tier_by=each, seed=seed)
+            simulate(
+                config,
+                rehearsal,
+                offers=surveyed.offers,
+                measured=latencies,
+                tier_by=each,
+                seed=seed,
+            )
             for each in ([tier_by] if tier_by is not None else TierBy)
         ]
         if pictures is not None:

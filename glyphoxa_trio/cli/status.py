@@ -100,6 +100,13 @@ def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
             "",
         ),
     ]
+    hedging = said.get("hedging", {})  # an older runtime says nothing of it
+    if hedging.get("started") or hedging.get("over_budget"):
+        text = (
+            f"  second attempts: {hedging['started']}, {hedging['won']} faster,"
+            f" {hedging['wasted_ms']} ms in vain, {hedging['over_budget']} over budget"
+        )
+        lines.append((text, ""))
     for npc in said["npcs"]:
         granted = ", ".join(npc["tools"]) or "no tools"
         lines.append((f"  {npc['name']} ({npc['tier']}): {granted}", ""))

@@ -12,6 +12,7 @@ from rich.text import Text
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.runtime import Runtime, find_npc, open_runtime
 from glyphoxa_trio.tools.gate import EVERYTHING, Reason
+from glyphoxa_trio.tools.recommendation import TOLERATED, recommend
 from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.tier import Tier
 
@@ -34,6 +35,7 @@ def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) ->
             if calibrate:
                 await runtime.calibrate()
             await show_tools(runtime, wide_console(), tier=tier, npc=npc)
+            await show_advice(runtime, wide_console(), always=False)
             show_absences(runtime, wide_console(stderr=True))
         return 0
 
@@ -87,6 +89,26 @@ async def show_tools(
         )
     for line in hidden:
         console.print(f"hidden: {line}", style="dim", markup=False, soft_wrap=True)
+
+
+async def show_advice(runtime: Runtime, console: Console, *, always: bool) -> None:
+    """What the measurements say about ``tier_by`` (G40), and of which tools.
+
+    Unless ``always``, only if another one would be better.
+    """
+    found = await runtime.host.evidence()
+    configured = runtime.config.calibration.tier_by
+    best, said = recommend(found.values(), configured)
+    if best is configured and not always:
+        return
+    lines = [said]
+    lines += [
+        f"  {key}: {one.text}"
+        for key, one in sorted(found.items())
+        if one.choices[configured].beyond > TOLERATED
+    ]
+    for line in lines:
+        console.print(on_screen(line), style="dim", markup=False, soft_wrap=True)
 
 
 def wide_console(*, stderr: bool = False) -> Console:

@@ -5,12 +5,12 @@
 Importing this is cheap: the YAML reader and cattrs are imported on use.
 """
 
+from .formats import read_text as read_text
 from .load import load_as as load_as
 from .load import load_config as load_config
 from .load import load_mcp_json as load_mcp_json
 from .load import load_text as load_text
 from .load import parse as parse
-from .load import read_text as read_text
 from .model import BuiltinConfig as BuiltinConfig
 from .model import CalibrationConfig as CalibrationConfig
 from .model import Config as Config
@@ -18,9 +18,12 @@ from .model import DiceConfig as DiceConfig
 from .model import FilesConfig as FilesConfig
 from .model import LlmConfig as LlmConfig
 from .model import NpcConfig as NpcConfig
+from .model import OverloadConfig as OverloadConfig
 from .model import Provider as Provider
 from .model import RulesConfig as RulesConfig
 from .model import SelectorConfig as SelectorConfig
+from .model import SpeculationConfig as SpeculationConfig
+from .model import TelemetryConfig as TelemetryConfig
 from .model import TrustConfig as TrustConfig
 from .model import TurnConfig as TurnConfig
 from .overrides import ToolOverride as ToolOverride

@@ -18,7 +18,7 @@ import attrs
 from glyphoxa_trio.tools.naming import nearest
 
 from .disk import edit_file
-from .load import read_text
+from .formats import read_text
 from .mcp_json import MCP_JSON, SERVERS
 from .problems import ConfigError, sort_of
 

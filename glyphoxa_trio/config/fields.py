@@ -18,6 +18,10 @@ class Unit:
     in_seconds: Callable[[float], float]
 
 
+def of_minutes(minutes: float) -> float:
+    return minutes * 60
+
+
 def of_hours(hours: float) -> float:
     return hours * 3600
 
@@ -28,6 +32,7 @@ class NotEmpty:
 
 InMs = Annotated[float, Unit("_ms", seconds)]
 InSeconds = Annotated[float, Unit("_seconds", float)]
+InMinutes = Annotated[float, Unit("_minutes", of_minutes)]
 InHours = Annotated[float, Unit("_hours", of_hours)]
 Text = Annotated[str, NotEmpty()]
 

@@ -18,10 +18,12 @@ import attrs
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.gate import TrustMode
+from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
 
 from .fields import (
     InHours,
+    InMinutes,
     InMs,
     Text,
     above_zero,
@@ -32,7 +34,13 @@ from .fields import (
 )
 from .overrides import ToolOverride
 from .problems import ConfigError
-from .servers import McpConfig, web_address
+from .servers import McpConfig, is_private, web_address
+
+
+def private_address(self: Any, field: attrs.Attribute[Any], value: str) -> None:
+    web_address(self, field, value)
+    if not is_private(value):
+        raise ValueError("must start with https://, unless it is on this machine")
 
 
 def _sides(_: Any, __: attrs.Attribute[Any], tables: Mapping[str, Any]) -> None:
@@ -162,11 +170,18 @@ class SelectorConfig:
 
 @attrs.frozen(kw_only=True)
 class CalibrationConfig:
-    """How tools are measured. ``environment`` None is derived (D8, D9, D10)."""
+    """How tools are measured (D8, D9, D10).
+
+    ``every`` is how often all of them are measured again, None never;
+    ``environment`` None is derived from where each server is; ``remember`` keeps
+    measurements for the next run, None as `McpConfig.remember` says.
+    """
 
     at_start: bool = True
+    every: InMinutes | None = attrs.field(default=None, validator=if_given(above_zero))
+    remember: bool | None = None
     environment: str | None = None
-    tier_by: TierBy = TierBy.P50
+    tier_by: TierBy = TierBy.ADAPTIVE
     expiry: InHours = attrs.field(default=of_hours(24), validator=above_zero)
     probe_concurrency: int = attrs.field(default=4, validator=above_zero)
 
@@ -200,6 +215,55 @@ class TurnConfig:
 
 
 @attrs.frozen(kw_only=True)
+class OverloadConfig:
+    """When a turn is turned away at once, because the machine cannot serve it.
+
+    ``max_turns`` may run at a time, None is any number; ``max_lag`` is how late the
+    loop may be, most of the time.
+    """
+
+    enabled: bool = True
+    max_turns: int | None = attrs.field(default=None, validator=if_given(above_zero))
+    max_lag: InMs = attrs.field(default=0.1, validator=above_zero)
+
+
+@attrs.frozen(kw_only=True)
+class SpeculationConfig:
+    """Beginning a turn on a partial transcript, while its player still speaks.
+
+    ``min_words`` a partial has to have, ``after`` for how long it has to stay the
+    same, ``per_utterance`` how many may be begun until somebody has spoken,
+    ``expires`` how long one waits for its words to be said.
+    """
+
+    enabled: bool = False
+    min_words: int = attrs.field(default=3, validator=above_zero)
+    after: InMs = attrs.field(default=0.15, validator=above_zero)
+    per_utterance: int = attrs.field(default=3, validator=above_zero)
+    expires: InMs = attrs.field(default=5.0, validator=above_zero)
+
+
+@attrs.frozen(kw_only=True)
+class TelemetryConfig:
+    """Telling others how fast tools are here, for those who want to (G39).
+
+    Every ``interval``, and at the end, to ``file`` and to ``url``.
+
+    Raises:
+      ConfigError: if it is enabled and nobody is told.
+    """
+
+    enabled: bool = False
+    file: Path | None = None
+    url: str | None = attrs.field(default=None, validator=if_given(private_address))
+    interval: InHours = attrs.field(default=of_hours(24), validator=above_zero)
+
+    def __attrs_post_init__(self) -> None:
+        if self.enabled and self.file is None and self.url is None:
+            raise ConfigError("enabled, but neither file nor url says who is told")
+
+
+@attrs.frozen(kw_only=True)
 class Config:
     """Everything a runtime is built from. ``tools`` overrides built-in tools, by
     canonical key or exposed name.
@@ -215,3 +279,7 @@ class Config:
     selector: SelectorConfig = SelectorConfig()
     calibration: CalibrationConfig = CalibrationConfig()
     turn: TurnConfig = TurnConfig()
+    overload: OverloadConfig = OverloadConfig()
+    speculation: SpeculationConfig = SpeculationConfig()
+    hedging: HedgingRules = NO_HEDGING
+    telemetry: TelemetryConfig = TelemetryConfig()

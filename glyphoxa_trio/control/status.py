@@ -20,6 +20,7 @@ _WARNINGS_SHOWN: Final = 10
 def status_of(runtime: Runtime) -> dict[str, Any]:
     """Servers, NPCs, what is in the air, and the newest warnings."""
     now, figures = trio.current_time(), runtime.host.statistics()
+    hedging = figures.executor.hedging
     held = [key.partition(".") for key in sorted(runtime.host.approvals.held)]
     return {
         "pid": os.getpid(),
@@ -41,6 +42,13 @@ def status_of(runtime: Runtime) -> dict[str, Any]:
             "lingering": sum(figures.flights.lingering.values()),
             "outcomes": plain(figures.executor.outcomes),
             "refusals": plain(figures.executor.refusals),
+        },
+        "hedging": {
+            "started": hedging.started,
+            "won": hedging.won,
+            "lost": hedging.lost,
+            "over_budget": hedging.over_budget,
+            "wasted_ms": milliseconds(hedging.wasted),
         },
         "tools": figures.tools,
         "warnings": [plain(x) for x in list(runtime.warnings)[-_WARNINGS_SHOWN:]],

@@ -4,20 +4,28 @@
 inside their limits, `host` is the door to all three.
 """
 
+from .ahead import Ahead, AheadStatistics
 from .approvals import Approvals, ApprovalStore, ChangedAgain
-from .calibrator import CalibratorSettings, Probed
+from .calibrator import Probed
 from .catalogue import Catalogue, Listing, Snapshot, UnknownTool
 from .executor import Caller
+from .history import History, HistoryFile, HistoryStatistics
 from .host import HostStatistics, ToolHost, open_host
+from .measurements import CalibratorSettings
 from .search import Shelf, Showing, showing
 
 __all__ = [
+    "Ahead",
+    "AheadStatistics",
     "ApprovalStore",
     "Approvals",
     "CalibratorSettings",
     "Caller",
     "Catalogue",
     "ChangedAgain",
+    "History",
+    "HistoryFile",
+    "HistoryStatistics",
     "HostStatistics",
     "Listing",
     "Probed",

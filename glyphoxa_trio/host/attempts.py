@@ -18,7 +18,7 @@ import trio
 
 from glyphoxa_trio.actors import Flight, Flights
 from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
-from glyphoxa_trio.tools.breaker import Breaker, Ticket
+from glyphoxa_trio.tools.breaker import Breaker, BreakerState, Ticket
 from glyphoxa_trio.tools.cache import CacheKey, ResultCache
 from glyphoxa_trio.tools.definition import (
     CallContext,
@@ -43,11 +43,21 @@ class Attempt:
     _ticket: Ticket
     cache_key: CacheKey | None
     _epoch: int
+    # The one that it may answer for, being its second attempt; and that second one.
+    instead_of: Attempt | None = None
+    second: Attempt | None = attrs.field(default=None, init=False)
+    no_second: bool = attrs.field(default=False, init=False)  # there was no budget
+    reckoned: bool = attrs.field(default=False, init=False)  # as won or lost
     flight: Flight[Any] = attrs.field(init=False)
+    # A write has ended since it began: nobody who comes later may have its result.
+    outdated: bool = attrs.field(default=False, init=False)
 
     @property
     def own_deadline(self) -> float:
-        """When the tool's or its server's own limit is reached."""
+        """When the tool's or its server's own limit is reached; never, once it
+        has landed: a result may be waited for by somebody who comes later."""
+        if self.flight.landed and not self.flight.cancelled:
+            return math.inf
         return self.started + self.listing.definition.own_limit
 
 
@@ -66,6 +76,8 @@ class Attempts:
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
     _breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
+    # Attempts that were begun ahead of the turn that may take them.
+    _ahead: set[Attempt] = attrs.field(factory=set, init=False)
     # When a server was last lost under a call of the tool.
     _lost_at: dict[str, float] = attrs.field(factory=dict, init=False)
     # Tools of which a write was cut: it may still write until it really stops.
@@ -102,8 +114,15 @@ class Attempts:
         arguments: dict[str, Any],
         context: CallContext,
         cache_key: CacheKey | None,
+        *,
+        instead_of: Attempt | None = None,
     ) -> Attempt:
         """Start the handler.
+
+        Args:
+          instead_of: a call of another tool that it may answer. What it says of
+            latency and health it says of its own tool, but the answer is kept as
+            if the other had given it.
 
         Raises:
           ToolUnavailable: if the breaker or earlier strays do not let it.
@@ -115,7 +134,9 @@ class Attempts:
         ticket = breaker.begin(now)
         if ticket is None:
             raise ToolUnavailable(self.obstacle(listing) or "its breaker is open")
-        attempt = Attempt(listing, now, breaker, ticket, cache_key, self.cache.epoch)
+        attempt = Attempt(
+            listing, now, breaker, ticket, cache_key, self.cache.epoch, instead_of
+        )
         try:
             attempt.flight = self.launch(
                 listing, arguments, context, partial(self._landed, attempt)
@@ -126,6 +147,19 @@ class Attempts:
         if cache_key is not None:
             self._in_flight[cache_key] = attempt
         return attempt
+
+    def begin_ahead(self, attempt: Attempt) -> None:
+        """Somebody may want this one later: take note of what outdates it."""
+        self._ahead.add(attempt)
+
+    def end_ahead(self, attempt: Attempt) -> None:
+        self._ahead.discard(attempt)
+
+    def undoubted(self, listing: Listing) -> bool:
+        """True if a call of it is nobody's trial, and no earlier one lingers."""
+        breaker = self._breakers.get(listing.key)
+        closed = breaker is None or breaker.state is BreakerState.CLOSED
+        return closed and not self._flights.lingering(listing.key)
 
     def launch(
         self,
@@ -147,13 +181,17 @@ class Attempts:
             listing.key, tool.handler, arguments, context, on_landed=on_landed
         )
 
-    def leave(self, attempt: Attempt, early: SampleKind | None) -> None:
-        """Get off; ``early`` is what it says of the tool if that ended the flight."""
-        if attempt.flight.leave():
-            if attempt.listing.definition.side_effects:
-                self._cut_writes[attempt.listing.key] = attempt.listing
-            self._gone(attempt)
-            self._record(attempt, early)
+    def leave(self, attempt: Attempt, early: SampleKind | None) -> bool:
+        """Get off; ``early`` is what it says of the tool if that ended the flight,
+        and that is what is returned.
+        """
+        if not attempt.flight.leave():
+            return False
+        if attempt.listing.definition.side_effects:
+            self._cut_writes[attempt.listing.key] = attempt.listing
+        self._gone(attempt)
+        self._record(attempt, early)
+        return True
 
     def forget(self, key: str) -> None:
         """A tool was removed or replaced: nothing of it is remembered."""
@@ -172,21 +210,22 @@ class Attempts:
 
     def _landed(self, attempt: Attempt, result: outcome.Maybe[Any]) -> None:
         """The flight has landed by itself, before its passengers hear of it."""
-        epoch = attempt._epoch
+        asked = attempt.instead_of or attempt  # whose answer it is
+        epoch = asked._epoch
         undisturbed = epoch == self.cache.epoch
         self._gone(attempt)
         if undisturbed:  # what it dropped just now is older than its own result
             epoch = self.cache.epoch
-        kind, answer = _kind_of(result)
+        kind, answer = kind_of(result)
         if self._same_death(attempt, result):
             kind = None
         self._record(attempt, kind)
-        if kind is SampleKind.OK and answer and attempt.cache_key is not None:
+        if kind is SampleKind.OK and answer and asked.cache_key is not None:
             self.cache.put(
-                attempt.cache_key,
+                asked.cache_key,
                 answer,
-                group=attempt.listing.definition.group,
-                ttl=attempt.listing.definition.cacheable,
+                group=asked.listing.definition.group,
+                ttl=asked.listing.definition.cacheable,
                 now=trio.current_time(),
                 epoch=epoch,
             )
@@ -215,6 +254,8 @@ class Attempts:
             for key, attempt in self._in_flight.items()
             if not outdated(attempt.listing)
         }
+        for attempt in self._ahead:
+            attempt.outdated |= outdated(attempt.listing)
 
     def _record(self, attempt: Attempt, kind: SampleKind | None) -> None:
         """Once an attempt: it lands by itself, or its last passenger leaves it."""
@@ -229,7 +270,7 @@ class Attempts:
             self._health_anew(key)
 
 
-def _kind_of(
+def kind_of(
     result: outcome.Maybe[Any],
 ) -> tuple[SampleKind | None, ToolResult | None]:
     """What a landing says of the tool; None if it never reached it."""

@@ -15,14 +15,16 @@ import trio
 
 from glyphoxa_trio.actors import Call, Inbox, Request
 from glyphoxa_trio.tools.definition import ToolDefinition, ToolError
-from glyphoxa_trio.tools.estimate import Estimate, TierBy, estimate
+from glyphoxa_trio.tools.estimate import Estimate
 from glyphoxa_trio.tools.instance import NoInstance, minimal_instance
 from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tools.recommendation import Evidence
 from glyphoxa_trio.tools.schema import BadSchema
-from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
-from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
+from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.window import Sample, SampleKind
 
 from .catalogue import Catalogue, Listing
+from .measurements import Measurements
 
 PROBES = 5  # per tool: as many samples as "measured" needs (D1)
 
@@ -80,58 +82,12 @@ class Report(Request[dict[str, Estimate]]):
     """Asked: the estimate of every tool as of now."""
 
 
+@attrs.frozen
+class Examine(Request[dict[str, Evidence]]):
+    """Asked: what ``tier_by`` makes of every tool that was measured enough."""
+
+
 Probe = Callable[..., Awaitable[ToolResult]]
-
-
-@attrs.frozen(kw_only=True)
-class CalibratorSettings:
-    """How measurements become estimates. Times in seconds."""
-
-    limits: TierLimits = DEFAULT_LIMITS
-    tier_by: TierBy = TierBy.P50
-    window: int = 100
-    expiry: float = 24 * 3600.0
-    probe_concurrency: int = 4
-    environment: str = "local"  # of tools that do not say where they run
-
-
-@attrs.define(eq=False)
-class Measurements:
-    """The windows, by environment and tool. They outlive a crash of the actor."""
-
-    settings: CalibratorSettings
-    _windows: dict[tuple[str, str], LatencyWindow] = attrs.field(
-        factory=dict, init=False
-    )
-
-    def window(self, definition: ToolDefinition) -> LatencyWindow:
-        """What was measured of the tool where it runs now (D10, G25)."""
-        environment = definition.environment or self.settings.environment
-        place = (environment, definition.key)
-        window = self._windows.get(place)
-        if window is None:
-            window = self._windows[place] = LatencyWindow(
-                size=self.settings.window, expiry=self.settings.expiry
-            )
-        return window
-
-    def forget(self, key: str) -> None:
-        """Drop what was measured of a tool, wherever it ran."""
-        for place in [place for place in self._windows if place[1] == key]:
-            del self._windows[place]
-
-    def estimate(
-        self, definition: ToolDefinition, previous: Estimate | None = None
-    ) -> Estimate:
-        """One number for tier and admission, from what is known now (D1)."""
-        return estimate(
-            definition,
-            self.window(definition),
-            now=trio.current_time(),
-            limits=self.settings.limits,
-            tier_by=self.settings.tier_by,
-            previous=previous.tier_by_number if previous is not None else None,
-        )
 
 
 @attrs.define(eq=False)
@@ -174,11 +130,14 @@ class Calibrator:
                     case Report():
                         with call.answering():
                             call.reply(self._report())
+                    case Examine():
+                        with call.answering():
+                            call.reply(self._measurements.evidence(self._listed()))
 
     def _record(self, key: str, sample: Sample) -> None:
         listing = self._catalogue.current.by_key.get(key)
         if listing is not None:  # else it has gone meanwhile
-            self._measurements.window(listing.definition).record(sample)
+            self._measurements.record(listing.definition, sample)
             self._publish(key)
 
     def _start_health_anew(self, key: str) -> None:
@@ -203,6 +162,9 @@ class Calibrator:
             or abs(fresh.seconds - known.seconds) > max(0.001, 0.02 * known.seconds)
         ):
             self._catalogue.set_estimate(key, fresh)
+
+    def _listed(self) -> list[ToolDefinition]:
+        return [x.definition for x in self._catalogue.current.by_key.values()]
 
     def _report(self) -> dict[str, Estimate]:
         return {

@@ -1,6 +1,7 @@
 """Every tool call there is goes through here, and leaves as one `Outcome`.
 
-gate → arguments → cache → breaker → flight → outcome → observation (D3 to D7)
+gate → arguments → cache → breaker → flight → outcome → observation (D3 to D7);
+a flight that takes long may become two (`hedging`).
 
 The caller owns the deadline; the handler runs as a flight in the host's
 nursery, so that nothing it does can hold the caller (D3a). Within one fan-out,
@@ -33,9 +34,12 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
 from . import verdict
+from .ahead import Ahead, may_go_ahead
 from .approvals import Approvals
 from .attempts import Attempt, Attempts
+from .booking import Booking
 from .catalogue import Catalogue, Listing
+from .hedging import Hedging, HedgingStatistics
 from .search import SEARCHING, Showing
 from .verdict import Slot
 
@@ -62,6 +66,7 @@ class Caller:
         to it.
       approved: ids of the calls that an approver said yes to (D13a).
       showing: what the model of this round was shown; None is everything.
+      ahead: calls of this response that were begun before the turn.
       on_start: a call passed the gate and begins. Given the index of the call.
       on_outcome: every call's end, once each, also when the fan-out is
         interrupted. Given the index of the call.
@@ -78,9 +83,15 @@ class Caller:
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
     approved: frozenset[str] = frozenset()
     showing: Showing | None = None
+    ahead: Ahead | None = None
     on_start: Callable[[int, Listing], None] | None = None
     on_outcome: Callable[[int, Outcome], None] | None = None
     on_late: Callable[[Outcome], None] | None = None
+
+    @property
+    def rights(self) -> tuple[Grant, Tier]:
+        """What is permitted at this moment."""
+        return (self.grant, self.tier) if self.still is None else self.still()
 
 
 @attrs.frozen(kw_only=True)
@@ -90,6 +101,7 @@ class ExecutorStatistics:
     outcomes: Mapping[Status, int]
     refusals: Mapping[Reason, int]
     cache: CacheStatistics
+    hedging: HedgingStatistics
 
 
 class _Refused(Exception):
@@ -108,6 +120,7 @@ class Executor:
     _catalogue: Catalogue
     _attempts: Attempts
     _approvals: Approvals = attrs.field(factory=Approvals)
+    _hedging: Hedging | None = None
     _outcomes: Counter[Status] = attrs.field(factory=Counter, init=False)
     _refusals: Counter[Reason] = attrs.field(factory=Counter, init=False)
 
@@ -146,7 +159,7 @@ class Executor:
         ``caller.on_outcome`` alone.
         """
         # An id that occurs twice says nothing of which call was approved.
-        ids = Counter(call.id for call in calls)
+        ids = Counter([call.id for call in calls] if caller.approved else ())
         slots = [
             Slot(index, call, call.id in caller.approved and ids[call.id] == 1)
             for index, call in enumerate(calls)
@@ -187,6 +200,50 @@ class Executor:
         settle_rest(verdict.cut)
         return [end for end in outcomes if end is not None]
 
+    def ahead(self, caller: Caller, *, remaining: float, until: float) -> Ahead:
+        """The calls of a response that a turn of ``caller`` may make later.
+
+        Args:
+          remaining: what will be left of its tool budget then, seconds.
+          until: when it has ended at the latest, on trio's clock.
+        """
+        depart = partial(
+            self._depart_ahead, caller=caller, remaining=remaining, until=until
+        )
+        return Ahead(self._nursery, self._attempts, depart)
+
+    def _depart_ahead(
+        self, slot: Slot, *, caller: Caller, remaining: float, until: float
+    ) -> Attempt | None:
+        """Begin a call that no turn waits for yet; None if it has to wait for one.
+
+        Through the same gate. What is known already, or on its way for somebody
+        else, is not begun a second time.
+        """
+        now = trio.current_time()
+        try:
+            listing = self._admit(slot, caller, remaining)
+            if not may_go_ahead(listing, self._attempts):
+                return None
+            arguments = listing.schema.parse(slot.call.arguments)
+            slot.arguments = canonical(arguments)
+            cache_key = _cache_key(slot, listing, caller)
+            if cache_key is not None and (
+                self._attempts.in_flight(cache_key) is not None
+                or self._attempts.cache.get(cache_key, now) is not None
+            ):
+                return None
+            context = CallContext(
+                npc=caller.npc,
+                session=caller.session,
+                call_id=slot.call.id,
+                deadline=_latest_end(listing, now, until),
+                awaited_until=until,
+            )
+            return self._attempts.depart(listing, arguments, context, cache_key)
+        except (_Refused, InvalidArguments, BadSchema, ToolUnavailable):
+            return None  # if a turn makes this call, it will hear of it
+
     async def probe(
         self, listing: Listing, arguments: dict[str, Any], *, deadline: float
     ) -> ToolResult:
@@ -211,6 +268,9 @@ class Executor:
             outcomes=dict(self._outcomes),
             refusals=dict(self._refusals),
             cache=self._attempts.cache.statistics(),
+            hedging=self._hedging.statistics()
+            if self._hedging
+            else HedgingStatistics(),
         )
 
     def _write_turns(self, slots: list[Slot], caller: Caller) -> dict[int, _WriteTurn]:
@@ -233,23 +293,37 @@ class Executor:
             slot.arguments = canonical(arguments)
             if (listing.key, slot.arguments) in caller.unknown_effects:
                 raise _Refused(Refusal(reason=Reason.REPEATED, text=_REPEATED))
+            attempt = None if caller.ahead is None else caller.ahead.find(slot)
             cache_key = _cache_key(slot, listing, caller)
-            if cache_key is not None:
+            if attempt is None and cache_key is not None:
                 hit = self._attempts.cache.get(cache_key, now)
                 if hit is not None:
                     kept = outcome.Value(hit)
                     return verdict.judged(slot, kept, now, cached=True)
-            attempt = self._attempts.in_flight(cache_key)
-            shared = attempt is not None
+            shared = False
             if attempt is None:
-                context = CallContext(
-                    npc=caller.npc,
-                    session=caller.session,
-                    call_id=slot.call.id,
-                    deadline=_latest_end(listing, now, fan.deadline),
-                    awaited_until=fan.deadline,
-                )
+                attempt = self._attempts.in_flight(cache_key)
+                shared = attempt is not None
+            context = CallContext(
+                npc=caller.npc,
+                session=caller.session,
+                call_id=slot.call.id,
+                deadline=_latest_end(listing, now, fan.deadline),
+                awaited_until=fan.deadline,
+            )
+            if attempt is None:
                 attempt = self._attempts.depart(listing, arguments, context, cache_key)
+            if self._hedging is None:
+                booking = Booking(self._attempts, attempt)
+            else:
+                end = min(fan.deadline, attempt.own_deadline)
+                booking = self._hedging.book(
+                    attempt,
+                    arguments=arguments,
+                    context=context,
+                    permits=partial(self._permits, caller, end),
+                    shared=shared,
+                )
         except _Refused as no:
             self._refusals[no.refusal.reason] += 1
             return verdict.refused(slot, no.refusal, now)
@@ -263,52 +337,62 @@ class Executor:
         slot.flown = True
         if caller.on_start is not None:
             caller.on_start(slot.index, listing)
-        return await self._await_landing(slot, attempt, fan, caller, shared=shared)
+        return await self._await_landing(slot, booking, fan, caller, shared=shared)
 
     async def _await_landing(
         self,
         slot: Slot,
-        attempt: Attempt,
+        booking: Booking,
         fan: FanOut[None],
         caller: Caller,
         *,
         shared: bool,
     ) -> Outcome:
         """Wait as one passenger among several, to the tool's own limit at most."""
-        flight, policy = attempt.flight, attempt.listing.definition.interruption
-        flight.board()
+        attempt = booking.first
+        policy = attempt.listing.definition.interruption
+        booking.board()
+        if caller.ahead is not None:  # which need not keep a seat on it any more
+            caller.ahead.let_go(slot)
         # What leaving early says of the tool: nothing, if nobody's time was up.
         early: SampleKind | None = None
         try:
             with trio.CancelScope(deadline=attempt.own_deadline):
-                result = await flight.settled()
+                result = await booking.settled()
+                slot.answered_by = booking.answered_by
                 return verdict.judged(slot, result, trio.current_time(), shared=shared)
             early = SampleKind.TIMEOUT
+            slot.failed = booking.failed
             return verdict.timed_out(slot, trio.current_time())
         except trio.Cancelled:
             if fan.time_is_up:
                 early = SampleKind.CENSORED  # it takes longer than this
+                slot.failed = booking.failed
             elif policy is not OnInterrupt.CANCEL:
                 slot.goes_on = True
-                self._nursery.start_soon(self._finish, slot, attempt, caller)
+                self._nursery.start_soon(self._finish, slot, booking, caller)
             raise
         finally:
             if not slot.goes_on:
-                self._attempts.leave(attempt, early)
+                booking.leave(early)
 
-    async def _finish(self, slot: Slot, attempt: Attempt, caller: Caller) -> None:
+    async def _finish(self, slot: Slot, booking: Booking, caller: Caller) -> None:
         """See an interrupted call to its end, on the seat of the one who left."""
+        attempt = booking.first
         end: Outcome | None = None
         early: SampleKind | None = None
         latest = attempt.started + LONGEST_FLIGHT
+        booking.wait_for_what_flies()
         try:
             with trio.CancelScope(deadline=min(attempt.own_deadline, latest)):
-                result = await attempt.flight.settled()
+                result = await booking.settled()
+                slot.answered_by = booking.answered_by
                 end = verdict.judged(slot, result, trio.current_time())
             own = attempt.own_deadline <= latest  # nobody else's limit is its failure
             early = SampleKind.TIMEOUT if own else SampleKind.CENSORED
+            slot.failed = booking.failed
         finally:
-            self._attempts.leave(attempt, early)
+            booking.leave(early)
         if caller.on_late is not None:
             caller.on_late(end or verdict.timed_out(slot, trio.current_time()))
 
@@ -322,9 +406,7 @@ class Executor:
         """The tool that the call names, if the gate lets it through."""
         if slot.index >= caller.max_calls:
             raise _Refused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
-        grant, tier = (
-            (caller.grant, caller.tier) if caller.still is None else (caller.still())
-        )
+        grant, tier = caller.rights
         listing = slot.listing = self._resolve(slot.call.name, caller)
         if listing is None:
             shown = self.visible(grant, tier=tier, remaining=remaining)
@@ -351,6 +433,17 @@ class Executor:
             text = f"{listing.exposed} was not approved"
             raise _Refused(Refusal(reason=Reason.NEEDS_APPROVAL, text=text))
         return listing
+
+    def _permits(self, caller: Caller, end: float, listing: Listing) -> bool:
+        """Whether a tool that the model did not name may answer its call until then.
+
+        Nobody was asked about it, so a yes to the call is none to this; nor was it
+        shown, and need not be.
+        """
+        grant, tier = caller.rights
+        remaining = end - trio.current_time()
+        no = refusal(self._candidate(listing), grant, tier=tier, remaining=remaining)
+        return no is None and grant.approves(listing.definition, listing.exposed)
 
     def _candidate(self, listing: Listing) -> Candidate:
         held = self._approvals.held

@@ -35,20 +35,22 @@ from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.estimate import Estimate
 from glyphoxa_trio.tools.fingerprint import fingerprint
 from glyphoxa_trio.tools.gate import EVERYTHING, Availability, Grant, Refusal
+from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
 from glyphoxa_trio.tools.naming import NamingStyle
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.recommendation import Evidence
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import Sample
 
+from .ahead import Ahead
 from .approvals import Approvals, Keeper
 from .attempts import Attempts
 from .calibrator import (
     Calibrate,
     Calibrator,
-    CalibratorSettings,
+    Examine,
     Forget,
     HealthAnew,
-    Measurements,
     Observe,
     Probed,
     Reckon,
@@ -56,6 +58,9 @@ from .calibrator import (
 )
 from .catalogue import Catalogue, Listing, Snapshot
 from .executor import Caller, Executor, ExecutorStatistics
+from .hedging import Hedging
+from .history import History, HistoryStatistics
+from .measurements import CalibratorSettings, Measurements
 
 HostEvent = Probed | SupervisionEvent
 
@@ -69,6 +74,7 @@ class HostStatistics:
     flights: FlightStatistics
     calibrator: MailboxStatistics
     tools: int
+    history: HistoryStatistics | None = None
 
 
 @attrs.define(eq=False)
@@ -83,6 +89,7 @@ class ToolHost:
     _attempts: Attempts
     _flights: Flights
     _calibrator: Ref[Any]
+    _history: History | None = None
 
     # The catalogue.
 
@@ -231,6 +238,10 @@ class ToolHost:
         """Run calls in parallel; see `Executor.fan_out`."""
         return await self._executor.fan_out(calls, caller, deadline=deadline)
 
+    def ahead(self, caller: Caller, *, remaining: float, until: float) -> Ahead:
+        """For calls that are begun before their turn; see `Executor.ahead`."""
+        return self._executor.ahead(caller, remaining=remaining, until=until)
+
     # What was measured.
 
     async def calibrate(
@@ -257,12 +268,18 @@ class ToolHost:
         """The exact estimate of every tool, by key."""
         return await self._calibrator.ask(Report(), within=_PATIENCE)
 
+    async def evidence(self) -> dict[str, Evidence]:
+        """What each ``tier_by`` makes of the tools, by key; of those only that have
+        been called often enough to tell (G40)."""
+        return await self._calibrator.ask(Examine(), within=_PATIENCE)
+
     def statistics(self) -> HostStatistics:
         return HostStatistics(
             executor=self._executor.statistics(),
             flights=self._flights.statistics(),
             calibrator=self._calibrator.statistics(),
             tools=len(self.snapshot.listings),
+            history=None if self._history is None else self._history.statistics(),
         )
 
 
@@ -273,6 +290,8 @@ async def open_host(
     naming: NamingStyle = NamingStyle.DOUBLE,
     lingering_limit: int = 2,
     approvals: Approvals | None = None,
+    history: History | None = None,
+    hedging: HedgingRules = NO_HEDGING,
     stand_in: Callable[[Tool], Tool] | None = None,
 ) -> AsyncGenerator[ToolHost]:
     """A tool host for as long as the block lasts.
@@ -283,10 +302,14 @@ async def open_host(
     Args:
       approvals: what the operator approved, and where that is kept; without it
         no tool is held back for having changed.
+      history: where measurements outlive the run; without it they do not.
+      hedging: which servers are asked as well when another is slow.
       stand_in: what is called in place of each tool, for rehearsals.
     """
     chosen = settings or CalibratorSettings()
-    measurements = Measurements(chosen)
+    measurements = Measurements(chosen, history)
+    if history is not None:  # before any tool is estimated
+        measurements.recall(await history.load(chosen.expiry))
     catalogue = Catalogue(measurements.estimate, naming, stand_in)
     events: Topic[HostEvent] = Topic()
     approvals = approvals or Approvals()
@@ -305,7 +328,14 @@ async def open_host(
                 ref.tell(HealthAnew(key))
 
             attempts = Attempts(flights, observe, health_anew)
-            executor = Executor(nursery, catalogue, attempts, approvals)
+            hedger = Hedging(hedging, nursery, catalogue, attempts, measurements.window)
+            executor = Executor(
+                nursery,
+                catalogue,
+                attempts,
+                approvals,
+                hedger if hedging.enabled else None,
+            )
             calibrator = Calibrator(
                 measurements,
                 catalogue,
@@ -332,6 +362,8 @@ async def open_host(
             nursery.start_soon(reckon_anew)
             if keeper is not None:
                 nursery.start_soon(keeper.run)
+            if history is not None:
+                nursery.start_soon(history.run)
             try:
                 yield ToolHost(
                     chosen,
@@ -342,9 +374,12 @@ async def open_host(
                     attempts,
                     flights,
                     ref,
+                    history,
                 )
             finally:
                 events.close()
                 nursery.cancel_scope.cancel("the host is closed")
                 if keeper is not None:
                     await keeper.close()
+                if history is not None:
+                    await history.close()

@@ -72,6 +72,14 @@ class Shelf:
         """In the order in which they were loaded."""
         return tuple(self._last_use)
 
+    def copy(self) -> Shelf:
+        """Another one that holds the same: what happens to it is no trace here."""
+        other = Shelf(self.capacity)
+        other.schema = self.schema
+        other._last_use, other._uses = dict(self._last_use), self._uses
+        other._used, other._wanted = set(self._used), set(self._wanted)
+        return other
+
     def load(self, key: str) -> None:
         """Show this tool from the next round on."""
         self._wanted.add(key)

@@ -37,7 +37,8 @@ class Slot:
 
     ``flown`` is true once its handler was started, for it or for an identical
     call that it joined: from then on it may have had an effect. ``goes_on`` is
-    true if it was interrupted and may finish (D12a).
+    true if it was interrupted and may finish (D12a). ``failed`` is how its tool
+    failed while another server's was still asked, ``answered_by`` which that was.
     """
 
     index: int
@@ -49,6 +50,8 @@ class Slot:
     flown: bool = False
     goes_on: bool = False
     settled: bool = False
+    failed: outcome.Maybe[Any] | None = None
+    answered_by: str | None = None
 
 
 def refused(slot: Slot, no: Refusal, now: float) -> Outcome:
@@ -119,8 +122,13 @@ def judged(
 
 
 def timed_out(slot: Slot, now: float, *, limit: Limit | None = None) -> Outcome:
-    """No answer in time; without ``limit`` it is the tool's or its server's own."""
+    """No answer in time; without ``limit`` it is the tool's or its server's own.
+
+    If the tool has failed, and another one had no answer, that is what is known.
+    """
     assert slot.listing is not None
+    if slot.failed is not None:
+        return judged(slot, slot.failed, now)
     definition = slot.listing.definition
     if limit is None:
         by_server = definition.server_timeout == definition.own_limit
@@ -187,4 +195,5 @@ def _end(
         effect=Effect.UNKNOWN if unknown else Effect.NONE,
         message=message,
         elapsed=0.0 if slot.begun is None else now - slot.begun,
+        answered_by=slot.answered_by,
     )

@@ -112,7 +112,7 @@ class Memory:
 
 def file_of(folder: Path, spec: ServerSpec) -> Path:
     """The file of this very server."""
-    return folder / f"{spec.name}-{_identity(spec)}.json"
+    return folder / f"{spec.name}-{identity(spec)}.json"
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -132,8 +132,9 @@ def write_json(path: Path, data: Any) -> None:
         raise
 
 
-def _identity(spec: ServerSpec) -> str:
-    """What makes it this server; values of headers and variables stay out."""
+def identity(spec: ServerSpec) -> str:
+    """What makes it this server, as a short text without values of headers and
+    variables."""
     facts = [
         str(spec.transport),
         list(spec.command),

@@ -29,6 +29,8 @@ from glyphoxa_trio.tools.schema import ArgumentSchema, BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
 
+from .known import identity
+
 T = TypeVar("T")
 
 PREFIX: Final = "glyphoxa/"
@@ -132,6 +134,7 @@ def _definition(
         idempotent=idempotent,
         min_tier=meta.get("min_tier", _tier) or Tier.FAST,
         environment=_environment(spec),
+        origin=identity(spec),
         external=True,
     )
 

@@ -16,6 +16,9 @@ from .events import (
     ModelFailed,
     Queued,
     Sentence,
+    Shed,
+    SpeculationDone,
+    SpeculationEnd,
     TextDelta,
     TierSelected,
     Timings,
@@ -28,6 +31,7 @@ from .events import (
 )
 from .npc import Npc, Turn, TurnNotOver
 from .session import NpcSession, QueueFull
+from .speculator import SpeculationStatistics
 
 __all__ = [
     "ApprovalNeeded",
@@ -45,6 +49,10 @@ __all__ = [
     "QueueFull",
     "Queued",
     "Sentence",
+    "Shed",
+    "SpeculationDone",
+    "SpeculationEnd",
+    "SpeculationStatistics",
     "TextDelta",
     "TierSelected",
     "Timings",

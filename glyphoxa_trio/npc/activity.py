@@ -1,21 +1,53 @@
-"""How many turns run now, for whoever must wait until none does (D16)."""
+"""How many turns run now: for whoever must wait until none does (D16), and for
+whoever says that no more of them can be served."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import attrs
 
 import trio
 
 
+class Door(Protocol):
+    """Says whether one more turn may begin. Asked once for each that would."""
+
+    @property
+    def busy(self) -> bool:
+        """What nobody waits for (probes, speculation) had better wait itself."""
+        ...
+
+    def refusal(self, running: int) -> str:
+        """Why no turn may begin beside so many; empty if it may."""
+        ...
+
+
 @attrs.define(eq=False)
 class Activity:
-    """Counted by every session of a runtime. `quiet` waits for zero."""
+    """Counted by every session of a runtime. `quiet` waits for zero, `begun` for more.
 
+    Args:
+      door: without one every turn may begin.
+    """
+
+    door: Door | None = None
     running: int = attrs.field(default=0, init=False)
     _ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _began: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    @property
+    def busy(self) -> bool:
+        return self.door is not None and self.door.busy
+
+    def refusal(self) -> str:
+        """Why a turn may not begin now; whoever is told so does not `begin`."""
+        return "" if self.door is None else self.door.refusal(self.running)
 
     def begin(self) -> None:
         self.running += 1
+        self._began.set()
+        self._began = trio.Event()
 
     def end(self) -> None:
         self.running -= 1
@@ -31,3 +63,8 @@ class Activity:
         """
         while self.running:
             await self._ended.wait()
+
+    async def begun(self) -> None:
+        """Return as soon as a turn runs."""
+        while not self.running:
+            await self._began.wait()

@@ -45,6 +45,17 @@ class TierSelected(TurnEvent):
 
 
 @attrs.frozen(kw_only=True)
+class Shed(TurnEvent):
+    """The turn is not begun, because the machine cannot serve it now: no model, no
+    tools. A `FellBack`, its line and the `TurnDone` follow at once.
+    """
+
+    reason: str
+    speaker: str
+    text: str
+
+
+@attrs.frozen(kw_only=True)
 class ToolsShown(TurnEvent):
     """What the model of this round may call, by exposed name.
 
@@ -158,6 +169,7 @@ class Fallback(StrEnum):
     ROUNDS_EXHAUSTED = "rounds_exhausted"
     TOOLS_FAILED = "tools_failed"
     MODEL_FAILED = "model_failed"
+    OVERLOADED = "overloaded"
 
 
 @attrs.frozen(kw_only=True)
@@ -182,16 +194,21 @@ class TurnEnd(StrEnum):
     COMPLETED = "completed"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
+    SHED = "shed"  # turned away at once: the machine could not have served it
 
 
 @attrs.frozen(kw_only=True)
 class Timings:
-    """Where a turn's time went: the model, the tools, all of it."""
+    """Where a turn's time went: the model, the tools, all of it.
+
+    ``head_start``: so long before the turn its first round had begun.
+    """
 
     model: float
     tools: float
     total: float
     first_text: float | None = None
+    head_start: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -205,3 +222,30 @@ class TurnDone(TurnEvent):
     rounds: int
     tier: Tier | None = None
     error: str = ""
+
+
+class SpeculationEnd(StrEnum):
+    """What became of a turn that was begun on a partial transcript."""
+
+    ADOPTED = "adopted"
+    DIVERGED = "diverged"  # other words came
+    EXPIRED = "expired"  # nobody said them
+    DISCARDED = "discarded"  # they were said, and it was another turn by then
+    FAILED = "failed"  # the model did; the turn asks it again
+
+
+@attrs.frozen(kw_only=True)
+class SpeculationDone(TurnEvent):
+    """A speculation has ended. Not an event of a turn: no listener of one gets it.
+
+    ``turn`` is the one that adopted it, else 0. Of ``calls`` that were begun
+    ``calls_used`` were of use. ``wasted``: seconds of model and tools that nobody
+    needed, added up.
+    """
+
+    end: SpeculationEnd
+    reason: str
+    head_start: float
+    calls: int
+    calls_used: int
+    wasted: float

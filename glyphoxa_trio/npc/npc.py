@@ -21,7 +21,16 @@ from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
 from .events import TurnDone, TurnEvent
-from .utterance import Adopt, Approve, Elevate, Interrupt, Preview, Say, Utterance
+from .utterance import (
+    Adopt,
+    Approve,
+    Elevate,
+    Hearing,
+    Interrupt,
+    Preview,
+    Say,
+    Utterance,
+)
 
 # An NPC takes an utterance at once or says that its queue is full. Seconds.
 _PATIENCE = 5.0
@@ -150,6 +159,17 @@ class Npc:
         For partial transcripts, as often as they come: it leaves no trace (D2).
         """
         return await self._session.ask(Preview(text), within=_PATIENCE)
+
+    async def hearing(self, text: str, *, speaker: str = "player") -> None:
+        """Tell the NPC what somebody is saying while they still speak.
+
+        For partial transcripts, as often as they come, each with all the words so
+        far; `say` follows with the final ones. If the configuration allows
+        ``speculation``, the turn may begin on words that stay the same for a moment:
+        it is taken over if they are what is said, else nobody notices. Returns at
+        once; while a turn runs it does nothing.
+        """
+        await self._session.ask(Hearing(text, speaker), within=_PATIENCE)
 
     async def interrupt(self) -> bool:
         """End the turn that is running; False if none was."""

@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Inbox, Ref, Topic
-from glyphoxa_trio.config.model import NpcConfig, TurnConfig
+from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Shelf, ToolHost
 from glyphoxa_trio.providers.llm import LLM, Message
@@ -32,11 +32,12 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .activity import Activity
 from .approval import APPROVAL_TIMEOUT, Approver, Questions
-from .conversation import Conversation
+from .conversation import Conversation, Exchange
 from .engines import cascaded
 from .events import (
     LateResult,
     Queued,
+    SpeculationDone,
     TierSelected,
     Timings,
     TurnDone,
@@ -46,8 +47,20 @@ from .events import (
 from .prompt import system_prompt
 from .selection import Selection
 from .selector import Select
+from .shedding import declined
+from .speculation import Foreseen, foresee
+from .speculator import Speculator, Tally
 from .turn import Clock
-from .utterance import Adopt, Approve, Elevate, Interrupt, Preview, Say, Utterance
+from .utterance import (
+    Adopt,
+    Approve,
+    Elevate,
+    Hearing,
+    Interrupt,
+    Preview,
+    Say,
+    Utterance,
+)
 
 # The selector answers in microseconds; if it does not, the tier is FAST (D2).
 SELECTOR_PATIENCE = 0.05
@@ -70,6 +83,8 @@ class NpcSession:
         outside the tool clock; without one they are refused at once.
       approver: says yes or no to them beside `Npc.approve`; the first one counts.
       defer_threshold: so many external tools are shown in full (N24).
+      speculation: whether a turn may begin on a partial transcript.
+      tally: counts what that came to.
     """
 
     npc: NpcConfig
@@ -83,6 +98,8 @@ class NpcSession:
     approver: Approver | None = None
     approval_timeout: float = APPROVAL_TIMEOUT
     defer_threshold: int = DEFER_THRESHOLD
+    speculation: SpeculationConfig = attrs.field(factory=SpeculationConfig)
+    tally: Tally = attrs.field(factory=Tally)
     _conversation: Conversation = attrs.field(init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     _current: Utterance | None = attrs.field(default=None, init=False)
@@ -95,6 +112,7 @@ class NpcSession:
     _fallbacks: int = attrs.field(default=0, init=False)
     _questions: Questions = attrs.field(init=False)
     _shelf: Shelf = attrs.field(factory=Shelf, init=False)
+    _speculator: Speculator = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         opening = [Message(role="system", content=system_prompt(self.npc))]
@@ -102,6 +120,13 @@ class NpcSession:
             opening.append(Message(role="assistant", content=self.npc.greeting))
         self._conversation = Conversation(tuple(opening), self.config.history)
         self._questions = Questions(self.npc.name, self.approver, self.approval_timeout)
+        self._speculator = Speculator(
+            npc=self.npc.name,
+            config=self.speculation,
+            foresee=self._foresee,
+            busy=lambda: self.activity.busy,
+            told=self._speculated,
+        )
 
     async def run(self, inbox: Inbox[Any]) -> None:
         """Read the mailbox until stopped; then let the running turn end."""
@@ -124,13 +149,19 @@ class NpcSession:
                         case Preview(text):
                             selection = await self._select(text, commit=False)
                             call.reply(min(self.ceiling, selection.tier))
+                        case Hearing(text, speaker):
+                            if self._current is None:
+                                self._speculator.hear(nursery, text, speaker)
+                            call.reply(None)
                         case Approve(question, yes):
                             call.reply(self._questions.answer(question, yes=yes))
                         case Interrupt():
+                            self._speculator.drop("interrupted")
                             running = self._current
                             if running is not None:
                                 running.scope.cancel("interrupted")
                             call.reply(running is not None)
+            self._speculator.drop("the session ended")
 
     @property
     def ceiling(self) -> Tier:
@@ -151,6 +182,9 @@ class NpcSession:
                 self._narrow(self._turn, successor)
             return
         self._next = None
+        self._speculator.drop("another configuration")
+        if successor.speculation is not None:
+            self._speculator.config = successor.speculation
         self.npc, self.config = successor.npc, successor.config
         self.grant, self.llm = successor.grant, successor.llm
         if successor.defer_threshold is not None:
@@ -202,9 +236,13 @@ class NpcSession:
         if self._next is not None:
             self._adopt(self._next)
         self._current = utterance
-        self.activity.begin()
         if utterance.superseded:
             utterance.scope.cancel("the speaker went on")
+        else:
+            utterance.shed = self.activity.refusal()
+        if not utterance.shed:
+            self.activity.begin()
+        self._speculator.meet(utterance.text, utterance.speaker, utterance.number)
         utterance.begins.set()
 
     async def _live(self, utterance: Utterance) -> None:
@@ -218,7 +256,9 @@ class NpcSession:
                 self._waiting.remove(utterance)
             else:
                 self._current = self._turn = None
-                self.activity.end()
+                self._speculator.over()
+                if not utterance.shed:
+                    self.activity.end()
                 if self._waiting:
                     self._begin(self._waiting.popleft())
                 elif self._next is not None:
@@ -234,12 +274,16 @@ class NpcSession:
             with utterance.scope:
                 await utterance.begins.wait()
                 began = trio.current_time()
-                turn = self._turn = await self._prepare(utterance)
-                if self._next is not None:
-                    self._narrow(turn, self._next)
-                await cascaded.run(turn)
-                end = TurnEnd.COMPLETED if turn.error is None else TurnEnd.FAILED
-                error = "" if turn.error is None else str(turn.error)
+                if utterance.shed:
+                    self._turn_away(utterance)
+                    end, error = TurnEnd.SHED, utterance.shed
+                else:
+                    turn = self._turn = await self._prepare(utterance)
+                    if self._next is not None:
+                        self._narrow(turn, self._next)
+                    await cascaded.run(turn)
+                    end = TurnEnd.COMPLETED if turn.error is None else TurnEnd.FAILED
+                    error = "" if turn.error is None else str(turn.error)
         except Exception as bug:  # border: a model's link is foreign code
             end, error = TurnEnd.FAILED, f"{type(bug).__name__}: {bug}"
         finally:
@@ -253,12 +297,20 @@ class NpcSession:
                 text=exchange.written,
                 outcomes=exchange.outcomes,
                 timings=_timings(turn, now if began is None else began, now),
-                rounds=len(exchange.rounds),
+                rounds=0 if end is TurnEnd.SHED else len(exchange.rounds),
                 tier=None if turn is None else turn.tier,
                 error=error,
             )
             self.events.publish(done)
             utterance.stream.post(done)
+
+    def _turn_away(self, utterance: Utterance) -> None:
+        """Say a line instead of an answer, at once (D12b)."""
+        line = self._fallback()
+        utterance.exchange.begin_round().sentences.append(line)
+        for event in declined(self.npc.name, utterance, line):
+            self.events.publish(event)
+            utterance.stream.post(event)
 
     async def _prepare(self, utterance: Utterance) -> cascaded.TurnInProgress:
         selection = await self._select(utterance.text, utterance.override, commit=True)
@@ -323,6 +375,24 @@ class NpcSession:
             approve=partial(self._approve, utterance.number, post),
             fallback=self._fallback,
             on_late=late,
+            speculation=self._speculator.reserved,
+        )
+
+    async def _foresee(self, text: str, speaker: str) -> Foreseen:
+        """The turn that these words would begin now. It is not committed to."""
+        selection = await self._select(text, commit=False)
+        return foresee(
+            npc=self.npc.name,
+            tier=min(self.ceiling, selection.tier),
+            grant=self.grant,
+            llm=self.llm,
+            host=self.host,
+            shelf=self._shelf,
+            defer_threshold=self.defer_threshold,
+            conversation=self._conversation,
+            exchange=Exchange(speaker, text, late=tuple(self._late)),
+            config=self.config,
+            expires=self._speculator.config.expires,
         )
 
     async def _select(
@@ -375,6 +445,10 @@ class NpcSession:
         self._fallbacks += 1
         return lines[(self._fallbacks - 1) % len(lines)]
 
+    def _speculated(self, done: SpeculationDone) -> None:
+        self.tally.add(done)
+        self.events.publish(done)
+
     def _wants_speech(self, outcome: Outcome) -> bool:
         listing = self.host.snapshot.by_key.get(outcome.tool or "")
         return (
@@ -392,4 +466,5 @@ def _timings(turn: cascaded.TurnInProgress | None, began: float, now: float) -> 
         tools=turn.tool_clock.spent(now),
         total=now - began,
         first_text=None if first is None else first - began,
+        head_start=0.0 if turn.speculation is None else turn.speculation.head_start,
     )

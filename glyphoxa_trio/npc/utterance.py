@@ -7,7 +7,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Request, Stream
-from glyphoxa_trio.config.model import NpcConfig, TurnConfig
+from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
@@ -22,7 +22,8 @@ class Utterance:
 
     ``scope`` belongs to the listener: leaving cancels the turn, also one that has
     not begun. ``begins`` is set when it does, ``ended`` when the turn has ended and
-    is remembered. ``superseded``: its speaker went on before it began.
+    is remembered. ``superseded``: its speaker went on before it began. ``shed``: why
+    it is turned away instead of being answered.
     """
 
     text: str
@@ -34,6 +35,7 @@ class Utterance:
     begins: trio.Event = attrs.field(factory=trio.Event, init=False)
     ended: trio.Event = attrs.field(factory=trio.Event, init=False)
     superseded: bool = attrs.field(default=False, init=False)
+    shed: str = attrs.field(default="", init=False)
     number: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -70,7 +72,7 @@ class Adopt(Request[None]):
     """Asked: be this NPC from the next turn on (D16).
 
     A turn that runs ends as it began, but for what is taken away: that is gone at
-    the gate at once. ``defer_threshold`` None leaves that as it is.
+    the gate at once. What is None stays as it is.
     """
 
     npc: NpcConfig
@@ -78,6 +80,7 @@ class Adopt(Request[None]):
     grant: Grant
     llm: LLM
     defer_threshold: int | None = None
+    speculation: SpeculationConfig | None = None
 
 
 @attrs.frozen
@@ -93,3 +96,11 @@ class Preview(Request[Tier]):
     """Asked: the tier that this, perhaps unfinished, text would get; no trace."""
 
     text: str
+
+
+@attrs.frozen
+class Hearing(Request[None]):
+    """Told: somebody is saying this, and has perhaps not finished."""
+
+    text: str
+    speaker: str

@@ -1,19 +1,32 @@
-"""What a runtime does, for those who watch it: structured logs.
+"""What a runtime does, for those who watch it: structured logs, metrics, telemetry.
 
 Subscribes to the events of the other rooms; none of them knows of this one.
 """
 
+from .exposition import open_exposition
 from .logs import EventLog, log_events, open_log, open_log_file
+from .metrics import Metrics, MetricsError, open_metrics
 from .outputs import Output, json_lines, key_values
+from .scores import Score, ranked, scores_of
+from .telemetry import Telemetry, open_telemetry
 from .writer import LogStatistics
 
 __all__ = [
     "EventLog",
     "LogStatistics",
+    "Metrics",
+    "MetricsError",
     "Output",
+    "Score",
+    "Telemetry",
     "json_lines",
     "key_values",
     "log_events",
+    "open_exposition",
     "open_log",
     "open_log_file",
+    "open_metrics",
+    "open_telemetry",
+    "ranked",
+    "scores_of",
 ]

@@ -30,6 +30,7 @@ from glyphoxa_trio.config import Config
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.runtime import Runtime
 
+from .load import overload_record
 from .outputs import Output, configured, json_lines
 from .records import Record, ServerEvent, ServerRecords, TurnRecords, host_record
 from .redaction import Redaction
@@ -80,6 +81,7 @@ class EventLog:
         turns = TurnRecords(provider, exposed, self._texts)
         self._watch(runtime.events, turns.of)
         self._watch(runtime.host.events, partial(host_record, texts=self._texts))
+        self._watch(runtime.overload_events, overload_record)
         for status in runtime.servers():
             self.server_event(status)
 

@@ -27,6 +27,8 @@ from glyphoxa_trio.npc import (
     ApprovalSettled,
     FellBack,
     LateResult,
+    Shed,
+    SpeculationDone,
     TierSelected,
     ToolFinished,
     TurnDone,
@@ -98,6 +100,9 @@ class TurnRecords:
                 turn = self._turn(event)
                 turn.tier = str(event.tier)
                 turn.speaker, turn.said = event.speaker, event.text
+            case Shed():
+                turn = self._turn(event)
+                turn.speaker, turn.said = event.speaker, event.text
             case FellBack(reason=reason):
                 self._turn(event).fallback = reason.value
             case ToolFinished(outcome=outcome, round=round_):
@@ -116,6 +121,8 @@ class TurnRecords:
                     "turn": event.turn,
                 }
                 return Record(Level.INFO, "approval", fields)
+            case SpeculationDone():
+                return _speculation(event)
             case TurnDone():
                 return self._done(event)
         return None
@@ -153,6 +160,8 @@ class TurnRecords:
             "cached": outcome.cached,
             "shared": outcome.shared,
         }
+        if outcome.answered_by is not None:
+            fields["answered_by"] = outcome.answered_by
         if self.texts:
             fields |= {
                 "arguments": outcome.call.arguments,
@@ -188,8 +197,8 @@ class TurnRecords:
                 "answer": done.text,
                 "detail": done.error,
             }
-        failed = done.end is TurnEnd.FAILED
-        return Record(Level.WARNING if failed else Level.INFO, "turn", fields)
+        badly = done.end in (TurnEnd.FAILED, TurnEnd.SHED)
+        return Record(Level.WARNING if badly else Level.INFO, "turn", fields)
 
 
 def host_record(event: object, *, texts: bool = False) -> Record | None:
@@ -267,6 +276,22 @@ class ServerRecords:
         elif status.state is ServerState.RESTARTING:
             level = Level.WARNING
         return Record(level, "server_state", fields)
+
+
+def _speculation(done: SpeculationDone) -> Record:
+    """What was begun on a partial transcript, and what for."""
+    fields = {
+        "context_name": done.npc,
+        "session": done.npc,
+        "turn": done.turn or None,
+        "status": done.end.value,
+        "reason": done.reason or None,
+        "head_start_ms": milliseconds(done.head_start),
+        "calls": done.calls,
+        "calls_used": done.calls_used,
+        "wasted_ms": milliseconds(done.wasted),
+    }
+    return Record(Level.INFO, "speculation", fields)
 
 
 def _life(event: SupervisionEvent, what: str, *, error: bool) -> Record:

@@ -12,11 +12,18 @@ another configuration while all of it runs, `world` is what a rehearsal replaces
 
 from .cast import UnknownNpc, find_npc
 from .generations import Reloaded
+from .lateness import OverloadBegan, OverloadEnded, OverloadEvent
 from .opening import open_runtime
+from .overload import Overload, OverloadStatistics
 from .runtime import Runtime, RuntimeClosed
 from .world import World
 
 __all__ = [
+    "Overload",
+    "OverloadBegan",
+    "OverloadEnded",
+    "OverloadEvent",
+    "OverloadStatistics",
     "Reloaded",
     "Runtime",
     "RuntimeClosed",

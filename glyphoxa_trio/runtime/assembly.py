@@ -5,7 +5,7 @@ Providers and built-in groups are imported when the configuration asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from glyphoxa_trio.config import Config, ConfigError, LlmConfig, Provider
-from glyphoxa_trio.host import CalibratorSettings
+from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
 from glyphoxa_trio.npc.selection import Keywords, SelectionRules
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
@@ -31,6 +31,28 @@ def settings_of(config: Config) -> CalibratorSettings:
         probe_concurrency=calibration.probe_concurrency,
         environment=calibration.environment or "local",
     )
+
+
+def measurements_of(config: Config) -> Path | None:
+    """The file in which measurements outlive the run; None if they do not."""
+    remember = config.calibration.remember
+    if not (config.mcp.remember if remember is None else remember):
+        return None
+    return state_folder(config) / "measurements.db"
+
+
+def history_of(config: Config, warn: Callable[[str], None]) -> History | None:
+    """Where measurements outlive the run; None if they do not (D10, G25)."""
+    path = measurements_of(config)
+    if path is None:
+        return None
+
+    def open_file() -> HistoryFile:
+        from glyphoxa_trio.storage.measurements import MeasurementFile
+
+        return MeasurementFile.open(path)
+
+    return History(open_file, keep=settings_of(config).window, warn=warn)
 
 
 def rules_of(config: Config) -> SelectionRules:
@@ -114,13 +136,15 @@ class Models:
     _given: LLM | None
     _config: LlmConfig
     _stack: AsyncExitStack
+    _heard: Callable[[LLM], LLM] = lambda llm: llm
     _made: dict[str | None, LLM] = attrs.field(factory=dict, init=False)
 
     def for_npc(self, model: str | None) -> LLM:
         if self._given is not None:
-            return self._given
+            model = None  # it speaks for all
         if model not in self._made:
-            self._made[model] = self._make(model)
+            made = self._make(model) if self._given is None else self._given
+            self._made[model] = self._heard(made)
         return self._made[model]
 
     def _make(self, model: str | None) -> LLM:

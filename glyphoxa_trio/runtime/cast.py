@@ -16,12 +16,14 @@ from glyphoxa_trio.npc import Approver, Npc, NpcSession, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.selector import Learn, Selector
+from glyphoxa_trio.npc.speculator import Tally
 from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
 
 from .assembly import Models, rules_of
 from .grants import grant_of
+from .overload import Overload
 
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
 # A fault of ours must not end the runtime, nor spin.
@@ -56,6 +58,7 @@ class Cast:
 
     Args:
       approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
+      overload: says which turns may begin.
     """
 
     nursery: trio.Nursery
@@ -66,11 +69,14 @@ class Cast:
     approver: Approver | None
     approvals: bool = False
     approval_timeout: float = APPROVAL_TIMEOUT
-    activity: Activity = attrs.field(factory=Activity)
+    overload: Overload
+    tally: Tally = attrs.field(factory=Tally)  # of all sessions that there were
+    activity: Activity = attrs.field(init=False)
     _selector: Ref[Any] = attrs.field(init=False)
     _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.activity = Activity(self.overload)
         self._selector = spawn(
             self.nursery,
             Selector(rules_of(self.config)).run,
@@ -97,6 +103,7 @@ class Cast:
         Whoever is not in it any more ends the turn that runs and is gone.
         """
         self.config, self.models = config, models
+        self.overload.adopt(config.overload)
         cast = {npc.name: npc for npc in config.npcs}
         for name, npc in list(self._npcs.items()):
             successor = cast.get(name)
@@ -110,6 +117,7 @@ class Cast:
                 grant=self._grant(successor),
                 llm=models.for_npc(successor.model),
                 defer_threshold=config.mcp.defer_threshold,
+                speculation=config.speculation,
             )
             try:
                 self._npcs[name] = await npc.become(adopt)
@@ -132,6 +140,8 @@ class Cast:
             approver=self.approver,
             approval_timeout=self.approval_timeout,
             defer_threshold=self.config.mcp.defer_threshold,
+            speculation=self.config.speculation,
+            tally=self.tally,
         )
         ref = spawn(
             self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT

@@ -18,7 +18,7 @@ import trio
 
 from glyphoxa_trio.config import ConfigError, ServerSpec
 from glyphoxa_trio.host import CalibratorSettings, Catalogue, Snapshot, ToolHost
-from glyphoxa_trio.host.calibrator import Measurements
+from glyphoxa_trio.host.measurements import Measurements
 from glyphoxa_trio.mcp import Fleet, Member, ServerState
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.tools.definition import Tool
@@ -174,14 +174,14 @@ class Generations:
           ConfigError, NameCollision: two tools under one name; the latter if it is
             the doing of ``more``.
         """
-        ours = {id(tool) for tool in self._builtin}
+        ours = self._builtin
         leaving = {
             name for name, old in self._servers.items() if plan.servers.get(name) != old
         }
         kept = [
             x.tool
             for x in self.host.snapshot.listings
-            if id(x.tool) not in ours
+            if not any(_is(x.tool, tool) for tool in ours)
             and not (x.definition.external and x.definition.group in leaving)
         ]
         known = Measurements(CalibratorSettings())
@@ -208,7 +208,7 @@ class Generations:
         """Deregister these, if they are still there, and not another in their place."""
         for tool in tools:
             listing = self.host.snapshot.by_key.get(tool.key)
-            if listing is not None and listing.tool is tool:
+            if listing is not None and _is(listing.tool, tool):
                 self.host.deregister(tool.key)
 
     def _replace(self, groups: set[str], builtin: Sequence[Tool]) -> None:
@@ -236,3 +236,9 @@ class Generations:
             deferred=deferred,
             at_next_start=plan.at_next_start,
         )
+
+
+def _is(listed: Tool, tool: Tool) -> bool:
+    """Whether it is this very tool, or what stands in for it (`World.stand_in`)."""
+    stands_in = listed.function is not None and listed.function is tool.function
+    return listed is tool or stands_in

@@ -21,10 +21,13 @@ from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 
-from .assembly import Models, settings_of, state_folder
+from .assembly import Models, history_of, settings_of, state_folder
 from .cast import Cast
 from .generations import Generations, Reloaded
 from .grants import approved_by, refuse_faults
+from .lateness import watch as watch_lateness
+from .overload import Overload
+from .periodic import Periodic
 from .plans import plan, servers_of
 from .publisher import Publisher, calibrate
 from .runtime import Runtime
@@ -94,12 +97,15 @@ async def open_runtime(
         if on_warning is not None:
             on_warning(warning)
 
+    def told(server: str, text: str) -> None:
+        warn(ServerWarning(server=server or OURS, text=text))
+
     files = files_of(config, watch)
     seen = () if files is None else look(files)
     source = Source.of(config)
     chosen = source.read()
     source.tell(warn)
-    own_tools = list(tools)
+    own_tools, witness = list(tools), world.witness
     remembered = state_folder(chosen) if chosen.mcp.remember else None
     store = None
     if remembered is not None:
@@ -112,12 +118,10 @@ async def open_runtime(
                 naming=chosen.mcp.naming,
                 stand_in=world.stand_in,
                 approvals=Approvals(
-                    approved=approved_by(chosen),
-                    store=store,
-                    warn=lambda name, text: warn(
-                        ServerWarning(server=name or OURS, text=text)
-                    ),
+                    approved=approved_by(chosen), store=store, warn=told
                 ),
+                history=witness.history(history_of(chosen, partial(told, OURS))),
+                hedging=chosen.hedging,
             )
         )
         first = plan(chosen, chosen)
@@ -126,21 +130,27 @@ async def open_runtime(
         refuse_faults(chosen, host.snapshot, first.problems)
         events: Topic[TurnEvent] = Topic()
         stack.callback(events.close)  # after the last turn has told its end
+        overload = Overload(chosen.overload)
         # A stack of its own: NPCs make models later, and use them until they end.
         links = await stack.enter_async_context(AsyncExitStack())
-        make_models = partial(Models, llm, stack=links)
+        make_models = partial(Models, llm, stack=links, heard=witness.model)
         models = make_models(chosen.llm)
         runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)
         runtime._models = make_models
         runtime._warn = warn
         runtime._approved = store
+        runtime._witness = witness
+        somebody = approvals or approver is not None
+        witness.began(runtime, approver=somebody, patience=approval_timeout)
         holder = await stack.enter_async_context(trio.open_nursery())
         # In a task of its own: ending it must not cancel what is opened below.
         background: trio.Nursery = await holder.start(_nursery)
         runtime._fleet = await stack.enter_async_context(
             open_fleet(
                 servers_of(chosen),
-                publish=Publisher(host, background, chosen.calibration.at_start, warn),
+                publish=witness.publishing(
+                    Publisher(host, background, chosen.calibration.at_start, warn)
+                ),
                 warn=warn,
                 log=on_server_line,
                 on_event=on_server_event,
@@ -164,7 +174,18 @@ async def open_runtime(
             approver=approver,
             approvals=approvals,
             approval_timeout=approval_timeout,
+            overload=overload,
         )
+        background.start_soon(
+            partial(
+                watch_lateness,
+                overload,
+                runtime._cast.activity,
+                events=runtime.overload_events,
+                warn=warn,
+            )
+        )
+        stack.callback(runtime.overload_events.close)
         runtime._generations = Generations(
             host=host,
             fleet=runtime._fleet,
@@ -179,6 +200,9 @@ async def open_runtime(
                     raise ConfigError(*certain)
             if chosen.calibration.at_start:
                 background.start_soon(calibrate, host, _own_keys(host))
+            if (every := chosen.calibration.every) is not None:
+                periodic = Periodic(host, runtime._cast.activity, every)
+                background.start_soon(periodic.run)
             if files is not None:
                 changed = changes(files, seen)
                 background.start_soon(_reload_after, runtime, changed, warn, on_reload)
@@ -187,6 +211,7 @@ async def open_runtime(
                 background.start_soon(_reload_after, runtime, received, warn, on_reload)
             yield runtime
         finally:
+            await witness.leaving()
             sessions.cancel_scope.cancel("the runtime is closed")
             background.cancel_scope.cancel("the runtime is closed")
 

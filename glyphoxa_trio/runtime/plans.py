@@ -8,6 +8,7 @@ import attrs
 
 from glyphoxa_trio.config import BuiltinConfig, Config, ServerSpec
 from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.naming import nearest
 
 from .assembly import builtin_tools
 
@@ -24,7 +25,17 @@ class Plan:
 
 
 def servers_of(config: Config) -> tuple[ServerSpec, ...]:
-    return config.mcp.servers if config.mcp.enabled else ()
+    if not config.mcp.enabled:
+        return ()
+    return tuple(in_environment(spec, config) for spec in config.mcp.servers)
+
+
+def in_environment(spec: ServerSpec, config: Config) -> ServerSpec:
+    """A server that names no environment is in the configured one (D10)."""
+    configured = config.calibration.environment
+    if configured is None or spec.environment is not None:
+        return spec
+    return attrs.evolve(spec, environment=configured)
 
 
 def plan(old: Config, new: Config) -> Plan:
@@ -40,15 +51,29 @@ def plan(old: Config, new: Config) -> Plan:
         builtin=tuple(builtin),
         servers={spec.name: spec for spec in servers_of(config)},
         at_next_start=late,
-        problems=tuple(problems),
+        problems=(*problems, *strangers(new)),
     )
+
+
+def strangers(config: Config) -> list[str]:
+    """A problem for each server that is to answer for another, and is not there."""
+    known = [spec.name for spec in config.mcp.servers]
+    problems: list[str] = []
+    for at, names in enumerate(config.hedging.replicas):
+        for name in names:
+            if name not in known:
+                near = nearest(name, known, n=1)
+                hint = f", did you mean {near[0]!r}?" if near else ""
+                where = f"hedging.replicas[{at}]"
+                problems.append(f"no server {name!r}{hint} @ {where}")
+    return problems
 
 
 def unchangeable(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
     """The new configuration as far as it can be taken over, and what cannot."""
     kept = {
         name: getattr(old, name)
-        for name in ("tiers", "calibration")
+        for name in ("tiers", "calibration", "hedging")
         if getattr(old, name) != getattr(new, name)
     }
     mcp = {

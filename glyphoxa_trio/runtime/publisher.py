@@ -42,8 +42,8 @@ class Publisher:
     _calibrate: bool
     _warn: Callable[[ServerWarning], None]
     _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
-    # By key and environment: elsewhere, the same tool is as fast as nobody knows.
-    _measured: set[tuple[str, str | None]] = attrs.field(factory=set, init=False)
+    # By where they are, too: elsewhere, a tool is as fast as nobody knows.
+    _measured: set[tuple[str, str | None, str]] = attrs.field(factory=set, init=False)
 
     def __call__(self, server: str, state: ServerState, tools: Sequence[Tool]) -> None:
         availability = _AVAILABILITY[state]
@@ -68,12 +68,12 @@ class Publisher:
             fresh = [place for place in places if place not in self._measured]
             if fresh:
                 self._measured.update(fresh)
-                keys = [key for key, _ in fresh]
+                keys = [key for key, *_ in fresh]
                 self._nursery.start_soon(calibrate, self._host, keys)
 
 
-def _place(definition: ToolDefinition) -> tuple[str, str | None]:
-    return definition.key, definition.environment
+def _place(definition: ToolDefinition) -> tuple[str, str | None, str]:
+    return definition.key, definition.environment, definition.origin
 
 
 async def calibrate(host: ToolHost, keys: Sequence[str]) -> None:

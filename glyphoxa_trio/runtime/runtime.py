@@ -16,7 +16,7 @@ from glyphoxa_trio.config import Config, ConfigError, LlmConfig, NpcConfig, Serv
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Probed, ToolHost
 from glyphoxa_trio.mcp import Approved, Fleet, ServerState, ServerStatus, ServerWarning
-from glyphoxa_trio.npc import Npc, TurnEvent
+from glyphoxa_trio.npc import Npc, SpeculationStatistics, TurnEvent
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
@@ -25,9 +25,13 @@ from .assembly import Models
 from .cast import Cast
 from .generations import Generations, Reloaded
 from .grants import GrantProblem, approved_by, check_grants, shadowed_groups
+from .lateness import OverloadEvent
+from .overload import Overload
+from .plans import in_environment
 from .plans import plan as plan_for
 from .publisher import CALIBRATION
 from .source import OURS, Source
+from .witness import NOBODY, Witness
 
 
 class RuntimeClosed(GlyphoxaError):
@@ -39,7 +43,8 @@ class Runtime:
     """NPCs, their tools and servers, for as long as `open_runtime`'s block lasts.
 
     ``events`` has every event of every turn, ``warnings`` what an operator should
-    see, newest last; ``on_warning`` is told of each.
+    see, newest last; ``on_warning`` is told of each. ``overload_events`` says when
+    turns begin and cease to be turned away.
     """
 
     config: Config
@@ -48,8 +53,10 @@ class Runtime:
     llm: LLM
     warnings: deque[ServerWarning]
     _source: Source
+    overload_events: Topic[OverloadEvent] = attrs.field(factory=Topic, init=False)
     _warn: Callable[[ServerWarning], None] = attrs.field(init=False)
     _approved: Approved | None = attrs.field(init=False)
+    _witness: Witness = attrs.field(default=NOBODY, init=False)
     _fleet: Fleet = attrs.field(init=False)
     _cast: Cast = attrs.field(init=False)
     _generations: Generations = attrs.field(init=False)
@@ -63,6 +70,16 @@ class Runtime:
         return self._cast.activity.running
 
     @property
+    def overload(self) -> Overload:
+        """Whether turns are turned away; whether whatever can wait should."""
+        return self._cast.overload
+
+    @property
+    def speculation(self) -> SpeculationStatistics:
+        """What was begun on partial transcripts, and how much of it for nothing."""
+        return self._cast.tally.statistics()
+
+    @property
     def npcs(self) -> tuple[NpcConfig, ...]:
         return self.config.npcs
 
@@ -71,8 +88,11 @@ class Runtime:
 
         Raises:
           UnknownNpc: with the nearest names.
+          RuntimeClosed: if the runtime has ended.
         """
-        return self._cast.npc(name)
+        if self._background.cancel_scope.cancel_called:
+            raise RuntimeClosed("it is closed")
+        return self._witness.npc(self._cast.npc(name))
 
     def register(self, *tools: Tool) -> None:
         """Add tools of your own, at any time.
@@ -90,10 +110,13 @@ class Runtime:
                 )
         self._generations.refuse_taken(tools)
         self.host.register(*tools)
+        self._witness.registered()
 
     def deregister(self, name: str) -> tuple[str, ...]:
         """Remove a group of tools, or one by its key; returns what went."""
-        return self.host.deregister(name)
+        gone = self.host.deregister(name)
+        self._witness.registered()
+        return gone
 
     def add_server(self, spec: ServerSpec) -> None:
         """Connect one more MCP server (G42, N21); its tools appear when it is ready.
@@ -106,6 +129,7 @@ class Runtime:
         """
         if problems := shadowed_groups([spec], self.host.snapshot):
             raise ConfigError(*problems)
+        spec = in_environment(spec, self.config)
         self._fleet.add(spec)
         if self._approved is not None:  # before it can say anything
             self._remember(outcome.capture(self._approved.load_of, (spec,)))
@@ -193,8 +217,12 @@ class Runtime:
             self.config, self.llm = plan.config, llm
             self.host.approvals.approved = approved_by(plan.config)
             self.host.review()
+            self._witness.reloading(plan.config)
+            self._witness.registered()
             await self._cast.adopt(plan.config, models)
-        return await self._generations.carry_out()
+        done = await self._generations.carry_out()
+        self._witness.registered()
+        return done
 
     async def _recall(self, servers: Iterable[ServerSpec]) -> None:
         """What was approved in earlier runs of servers that are new in this one."""

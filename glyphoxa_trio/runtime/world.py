@@ -15,6 +15,8 @@ import attrs
 from glyphoxa_trio.mcp.transport import OpenSession, open_session
 from glyphoxa_trio.tools.definition import Tool
 
+from .witness import NOBODY, Witness
+
 
 @attrs.frozen(kw_only=True)
 class World:
@@ -26,11 +28,13 @@ class World:
         key. Called whenever a tool is registered or published; None is
         the tool itself.
       rng: of the pauses between two starts of a server; None is anybody's.
+      witness: hears what the run meets.
     """
 
     open_session: OpenSession = open_session
     stand_in: Callable[[Tool], Tool] | None = None
     rng: random.Random | None = None
+    witness: Witness = NOBODY
 
 
 REAL: Final = World()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from statistics import NormalDist
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.config.fields import InMs, above_zero, if_given, not_empty
-from glyphoxa_trio.tools.window import LatencyWindow, Sample
+from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
 
 # So many quantiles stand for a distribution: enough for a p99.
 _RESOLUTION: Final = 1000
@@ -120,18 +120,20 @@ class Latency:
         return self.seconds[max(0, -(-p * len(self.seconds) // 100) - 1)]
 
     @classmethod
-    def measured(cls, samples: Iterable[Sample]) -> Latency | None:
-        """What these samples say; None if they say nothing of latency.
+    def measured(
+        cls, ended: Sequence[float], cut: Sequence[float] = ()
+    ) -> Latency | None:
+        """What these measurements say; None if there are none.
 
         Calls that were cut count as the window counts them: longer than that. How
         much longer nobody knows, so a tool that is always cut looks faster than it
         is.
         """
-        window = LatencyWindow(size=_RESOLUTION)
-        last = 0.0
-        for sample in samples:
-            window.record(sample)
-            last = max(last, sample.at)
-        quantiles = [window.percentile(p, last) for p in range(1, 101)]
-        seconds = tuple(x for x in quantiles if x is not None)
-        return cls(seconds, Known.MEASURED) if seconds else None
+        window = LatencyWindow(size=max(1, len(ended) + len(cut)))
+        kinds = ((SampleKind.OK, ended), (SampleKind.CENSORED, cut))
+        for kind, every in kinds:
+            for seconds in every:
+                window.record(Sample(kind, seconds, at=0.0))
+        quantiles = [window.percentile(p, 0.0) for p in range(1, 101)]
+        found = tuple(x for x in quantiles if x is not None)
+        return cls(found, Known.MEASURED) if found else None

@@ -164,7 +164,7 @@ class _Session:
         self._nursery.start_soon(self._perform, run, over, scope)
         try:
             await self._or_lost(over)
-        except trio.Cancelled:
+        except BaseException:  # cancelled, alone or as a group
             if run.act.ending is not Ending.STUBBORN:
                 scope.cancel()  # as the notification tells a server
             raise

@@ -21,6 +21,7 @@ import trio
 from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.npc import FanOutDone, FellBack, Sentence, TierSelected, TurnDone
 from glyphoxa_trio.runtime import Runtime, UnknownNpc, find_npc, open_runtime
+from glyphoxa_trio.runtime.assembly import settings_of
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.estimate import Estimate, TierBy
 from glyphoxa_trio.tools.outcome import Limit
@@ -129,19 +130,23 @@ class Director:
     """Lets every tool take as long as is known of it: stated, measured, declared.
 
     Args:
-      measured: what this installation measured of a tool, if it did.
+      measured: what this installation measured, by environment and key.
+      environment: of tools that name none.
     """
 
     stated: Mapping[str, Latency]
-    measured: Mapping[str, Latency]
+    measured: Mapping[tuple[str, str], Latency]
+    environment: str
     rng: random.Random
     definitions: Mapping[str, ToolDefinition] = attrs.field(factory=dict)
 
     def latency(self, key: str) -> Latency:
-        found = self.stated.get(key) or self.measured.get(key)
+        definition = self.definitions.get(key)
+        named = None if definition is None else definition.environment
+        where = (named or self.environment, key)
+        found = self.stated.get(key) or self.measured.get(where)
         if found is not None:
             return found
-        definition = self.definitions.get(key)
         if definition is None or definition.estimated_duration is None:
             return Latency((_UNKNOWN,), Known.ASSUMED)
         return Latency((definition.estimated_duration,), Known.DECLARED)
@@ -158,7 +163,7 @@ def simulate(
     rehearsal: Rehearsal,
     *,
     offers: Mapping[str, tuple[Mapping[str, Any], ...]],
-    measured: Mapping[str, Latency] | None = None,
+    measured: Mapping[tuple[str, str], Latency] | None = None,
     tier_by: TierBy | None = None,
     seed: int = 0,
 ) -> Simulated:
@@ -168,7 +173,7 @@ def simulate(
 
     Args:
       offers: what each server lists (`survey`).
-      measured: latencies by key (`latencies_of`).
+      measured: latencies by environment and key (`survey.measured`).
       tier_by: in place of the configured one.
 
     Raises:
@@ -189,10 +194,13 @@ def simulate(
     staged = attrs.evolve(
         config,
         mcp=attrs.evolve(config.mcp, remember=False),
-        calibration=attrs.evolve(config.calibration, tier_by=chosen),
+        calibration=attrs.evolve(
+            config.calibration, tier_by=chosen, remember=False, every=None
+        ),
     )
     stated = {key: one.latency() for key, one in rehearsal.latencies.items()}
-    director = Director(stated, measured or {}, random.Random(seed))
+    environment = settings_of(config).environment
+    director = Director(stated, measured or {}, environment, random.Random(seed))
     scenery = Scenery(director, offers, random.Random(seed), caches=False)
     play = partial(
         _play, staged, rehearsal, script, director, scenery, random.Random(seed)

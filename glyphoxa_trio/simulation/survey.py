@@ -18,8 +18,10 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp.known import Known
 from glyphoxa_trio.mcp.process import LastLines, secrets_of
 from glyphoxa_trio.mcp.transport import ConnectionFailed, open_session
-from glyphoxa_trio.runtime.assembly import state_folder
+from glyphoxa_trio.runtime.assembly import measurements_of, state_folder
 from glyphoxa_trio.runtime.plans import servers_of
+
+from .latency import Latency
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +75,24 @@ async def _ask(spec: ServerSpec) -> tuple[Mapping[str, Any], ...]:
         with trio.move_on_after(spec.start_timeout):
             return (await session.list_tools()).tools
     raise ConnectionFailed("it did not list its tools in time")
+
+
+def measured(config: Config) -> dict[tuple[str, str], Latency]:
+    """What this installation has measured, by environment and tool; blocks on it.
+
+    Raises:
+      StorageError: if there is a file of measurements that cannot be read.
+    """
+    path = measurements_of(config)
+    if path is None or not path.exists():
+        return {}
+    from glyphoxa_trio.storage.measurements import read_latencies
+
+    known = {
+        where: Latency.measured(found.ended, found.cut)
+        for where, found in read_latencies(path).items()
+    }
+    return {where: latency for where, latency in known.items() if latency is not None}
 
 
 def _ignore() -> None:

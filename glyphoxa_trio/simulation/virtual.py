@@ -20,13 +20,20 @@ from trio.testing import MockClock
 T = TypeVar("T")
 
 
-def run(main: Callable[..., Awaitable[T]], *args: Any, seed: int = 0) -> T:
+def run(
+    main: Callable[..., Awaitable[T]],
+    *args: Any,
+    seed: int = 0,
+    clock: trio.abc.Clock | None = None,
+) -> T:
     """`trio.run` on virtual time from 0; the same ``seed`` is the same run.
 
-    Chance of one's own belongs into a `random.Random` made of the seed.
+    Chance of one's own belongs into a `random.Random` made of the seed. ``clock`` is
+    another virtual clock than trio's.
     """
     with _the_same_order(seed):
-        return trio.run(main, *args, clock=MockClock(autojump_threshold=0))
+        virtual = MockClock(autojump_threshold=0) if clock is None else clock
+        return trio.run(main, *args, clock=virtual)
 
 
 @contextmanager

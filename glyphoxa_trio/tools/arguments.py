@@ -16,6 +16,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
+_AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
 _TOO_DEEP: Final = f"arguments are nested more than {MAX_DEPTH} levels deep"
 
 
@@ -29,17 +30,14 @@ def load(text: str) -> dict[str, Any]:
     Raises:
       InvalidArguments: saying what is wrong, and where.
     """
-    if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+    if len(text) > MAX_BYTES or (
+        not text.isascii() and len(text.encode(errors="surrogatepass")) > MAX_BYTES
+    ):
         raise InvalidArguments(f"arguments are larger than {MAX_BYTES} bytes")
     if not text.strip():
         return {}
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_float=_finite,
-            parse_constant=_no_constant,
-        )
+        value = _DECODER.decode(text)
         if not text.isascii() or "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
@@ -56,6 +54,8 @@ def load(text: str) -> dict[str, Any]:
         raise InvalidArguments("a number has too many digits") from None
     if not isinstance(value, dict):
         raise InvalidArguments(f"$: expected an object, got {shown(value)}")
+    if text.count("{") + text.count("[") <= MAX_DEPTH:  # the usual case
+        return value
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         level = [inner for container in level for inner in _containers(container)]
@@ -89,6 +89,15 @@ def _no_constant(name: str) -> Any:
     raise InvalidArguments(f"{name} is not a JSON value")
 
 
+# Made once: with hooks, `json.loads` would make one on every call.
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_constant
+)
+_ENCODER: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), allow_nan=False
+)
+
+
 def canonical(arguments: Any) -> str:
     """The one JSON text of these arguments: the key of caches and duplicates.
 
@@ -99,12 +108,12 @@ def canonical(arguments: Any) -> str:
       ValueError: for NaN and infinities, which JSON does not have.
       TypeError: for values that are not JSON.
     """
-    return json.dumps(
-        _by_value(arguments), sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
+    return _ENCODER.encode(_by_value(arguments))
 
 
 def _by_value(value: Any) -> Any:
+    if type(value) in _AS_THEY_ARE:  # the usual case, before all the others
+        return value
     match value:
         case float():
             return _number(value)

@@ -88,6 +88,8 @@ class ToolDefinition:
         `FINISH_SILENTLY`.
       environment: where it runs: the same tool, local and remote, has two
         histories of measurements (D10); None is where the host runs.
+      origin: which server of that name it is from, as a short text without secrets:
+        another one has another history. Empty for tools in this process.
       external: belongs to somebody else's server, so trust applies (D13a).
       expose_as: the name models see, where the rule of D13 must be overruled.
 
@@ -112,6 +114,7 @@ class ToolDefinition:
     speech_field: str | None = None
     speech_template: str | None = None
     environment: str | None = None
+    origin: str = ""
     external: bool = False
     expose_as: str | None = None
 

@@ -13,6 +13,7 @@ from .tier import Tier, TierLimits
 from .window import LatencyWindow
 
 ENOUGH_SAMPLES: Final = 5  # D1: then what was measured overrides what was declared
+_FASTER: Final = (Tier.FAST, Tier.STANDARD)  # and all else is DEEP
 HYSTERESIS: Final = 0.9  # D7: a faster tier is entered 10 % below its threshold
 
 
@@ -115,10 +116,8 @@ def _rank(tier_by: TierBy, window: LatencyWindow, now: float) -> int:
 
 def _with_hysteresis(seconds: float, limits: TierLimits, previous: Tier | None) -> Tier:
     """The tier of ``seconds``; one faster than ``previous`` needs a clear margin."""
-    return next(
-        tier
-        for tier in Tier
-        if seconds
-        <= limits.threshold(tier)
-        * (HYSTERESIS if previous is not None and tier < previous else 1.0)
-    )
+    for tier in _FASTER:
+        margin = HYSTERESIS if previous is not None and tier < previous else 1.0
+        if seconds <= limits.threshold(tier) * margin:
+            return tier
+    return Tier.DEEP

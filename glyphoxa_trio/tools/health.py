@@ -14,6 +14,7 @@ from .window import LatencyWindow, SampleKind
 ENOUGH_SAMPLES: Final = 10  # fewer say nothing of a rate
 LATEST: Final = 10
 TOO_OFTEN_AT_LIMIT: Final = 5  # of the latest
+_SICK_FROM: Final = 4  # more than 30 % of ten; with fewer no rule can hold
 
 # Every call asks about a hundred samples, and a property costs a call each.
 _FAILURES: Final = tuple(kind for kind in SampleKind if kind.is_failure)
@@ -27,7 +28,7 @@ def degraded(window: LatencyWindow, now: float) -> str | None:
     calls failed. Calls cut by the turn and probes do not count, neither as
     failures nor as calls.
     """
-    if window.flawless:  # the usual case, on every call's way
+    if window.failures < _SICK_FROM:  # the usual case, on every call's way
         return None
     samples = window.health_samples(now)
     latest = samples[-LATEST:]

@@ -89,7 +89,8 @@ class Outcome:
 
     ``message`` is short and may be spoken; ``data`` is everything. ``elapsed``
     is what the caller waited, in seconds. ``tool`` is the canonical key, None
-    when the name named nothing.
+    when the name named nothing; ``answered_by`` that of another server's tool,
+    if a second attempt there was faster.
     """
 
     call: ToolCall
@@ -102,6 +103,7 @@ class Outcome:
     elapsed: float = 0.0
     cached: bool = False
     shared: bool = False
+    answered_by: str | None = None
 
     @property
     def ok(self) -> bool:

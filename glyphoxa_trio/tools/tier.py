@@ -85,6 +85,15 @@ DEFAULT_LIMITS: Final = TierLimits()
 _BADGES: Final = ((0.05, "Lightning"), (0.2, "Fast"), (1.0, "Standard"))
 
 
+# And its tags: in which turns there is room for a tool, by its tier.
+_TAGS: Final = ("FAST compatible", "STANDARD compatible", "DEEP only")
+
+
 def badge(p50: float) -> str:
     """Lightning below 50 ms, Fast below 200, Standard below 1000, else Slow."""
     return next((name for below, name in _BADGES if p50 < below), "Slow")
+
+
+def tag(tier: Tier) -> str:
+    """In which turns there is room for a tool of ``tier``."""
+    return _TAGS[tier]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from .arguments import canonical
+from .plain import Plain, plain
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -49,8 +50,11 @@ class Meter:
 # A list is read when a server starts, when it changes, and from what is remembered:
 # mostly the same schemas, and checking one costs 2 ms.
 @lru_cache(maxsize=4096)
-def checked(text: str, foreign: bool) -> tuple[type[Validator], Any]:
-    """The class of validators for a sound schema, and the schema without dialects."""
+def checked(text: str, foreign: bool) -> tuple[type[Validator], Any, Plain | None]:
+    """The class of validators for a sound schema, and the schema without dialects.
+
+    And what tells that arguments fit without a validator, if it is plain.
+    """
     from jsonschema.validators import Draft202012Validator, validator_for
     from jsonschema_specifications import (  # type: ignore[import-untyped]
         REGISTRY,  # published without types
@@ -64,10 +68,10 @@ def checked(text: str, foreign: bool) -> tuple[type[Validator], Any]:
     # Foreign regular expressions may well be another language's.
     formats = None if foreign else base.FORMAT_CHECKER
     cast(Any, base).check_schema(schema, format_checker=formats)
-    dialect = specification_with(base.META_SCHEMA["$schema"])
-    resource = dialect.create_resource(schema)
+    dialect = base.META_SCHEMA["$schema"]
+    resource = specification_with(dialect).create_resource(schema)
     _check_references(resource, REGISTRY.resolver_with_root(resource))
-    return _bounded(base, foreign), schema
+    return _bounded(base, foreign), schema, plain(schema, dialect, foreign=foreign)
 
 
 @lru_cache(maxsize=16)  # the dialects there are, twice

@@ -1,23 +1,24 @@
 """What a tool has lately been like: its last calls, in one ring (D7, G22).
 
 A call cut by the turn's clock was not measured to its end; it only says "longer
-than this". Statistics calls such a sample right-censored, and has the
-product-limit (Kaplan-Meier) estimator for it: the share of calls still running
-after t is the product of (1 - ended / still watched) over the times at which
-calls ended, where a cut call is watched until its cut. Nothing cut, this is the
-nearest rank. Dropping cut calls would make a slow tool look fast; counting them
-as ended would too.
+than this", which `survival` takes into account. Nothing cut, its percentiles are the
+nearest rank.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from enum import StrEnum
-from itertools import islice
+from functools import lru_cache
+from itertools import accumulate, islice
+from operator import mul
 from typing import Final
 
 import attrs
+
+from .survival import Stretch, product_limit, stretches
 
 # D8: as many samples as make a share of one tenth more than an accident or two.
 _BIMODAL_SAMPLES: Final = 20
@@ -25,6 +26,8 @@ _BIMODAL_SAMPLES: Final = 20
 _BIMODAL_EXPLAINED: Final = 0.8
 # No tier tells times below this apart, seconds; it also keeps 0 out of log().
 _ONE_AND_THE_SAME: Final = 0.001
+_TWICE: Final = math.log(2)
+_SLOWER: Final = 2.001  # twice, and what logarithms lose
 
 
 class SampleKind(StrEnum):
@@ -47,9 +50,9 @@ class SampleKind(StrEnum):
         return self is SampleKind.TIMEOUT or self is SampleKind.FAILED
 
 
-# A member read through its class costs nine times a global (Python 3.11), and
-# every percentile asks a hundred samples.
-_OK, _TIMEOUT, _CENSORED = SampleKind.OK, SampleKind.TIMEOUT, SampleKind.CENSORED
+# A member read through its class costs nine times a global (Python 3.11).
+_OK, _TIMEOUT = SampleKind.OK, SampleKind.TIMEOUT
+_FAILED, _CENSORED = SampleKind.FAILED, SampleKind.CENSORED
 
 
 def _duration(_: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -75,18 +78,26 @@ class LatencyWindow:
     """The last ``size`` samples of one tool, none older than ``expiry`` seconds.
 
     ``now`` is on the clock of the samples' ``at``. A sample that is exactly
-    ``expiry`` old has expired. A percentile costs 10 µs, with cut calls 25.
+    ``expiry`` old has expired. Neither ``at`` nor ``now`` need to grow.
+
+    Every call is recorded and asks for percentiles, so the latencies are kept in
+    order as samples come and go: both together take 4 µs, and nothing is sorted.
     """
 
     size: int = attrs.field(default=100, validator=attrs.validators.ge(1))
     expiry: float = attrs.field(default=86400.0, validator=attrs.validators.gt(0))
     _ring: deque[Sample] = attrs.field(init=False, repr=False)
     _since_anew: int = attrs.field(default=0, init=False, repr=False)
-    _since_failure: int = attrs.field(default=0, init=False, repr=False)
-    # An estimate asks four times at one moment: (now, expiry, measured, cut).
-    _known: tuple[float, float, list[float], list[float]] | None = attrs.field(
-        default=None, init=False, repr=False
-    )
+    _failures: int = attrs.field(default=0, init=False, repr=False)
+    # Of the ring's samples, those newer than `_expired_to`, in order: seconds of
+    # calls measured to their end, and of calls cut before it. None of them is
+    # older than `_oldest`, so two comparisons tell whether they are as of now.
+    _ended: list[float] = attrs.field(factory=list, init=False, repr=False)
+    _cut: list[float] = attrs.field(factory=list, init=False, repr=False)
+    _oldest: float = attrs.field(default=math.inf, init=False, repr=False)
+    _expired_to: float = attrs.field(default=-math.inf, init=False, repr=False)
+    # What three percentiles share as long as calls were cut; None if outdated.
+    _stretches: list[Stretch] | None = attrs.field(default=None, init=False, repr=False)
 
     @_ring.default
     def _empty(self) -> deque[Sample]:
@@ -94,10 +105,22 @@ class LatencyWindow:
 
     def record(self, sample: Sample) -> None:
         """Add the newest sample; in a full window the oldest makes room."""
-        self._ring.append(sample)
+        ring = self._ring
+        if len(ring) == ring.maxlen:
+            self._evict(ring[0])
+        ring.append(sample)
         self._since_anew += 1
-        self._since_failure = 0 if sample.kind.is_failure else self._since_failure + 1
-        self._known = None
+        kind, at = sample.kind, sample.at
+        if kind is _TIMEOUT or kind is _FAILED:
+            self._failures += 1
+        if at > self._expired_to:
+            if kind is _OK or kind is _TIMEOUT:
+                insort(self._ended, sample.seconds)
+            elif kind is _CENSORED:
+                insort(self._cut, sample.seconds)
+            if at < self._oldest:
+                self._oldest = at
+            self._stretches = None
 
     def start_health_anew(self) -> None:
         """Samples so far say nothing of health any more; latencies stay (D7)."""
@@ -106,12 +129,16 @@ class LatencyWindow:
     def forget(self) -> None:
         """Empty the window."""
         self._ring.clear()
-        self._known = None
+        self._failures = 0
+        self._take([], -math.inf)
 
     @property
-    def flawless(self) -> bool:
-        """True if nothing in here is a failure, expired or not."""
-        return self._since_failure >= len(self._ring)
+    def failures(self) -> int:
+        """How many samples are failures: also the expired ones, and probes.
+
+        It costs nothing to ask, and `health_samples` never has more.
+        """
+        return self._failures
 
     def samples(self, now: float) -> list[Sample]:
         """What is not expired, in the order recorded."""
@@ -135,8 +162,8 @@ class LatencyWindow:
 
     def latency_count(self, now: float) -> int:
         """How many samples say something of latency, the cut ones included."""
-        measured, cut = self._latencies(now)
-        return len(measured) + len(cut)
+        self._as_of(now)
+        return len(self._ended) + len(self._cut)
 
     def percentile(self, p: int, now: float) -> float | None:
         """The ``p``-th percentile of latency, seconds; None without samples.
@@ -151,14 +178,16 @@ class LatencyWindow:
         """
         if not 1 <= p <= 100:
             raise ValueError(f"p must be within 1 to 100, got {p!r}")
-        measured, cut = self._latencies(now)
-        if cut:
-            return _product_limit(p, measured, cut)
-        if not measured:
+        self._as_of(now)
+        ended = self._ended
+        if self._cut:
+            if self._stretches is None:
+                self._stretches = stretches(ended, self._cut)
+            return product_limit(p, ended, self._cut, self._stretches)
+        if not ended:
             return None
-        measured.sort()
         # ceil(p/100 * n) in integers: floats would round 7 % of 100 up to rank 8.
-        return measured[-(-p * len(measured) // 100) - 1]
+        return ended[-(-p * len(ended) // 100) - 1]
 
     def bimodal(self, now: float) -> bool:
         """True if the tool has two speeds: say, a cache hit and a miss (D8, G40).
@@ -168,60 +197,88 @@ class LatencyWindow:
         explains at least 80 % of it, each side holds at least a tenth of at least
         20 samples, and the slower's median is at least twice the faster's.
 
-        A call cut beyond the median is surely one of the slow ones and counts; one
-        cut before says nothing of which side it belongs to and is left out.
+        A call cut beyond the median is surely one of the slow ones and counts, as if
+        it had taken twice the median at least: nobody saw how slow it was, and a tool
+        whose faster side is near the ceiling would look as if it had but one. One cut
+        before says nothing of which side it belongs to and is left out.
         """
-        measured, cut = self._latencies(now)
         middle = self.percentile(50, now)
         if middle is None:
             return False
-        known = measured + [seconds for seconds in cut if seconds > middle]
+        least = _SLOWER * middle
+        slow = self._cut[bisect_right(self._cut, middle) :]
+        known = self._ended + [max(seconds, least) for seconds in slow]
         if len(known) < _BIMODAL_SAMPLES:
             return False
-        # Imported on use: it brings half of the numeric tower with it.
-        from statistics import median
-
         known.sort()
-        logs = [math.log(max(seconds, _ONE_AND_THE_SAME)) for seconds in known]
+        # The slower side's median is at most this, and the faster's at least that.
+        tenth = -(-len(known) // 10)
+        slower = max(known[tenth // 2 - tenth], _ONE_AND_THE_SAME)
+        faster = max(known[(tenth - 1) // 2], _ONE_AND_THE_SAME)
+        if math.log(slower) - math.log(faster) < _TWICE:  # the usual case
+            return False
+        if known[0] < _ONE_AND_THE_SAME:
+            known = [max(seconds, _ONE_AND_THE_SAME) for seconds in known]
+        logs = list(map(math.log, known))
         n, mean = len(logs), math.fsum(logs) / len(logs)
-        split, explained, below = 0, -1.0, 0.0
-        for i, value in enumerate(logs[:-1], start=1):
-            below += value - mean
-            between = below * below * n / (i * (n - i))
-            if between > explained:
-                split, explained = i, between
-        total = math.fsum((value - mean) ** 2 for value in logs)
+        away = [value - mean for value in logs]
+        total = math.fsum(map(mul, away, away))
+        between = [
+            below * below * weight
+            for below, weight in zip(accumulate(away[:-1]), _weights(n), strict=True)
+        ]
+        explained = max(between)
+        split = between.index(explained) + 1
         return (
             explained >= _BIMODAL_EXPLAINED * total
             and 10 * min(split, n - split) >= n
-            and median(logs[split:]) - median(logs[:split]) >= math.log(2)
+            and _middle(logs[split:]) - _middle(logs[:split]) >= _TWICE
         )
 
-    def _latencies(self, now: float) -> tuple[list[float], list[float]]:
-        """In any order: calls measured to their end, and calls cut before it."""
-        if self._known is None or self._known[:2] != (now, self.expiry):
-            live = self.samples(now)
-            measured = [s.seconds for s in live if s.kind is _OK or s.kind is _TIMEOUT]
-            rest = live if len(measured) < len(live) else []
-            cut = [s.seconds for s in rest if s.kind is _CENSORED]
-            self._known = now, self.expiry, measured, cut
-        return self._known[2:]
+    def _evict(self, sample: Sample) -> None:
+        """Take the ring's oldest out of everything that was made of it."""
+        kind = sample.kind
+        if kind is _TIMEOUT or kind is _FAILED:
+            self._failures -= 1
+        if sample.at > self._expired_to:
+            if kind is _OK or kind is _TIMEOUT:
+                del self._ended[bisect_left(self._ended, sample.seconds)]
+            elif kind is _CENSORED:
+                del self._cut[bisect_left(self._cut, sample.seconds)]
+            self._stretches = None
+
+    def _as_of(self, now: float) -> None:
+        """Have the latencies without what is expired, and with all that is not.
+
+        The difference grows with the sample's age, however floats are rounded, so
+        the two at the ends speak for all. A tool whose samples expire is called
+        less than a hundred times in that time, and can afford to start over.
+        """
+        if now - self._oldest < self.expiry <= now - self._expired_to:
+            return
+        live = self.samples(now)
+        gone = [s.at for s in self._ring if not now - s.at < self.expiry]
+        self._take(live, max(gone, default=-math.inf))
+
+    def _take(self, live: list[Sample], expired_to: float) -> None:
+        """Start over with these."""
+        self._ended = sorted(
+            s.seconds for s in live if s.kind is _OK or s.kind is _TIMEOUT
+        )
+        self._cut = sorted(s.seconds for s in live if s.kind is _CENSORED)
+        self._oldest = min((s.at for s in live), default=math.inf)
+        self._expired_to = expired_to
+        self._stretches = None
 
 
-def _product_limit(p: int, measured: list[float], cut: list[float]) -> float:
-    """The percentile where some were cut; in integers, so that ranks stay exact."""
-    # At a tie the call that ended comes before the one that was cut (False < True).
-    ordered = sorted(
-        [(seconds, False) for seconds in measured]
-        + [(seconds, True) for seconds in cut]
-    )
-    running, of = 1, 1
-    for watched, (seconds, was_cut) in zip(
-        range(len(ordered), 0, -1), ordered, strict=True
-    ):
-        if not was_cut:
-            running *= watched - 1
-            of *= watched
-            if 100 * running <= (100 - p) * of:
-                return seconds
-    return math.nextafter(max(cut), math.inf)
+@lru_cache(maxsize=256)
+def _weights(n: int) -> list[float]:
+    """What makes of the sum of the first i deviations the variance between i and the
+    other n - i, for every i."""
+    return [n / (i * (n - i)) for i in range(1, n)]
+
+
+def _middle(ordered: list[float]) -> float:
+    """The median."""
+    half = len(ordered) // 2
+    return (ordered[half] + ordered[-half - 1]) / 2

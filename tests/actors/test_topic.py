@@ -297,3 +297,18 @@ def test_a_topic_is_a_list_for_each_subscriber(
             assert answer == ("lagged" if listener.cut_off else "end")
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+async def test_a_tap_hears_each_event_in_the_moment_it_is_published() -> None:
+    topic: Topic[int] = Topic()
+    heard: list[int] = []
+    topic.publish(0)
+    with topic.tap(heard.append):
+        topic.publish(1)
+        assert heard == [1]  # nobody else has run
+        topic.publish(2)
+    topic.publish(3)
+    with topic.tap(heard.append):
+        topic.close()
+        topic.publish(4)
+    assert heard == [1, 2]

@@ -29,6 +29,7 @@ from glyphoxa_trio.npc import (
     ModelFailed,
     Queued,
     Sentence,
+    Shed,
     TextDelta,
     TierSelected,
     Timings,
@@ -203,6 +204,22 @@ def test_why_says_how_many_tools_have_to_be_loaded_first() -> None:
     ]
 
 
+def test_why_says_that_a_turn_was_turned_away() -> None:
+    end = attrs.evolve(
+        DONE, end=TurnEnd.SHED, timings=Timings(model=0.0, tools=0.0, total=0.0)
+    )
+    events = [
+        Shed(**OF, reason="8 turns run, and no more than 8 may", speaker="A", text="?"),
+        FellBack(**OF, reason=Fallback.OVERLOADED),
+        end,
+    ]
+    assert why_lines(events) == [
+        "turned away: 8 turns run, and no more than 8 may",
+        "a fallback line was said: overloaded",
+        "shed: model 0 ms, tools 0 ms, all 0 ms",
+    ]
+
+
 def test_why_says_what_failed_and_what_was_said_instead() -> None:
     events = [
         ModelFailed(**OF, kind=ErrorKind.SILENCE, detail="the model went silent"),
@@ -308,6 +325,7 @@ EVENTS: list[TurnEvent] = [
     ),
     fan_out(outcome(), outcome(effect=Effect.DONE, data=("x", 2.5))),
     ModelFailed(**OF, kind=ErrorKind.UNREACHABLE, detail="nobody"),
+    Shed(**OF, reason="8 turns run", speaker="Ann", text="Hello?"),
     FellBack(**OF, reason=Fallback.MODEL_FAILED),
     LateResult(**OF, outcome=outcome(), speak=True),
     Queued(**OF, position=2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .support import run
+from .support import environment, run
 
 
 def test_the_command_simulates_the_tavern() -> None:
@@ -37,3 +37,17 @@ def test_a_server_that_is_away_is_said_to_be(tmp_path: Path) -> None:
     ended = run("simulate", str(file), "--turns", "3", "--tier-by", "p50")
     assert ended.returncode == 0, ended.stderr
     assert "far: cannot be started" in ended.stderr
+
+
+def test_what_was_measured_here_is_used(tmp_path: Path) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path)}
+    measured = run("calibrate", "config/tavern.yaml", env=environment(**state))
+    assert measured.returncode == 0, measured.stderr
+    ended = run(
+        *("simulate", "config/tavern.yaml", "--turns=3", "--tier-by=p50", "--json"),
+        env=environment(**state),
+    )
+    (report,) = json.loads(ended.stdout)["runs"]
+    known = {tool["key"]: tool["latency"] for tool in report["tools"]}
+    assert known["oracle.consult"] == "measured"
+    assert known["files.write_file"] == "declared"  # nobody probes a write

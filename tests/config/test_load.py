@@ -201,7 +201,7 @@ def test_settings_arrive_in_seconds() -> None:  # G19, D1, D7, D8
         {
             "tiers": {"fast": {"threshold_ms": 300, "ceiling_ms": 400.5}},
             "selector": {"min_deep_interval_ms": 0, "deep_keywords": ["ponder"]},
-            "calibration": {"expiry_hours": 2, "tier_by": "adaptive"},
+            "calibration": {"expiry_hours": 2, "every_minutes": 1.5, "tier_by": "p95"},
             "mcp": {"naming": "bare"},
             "tools": {"dice.roll": {"cacheable_seconds": 2, "on_interrupt": "cancel"}},
         }
@@ -212,7 +212,8 @@ def test_settings_arrive_in_seconds() -> None:  # G19, D1, D7, D8
     )
     assert config.selector.standard_keywords is None
     assert config.calibration.expiry == 7200.0
-    assert config.calibration.tier_by is TierBy.ADAPTIVE
+    assert config.calibration.tier_by is TierBy.P95
+    assert config.calibration.every == 90.0
     assert config.mcp.naming is NamingStyle.BARE
     assert config.tools["dice.roll"] == ToolOverride(
         cacheable=2.0, on_interrupt=OnInterrupt.CANCEL

@@ -18,8 +18,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio.actors import Flights
 from glyphoxa_trio.host import Caller, Catalogue, open_host
 from glyphoxa_trio.host.attempts import Attempts
-from glyphoxa_trio.host.calibrator import CalibratorSettings, Measurements
 from glyphoxa_trio.host.executor import LONGEST_FLIGHT, Executor
+from glyphoxa_trio.host.measurements import CalibratorSettings, Measurements
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolUnavailable
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall, ToolResult

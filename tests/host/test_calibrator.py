@@ -32,11 +32,11 @@ from glyphoxa_trio.host.calibrator import (
     Calibrator,
     Forget,
     HealthAnew,
-    Measurements,
     Observe,
     Reckon,
     Report,
 )
+from glyphoxa_trio.host.measurements import Measurements
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
 from glyphoxa_trio.tools.estimate import Estimate, Source
 from glyphoxa_trio.tools.instance import minimal_instance

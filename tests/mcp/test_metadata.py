@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.config import ServerSpec, ToolOverride
+from glyphoxa_trio.mcp.known import identity
 from glyphoxa_trio.mcp.metadata import describe, result_of
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.outcome import ToolResult
@@ -39,6 +40,7 @@ def test_a_tool_of_a_server_is_external_and_keeps_its_schema() -> None:  # G42, 
         description="Read a tab.",
         parameters=SCHEMA,
         server_timeout=3.0,
+        origin=identity(spec()),
         external=True,
     )
     assert definition.key == "ledger.read_tab"

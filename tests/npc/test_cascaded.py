@@ -47,7 +47,7 @@ from .support import (
 )
 
 FAST, STANDARD, DEEP = Tier
-DONE, CUT, FAILED = TurnEnd
+DONE, CUT, FAILED, _ = TurnEnd
 SLOWLY = "think carefully"  # DEEP, where the ceiling allows it
 
 

@@ -62,7 +62,7 @@ from .support import (
 )
 
 FAST, STANDARD, DEEP = Tier
-DONE, CUT, FAILED = TurnEnd
+DONE, CUT, FAILED, SHED = TurnEnd
 
 
 def hello(_: LLMRequest) -> Reply:

@@ -16,6 +16,8 @@ from glyphoxa_trio.npc import (
     FellBack,
     LateResult,
     Sentence,
+    SpeculationDone,
+    SpeculationEnd,
     TextDelta,
     TierSelected,
     Timings,
@@ -119,6 +121,14 @@ def test_success_and_every_way_to_fail_are_told_apart(status: Status) -> None:
         Status.UNAVAILABLE: Level.WARNING,
         Status.CRASHED: Level.ERROR,
     }.get(status, Level.INFO)
+
+
+def test_a_call_that_another_server_answered_says_which() -> None:
+    outcome = Outcome(
+        call=CALL, tool="ledger.add", status=Status.OK, answered_by="ledger-2.add"
+    )
+    fields = call_record(outcome).fields
+    assert (fields["server"], fields["answered_by"]) == ("ledger", "ledger-2.add")
 
 
 @pytest.mark.parametrize("limit", Limit)
@@ -295,6 +305,37 @@ def test_an_approval_says_what_became_of_it(decision: Decision) -> None:
         "turn": 7,
     }
     assert records().of(event) == Record(Level.INFO, "approval", fields)
+
+
+@pytest.mark.parametrize(
+    ("end", "turn", "reason"),
+    [(SpeculationEnd.ADOPTED, 7, ""), (SpeculationEnd.DISCARDED, 0, "another tier")],
+)
+def test_a_speculation_says_what_it_was_good_for(
+    end: SpeculationEnd, turn: int, reason: str
+) -> None:
+    event = SpeculationDone(
+        npc="Bo",
+        turn=turn,
+        end=end,
+        reason=reason,
+        head_start=0.25,
+        calls=3,
+        calls_used=2,
+        wasted=0.125,
+    )
+    fields = {
+        "context_name": "Bo",
+        "session": "Bo",
+        "turn": turn or None,
+        "status": end.value,
+        "reason": reason or None,
+        "head_start_ms": 250,
+        "calls": 3,
+        "calls_used": 2,
+        "wasted_ms": 125,
+    }
+    assert records().of(event) == Record(Level.INFO, "speculation", fields)
 
 
 def test_what_is_remembered_of_turns_is_bounded() -> None:

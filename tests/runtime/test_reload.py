@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +33,11 @@ from glyphoxa_trio.config import (
 )
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.host import open_host
-from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning, open_fleet
+from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.npc import Npc, TierSelected, ToolsShown, TurnDone
 from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.providers.llm import LLMRequest
-from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, opening
+from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, World
 from glyphoxa_trio.runtime.assembly import Models
 from glyphoxa_trio.runtime.publisher import Publisher
 from glyphoxa_trio.tools.definition import Tool
@@ -625,13 +624,11 @@ def test_whatever_is_reloaded_turns_end_what_is_gone_stays_and_the_last_one_serv
 
 @asynccontextmanager
 async def scripted(
-    monkeypatch: pytest.MonkeyPatch, server: FakeServer, chosen: Config, **more: Any
+    server: FakeServer, chosen: Config, **more: Any
 ) -> AsyncGenerator[Runtime]:
     """A runtime all of whose servers are this one, on virtual time."""
-    fleet = partial(open_fleet, open_session=server.open)
-    monkeypatch.setattr(opening, "open_fleet", fleet)
-    llm = ScriptedLLM(lambda _: [9.0, "Hm."])
-    async with open_runtime(chosen, llm=llm, **more) as runtime:
+    world, llm = World(open_session=server.open), ScriptedLLM(lambda _: [9.0, "Hm."])
+    async with open_runtime(chosen, llm=llm, world=world, **more) as runtime:
         yield runtime
 
 
@@ -641,7 +638,7 @@ def with_rules(*allow: str, **more: Any) -> Config:
 
 
 async def test_leaving_says_goodbye_to_servers(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock,
 ) -> None:  # A43: and is no loss of theirs
     states: list[ServerState] = []
 
@@ -650,16 +647,16 @@ async def test_leaving_says_goodbye_to_servers(
             states.append(event.state)
 
     chosen, server = with_rules(), FakeServer(goodbye_takes=0.5)
-    async with scripted(monkeypatch, server, chosen, on_server_event=note):
+    async with scripted(server, chosen, on_server_event=note):
         pass
     assert server.goodbyes == [0.5]
     assert states == [ServerState.STARTING, ServerState.READY, ServerState.STOPPED]
 
 
 async def test_a_server_taken_away_by_hand_does_not_come_back_with_the_switch(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock,
 ) -> None:  # G42
-    async with scripted(monkeypatch, FakeServer(), with_rules()) as runtime:
+    async with scripted(FakeServer(), with_rules()) as runtime:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(say, runtime, "hi")
             await wait_all_tasks_blocked()
@@ -676,10 +673,10 @@ async def test_a_server_taken_away_by_hand_does_not_come_back_with_the_switch(
 
 
 async def test_a_narrower_list_is_not_widened_by_what_the_old_server_says(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock,
 ) -> None:  # D16
     server = FakeServer()
-    async with scripted(monkeypatch, server, with_rules()) as runtime:
+    async with scripted(server, with_rules()) as runtime:
         changed = server.changed
         assert changed is not None
         async with trio.open_nursery() as nursery:
@@ -696,10 +693,10 @@ async def test_a_narrower_list_is_not_widened_by_what_the_old_server_says(
 
 
 async def test_a_successor_that_was_overtaken_ends_and_a_newcomer_may_go_again(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock,
 ) -> None:
     server = FakeServer()
-    async with scripted(monkeypatch, server, config()) as runtime:
+    async with scripted(server, config()) as runtime:
         await runtime.reload(with_rules())
         await runtime.reload(with_rules())
         assert await runtime.wait_ready(within=5)
@@ -720,10 +717,10 @@ async def test_a_successor_that_was_overtaken_ends_and_a_newcomer_may_go_again(
 
 
 async def test_another_list_of_the_same_length_is_taken_over(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock,
 ) -> None:
     before, after = with_rules("echo", "sleep"), with_rules("sleep", "refuse")
-    async with scripted(monkeypatch, FakeServer(), before) as runtime:
+    async with scripted(FakeServer(), before) as runtime:
         await runtime.reload(after)
         assert _of(runtime, "faq") == {"sleep", "refuse"}
         (row,) = runtime.servers()
@@ -731,9 +728,9 @@ async def test_another_list_of_the_same_length_is_taken_over(
 
 
 async def test_a_group_is_not_taken_that_a_server_has_from_this_very_moment(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock,
 ) -> None:
-    async with scripted(monkeypatch, FakeServer(), config()) as runtime:
+    async with scripted(FakeServer(), config()) as runtime:
         runtime.add_server(ServerSpec(name="faq", command=("x",)))
         with pytest.raises(NameCollision, match="'faq' is a server's name"):
             runtime.register(Ran().tool("mine", group="faq"))

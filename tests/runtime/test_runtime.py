@@ -48,7 +48,7 @@ from glyphoxa_trio.npc import (
     TurnEvent,
 )
 from glyphoxa_trio.providers.chat_completions import ChatCompletions
-from glyphoxa_trio.runtime import UnknownNpc
+from glyphoxa_trio.runtime import RuntimeClosed, UnknownNpc
 from glyphoxa_trio.testing.model_server import Hang, open_model_server
 from glyphoxa_trio.tools.gate import Availability
 from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
@@ -595,3 +595,10 @@ async def test_connections_are_closed_after_the_turns_that_use_them(
         assert server.requests[0]["model"] == "another"
     assert [(one.end, one.error) for one in ended] == [(TurnEnd.INTERRUPTED, "")]
     assert closed == ["<Ref npc Bo: stopped, 0 waiting>"] * 2  # both models'
+
+
+async def test_an_npc_of_a_runtime_that_has_ended_is_refused_in_words() -> None:
+    async with opened(config()) as runtime:
+        pass
+    with pytest.raises(RuntimeClosed, match="closed"):  # nobody spoke to it before
+        runtime.npc("Bo")

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.simulation.latency import Known, Latency, Part, Stated
-from glyphoxa_trio.tools.window import Sample, SampleKind
 
 
 def test_a_long_tail_has_the_percentiles_it_states() -> None:
@@ -53,8 +52,7 @@ def test_nonsense_is_named(wrong: dict[str, object], says: str) -> None:
 
 
 def test_measurements_are_what_they_were() -> None:
-    samples = [Sample(SampleKind.OK, x / 10, at=x) for x in range(1, 11)]
-    latency = Latency.measured(samples)
+    latency = Latency.measured([x / 10 for x in range(10, 0, -1)])
     assert latency is not None
     assert latency.known is Known.MEASURED
     assert (latency.percentile(50), latency.percentile(100)) == (0.5, 1.0)
@@ -62,13 +60,11 @@ def test_measurements_are_what_they_were() -> None:
 
 def test_cut_calls_are_longer_than_their_cut() -> None:
     # Half were cut at 0.5 s: the upper half is at least that, not 0.2.
-    samples = [Sample(SampleKind.OK, 0.2, at=1.0) for _ in range(10)]
-    samples += [Sample(SampleKind.CENSORED, 0.5, at=1.0) for _ in range(10)]
-    latency = Latency.measured(samples)
+    latency = Latency.measured([0.2] * 10, [0.5] * 10)
     assert latency is not None
     assert latency.percentile(50) == 0.2
     assert latency.percentile(60) > 0.5
 
 
 def test_nothing_measured_is_no_latency() -> None:
-    assert Latency.measured([Sample(SampleKind.FAILED, 0.1, at=1.0)]) is None
+    assert Latency.measured([]) is None

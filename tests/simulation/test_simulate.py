@@ -106,7 +106,7 @@ def test_what_was_stated_goes_before_what_was_measured_and_that_before_declared(
 ):
     def known(*, measured: bool, stated: bool) -> Known:
         script = rehearsal((), consult=BIMODAL if stated else None)
-        latencies = {"oracle.consult": Latency((0.1,), Known.MEASURED)}
+        latencies = {("local", "oracle.consult"): Latency((0.1,), Known.MEASURED)}
         done = simulate(
             config(), script, offers=OFFERS, measured=latencies if measured else None
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import chain
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -48,8 +50,41 @@ def nearest_rank(ended: list[float], p: int) -> float:
     return min(x for x in ended if 100 * sum(y <= x for y in ended) >= p * len(ended))
 
 
+def two_modes(samples: list[Sample]) -> bool | None:
+    """By definition, every split tried; None if rounding would decide."""
+    middle = kaplan_meier(samples, 50) or 0
+    ended = [s.seconds for s in samples if s.kind in (OK, TIMEOUT)]
+    cut = [s.seconds for s in samples if s.kind is CENSORED and s.seconds > middle]
+    known = sorted([*ended, *(max(seconds, 2.001 * middle) for seconds in cut)])
+    n = len(known)
+    if n < 20:
+        return False
+    logs = [math.log(max(x, 0.001)) for x in known]
+
+    def spread(values: list[float]) -> float:
+        mean = math.fsum(values) / len(values)
+        return math.fsum((x - mean) ** 2 for x in values)
+
+    left = {at: spread(logs[:at]) + spread(logs[at:]) for at in range(1, n)}
+    split = min(left, key=left.__getitem__)
+    line = 0.2 * spread(logs)
+    close = 1e-9 * (1 + line)
+    if abs(left[split] - line) < close or any(
+        at != split and left[at] - left[split] < close for at in left
+    ):
+        return None
+    fast, slow = logs[:split], logs[split:]
+    return (
+        left[split] < line
+        and min(len(fast), len(slow)) * 10 >= n
+        and median(slow) - median(fast) >= math.log(2)
+    )
+
+
 class LatencyWindowMachine(RuleBasedStateMachine):
-    @initialize(size=st.integers(1, 12), expiry=st.sampled_from([3.0, 50.0, math.inf]))
+    """A list of all that was ever recorded, and every answer worked out afresh."""
+
+    @initialize(size=st.integers(1, 30), expiry=st.sampled_from([3.0, 50.0, math.inf]))
     def open_window(self, size: int, expiry: float) -> None:
         self.window = LatencyWindow(size, expiry)
         self.everything: list[Sample] = []
@@ -75,9 +110,30 @@ class LatencyWindowMachine(RuleBasedStateMachine):
         self.window.record(sample)
         self.everything.append(sample)
 
-    @rule(seconds=st.sampled_from([0.5, 1.0, 40.0]))
-    def time_passes(self, seconds: float) -> None:
+    @rule(
+        calls=st.lists(
+            st.tuples(
+                st.sampled_from([OK, OK, OK, *SampleKind]),
+                durations,
+                st.sampled_from([-4.0, 0.0, 0.0, 0.5, 30.0]),
+            ),
+            max_size=40,
+        )
+    )
+    def record_many_before_anybody_asks(
+        self, calls: list[tuple[SampleKind, float, float]]
+    ) -> None:
+        for kind, seconds, later in calls:
+            self.now += later
+            self.record(kind, seconds, probe=False, ago=0.0)
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 40.0, -1.0, -60.0]))
+    def time_passes_or_the_clock_is_set_back(self, seconds: float) -> None:
         self.now += seconds
+
+    @rule(expiry=st.sampled_from([3.0, 50.0, math.inf]))
+    def other_settings(self, expiry: float) -> None:
+        self.window.expiry = expiry
 
     @rule()
     def start_health_anew(self) -> None:
@@ -110,6 +166,16 @@ class LatencyWindowMachine(RuleBasedStateMachine):
         assert found == [kaplan_meier(live, p) for p in PERCENTS]
 
     @invariant()
+    def failures_are_counted(self) -> None:
+        ring = self.everything[-self.window.size :]
+        assert self.window.failures == sum(s.kind.is_failure for s in ring)
+
+    @invariant()
+    def modes_are_those_of_all_that_is_known(self) -> None:
+        expected = two_modes(self.live())
+        assert expected is None or self.window.bimodal(self.now) is expected
+
+    @invariant()
     def percentiles_grow(self) -> None:  # p99 >= p50, always
         found = [self.window.percentile(p, self.now) for p in PERCENTS]
         if None not in found:
@@ -135,6 +201,24 @@ def test_the_rank_is_exact_where_floats_would_round_up() -> None:
     assert [window.percentile(p, 1) for p in (1, 7, 29, 57, 58, 99, 100)] == [
         1, 7, 29, 57, 58, 99, 100,
     ]  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([OK, CENSORED]), durations), min_size=1),
+    st.integers(1, 100),
+)
+def test_with_cut_calls_every_percentile_is_the_product_limit(
+    samples: list[tuple[SampleKind, float]], p: int
+) -> None:
+    window = window_of(*samples)
+    assert window.percentile(p, 1) == kaplan_meier(window.samples(1), p)
+
+
+def test_the_product_limit_is_exact_where_floats_would_round_up() -> None:
+    # A cut call before all others halves nothing: the ranks are those of the rest.
+    for p in range(1, 101):
+        window = window_of((CENSORED, 0.5), *((OK, float(n)) for n in range(1, 100)))
+        assert window.percentile(p, 1) == -(-p * 99 // 100)
 
 
 @pytest.mark.parametrize("p", [0, 101, -1])
@@ -217,6 +301,27 @@ def test_a_sample_that_is_no_duration_is_refused(seconds: float) -> None:
 
 
 # G40, D8: what counts as two modes.
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([(OK, 0.1), (OK, 0.15), (OK, 0.4), (OK, 3.0)])
+            | st.sampled_from([(CENSORED, 0.12), (CENSORED, 0.5), (CENSORED, 1.5)]),
+            st.sampled_from([3, 5, 10, 12, 30]),
+        ),
+        min_size=2,
+        max_size=3,
+        unique_by=lambda group: group[0],
+    )
+)
+def test_modes_are_those_of_the_best_split(
+    groups: list[tuple[tuple[SampleKind, float], int]],
+) -> None:
+    alike = [[sample] * count for sample, count in groups]
+    window = window_of(*chain.from_iterable(alike))
+    expected = two_modes(window.samples(1))
+    assert expected is None or window.bimodal(1) is expected
 
 
 @given(

@@ -10,16 +10,18 @@ Above 300 lines, because the parts of a round are read best in their order.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import attrs
 
 import trio
 
 from glyphoxa_trio.config.model import TurnConfig
-from glyphoxa_trio.host import Caller, Listing, Shelf, Showing, ToolHost, showing
+from glyphoxa_trio.host import Caller, Listing, Shelf, Showing, ToolHost
 from glyphoxa_trio.npc.conversation import Conversation, Exchange, Round
 from glyphoxa_trio.npc.engines.patience import Patience
+from glyphoxa_trio.npc.engines.round import request_of, view_of
 from glyphoxa_trio.npc.events import (
     Fallback,
     FanOutDone,
@@ -33,6 +35,7 @@ from glyphoxa_trio.npc.events import (
     TurnEvent,
 )
 from glyphoxa_trio.npc.sentences import Sentences
+from glyphoxa_trio.npc.speculation import Speculation
 from glyphoxa_trio.npc.turn import Clock
 from glyphoxa_trio.providers.llm import (
     LLM,
@@ -40,9 +43,9 @@ from glyphoxa_trio.providers.llm import (
     ErrorKind,
     Finished,
     LLMError,
+    LLMEvent,
     LLMRequest,
     TextChunk,
-    ToolSpec,
 )
 from glyphoxa_trio.tools.gate import Grant, Reason
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
@@ -61,6 +64,7 @@ class TurnInProgress:
       approve: which of these calls somebody says yes to; takes its own time.
       shelf: the tools that this conversation has loaded, of those that are too
         many to be shown: more than ``defer_threshold`` external ones.
+      speculation: what was begun of this turn before its words were said.
       fallback: a line to say when there is nothing to say (D12b).
     """
 
@@ -82,6 +86,7 @@ class TurnInProgress:
     approve: Approve
     fallback: Callable[[], str]
     on_late: Callable[[Outcome], None]
+    speculation: Speculation | None = None
     first_text_at: float | None = None
     error: LLMError | None = None
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
@@ -107,6 +112,8 @@ async def run(turn: TurnInProgress) -> None:
             return
         if calls:
             await _run_calls(turn, index, round_, calls, view, last=last)
+        if turn.speculation is not None:
+            turn.speculation.over()  # what it began and nobody took ends here
         if last or not calls:
             break
     if not round_.sentences:
@@ -120,9 +127,12 @@ async def _show(turn: TurnInProgress, index: int, *, last: bool) -> Showing:
     def permitted(left: float) -> tuple[Listing, ...]:
         return turn.host.tools(turn.tier, grant=turn.grant, remaining=left)
 
-    view = showing(
-        turn.host.explain(turn.tier, grant=turn.grant, remaining=remaining),
+    view = view_of(
+        turn.host,
         turn.shelf,
+        tier=turn.tier,
+        grant=turn.grant,
+        remaining=remaining,
         threshold=turn.defer_threshold,
         permitted=permitted,
     )
@@ -158,11 +168,7 @@ async def _listen(
     Raises:
       LLMError: whatever the model fails with, its limits of D0 included.
     """
-    request = LLMRequest(
-        messages=turn.conversation.prompt(turn.exchange, notice=view.summary),
-        tools=tuple(_spec(listing) for listing in view.shown),
-        tools_forbidden=last or not view.shown,
-    )
+    request = request_of(turn.conversation, turn.exchange, view, last=last)
     sentences = Sentences()
     calls: list[ToolCall] = []
     patience = Patience(turn.model_clock)
@@ -181,7 +187,7 @@ async def _listen(
     try:
         with patience.scope:
             patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)
-            async with turn.llm.stream(request) as events:
+            async with _stream(turn, request) as events:
                 async for event in events:
                     patience.rest()
                     match event:
@@ -213,6 +219,16 @@ async def _listen(
     if failure is not None:
         raise failure
     return calls
+
+
+def _stream(
+    turn: TurnInProgress, request: LLMRequest
+) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
+    """One round of the model: the one that was begun ahead, if it is the same."""
+    begun = None
+    if turn.speculation is not None:
+        begun = turn.speculation.claim(request, tier=turn.tier)
+    return begun or turn.llm.stream(request)
 
 
 async def _run_calls(
@@ -251,6 +267,7 @@ async def _run_calls(
             ToolFinished(npc=turn.npc, turn=turn.turn, outcome=outcome, round=index)
         )
 
+    speculation = turn.speculation
     caller = Caller(
         grant=turn.grant,
         tier=turn.tier,
@@ -261,6 +278,7 @@ async def _run_calls(
         unknown_effects=turn.unknown_effects,
         approved=approved,
         showing=view,
+        ahead=None if speculation is None else speculation.ahead,
         on_start=started,
         on_outcome=finished,
         on_late=turn.on_late,
@@ -305,12 +323,3 @@ async def _fall_back(
     round_.sentences.append(line)
     await turn.emit(TextDelta(npc=turn.npc, turn=turn.turn, text=line))
     await turn.emit(Sentence(npc=turn.npc, turn=turn.turn, text=line, round=index))
-
-
-def _spec(listing: Listing) -> ToolSpec:
-    definition = listing.definition
-    return ToolSpec(
-        name=listing.exposed,
-        description=definition.description,
-        parameters=definition.parameters,
-    )
