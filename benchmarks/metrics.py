@@ -39,7 +39,7 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
-from glyphoxa_trio.tools.window import SampleKind
+from glyphoxa_trio.tools.window import Sample, SampleKind
 
 CHUNK = 50
 PIECES = ["A silver ", "piece, and ", "look after ", "your horse. "] * 10
@@ -113,7 +113,7 @@ async def _measure(rounds: int) -> list[Figure]:
             await _turns(seen, CHUNK, watched)
             await _turns(unseen, CHUNK, bare)
         for name in CALLED:
-            metrics.figures.sample(f"lore.{name}", SampleKind.OK, 0.001)
+            metrics.figures.sample(f"lore.{name}", Sample(SampleKind.OK, 0.001, 0.0))
         reads = [_spent(partial(read, seen, metrics.figures)) for _ in range(100)]
         writes = [
             figure(f"scrape, write {name}", await _writing(metrics, kind), unit="ms")

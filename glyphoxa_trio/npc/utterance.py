@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 
 import trio
@@ -40,11 +42,14 @@ class Utterance:
 
     def __attrs_post_init__(self) -> None:
         self.exchange = Exchange(self.speaker, self.text)
-        self.stream = Stream(on_consumed=self._consumed)
+        # Not a method: a stream that knew its utterance would leave a cycle of twenty
+        # objects a turn to the collector, whose pauses hold everybody up.
+        self.stream = Stream(on_consumed=partial(_consumed, self.exchange))
 
-    def _consumed(self, event: TurnEvent) -> None:
-        if isinstance(event, Sentence):
-            self.exchange.delivered(event.round)
+
+def _consumed(exchange: Exchange, event: TurnEvent) -> None:
+    if isinstance(event, Sentence):
+        exchange.delivered(event.round)
 
 
 @attrs.frozen

@@ -2,7 +2,8 @@
 
 Pure, but for what it remembers of the turns that run. A record has no words of
 players, models or tools and no arguments, unless ``texts`` is asked for. Times
-are whole milliseconds, as everywhere at the edge.
+are whole milliseconds, as everywhere at the edge. Above 300 lines, because what a
+record may hold is decided in one place.
 """
 
 from __future__ import annotations

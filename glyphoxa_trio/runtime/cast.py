@@ -74,8 +74,10 @@ class Cast:
     activity: Activity = attrs.field(init=False)
     _selector: Ref[Any] = attrs.field(init=False)
     _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
+    _named: dict[str, NpcConfig] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._named = {npc.name: npc for npc in self.config.npcs}
         self.activity = Activity(self.overload)
         self._selector = spawn(
             self.nursery,
@@ -91,7 +93,9 @@ class Cast:
         Raises:
           UnknownNpc: with the nearest names.
         """
-        config = find_npc(self.config, name)
+        # By the name as it is written first: with thousands of NPCs, looking through
+        # all of them costs more than a turn that is turned away.
+        config = self._named.get(name) or find_npc(self.config, name)
         npc = self._npcs.get(config.name)
         if npc is None:
             npc = self._npcs[config.name] = self._open(config)
@@ -104,7 +108,7 @@ class Cast:
         """
         self.config, self.models = config, models
         self.overload.adopt(config.overload)
-        cast = {npc.name: npc for npc in config.npcs}
+        self._named = cast = {npc.name: npc for npc in config.npcs}
         for name, npc in list(self._npcs.items()):
             successor = cast.get(name)
             if successor is None:
