@@ -18,6 +18,7 @@ import trio
 from glyphoxa_trio.errors import GlyphoxaError
 
 E = TypeVar("E")
+Kinds = type[object] | tuple[type[object], ...]
 
 
 class Lagged(GlyphoxaError):
@@ -38,6 +39,7 @@ class Subscription(Generic[E]):
 
     capacity: int = attrs.field(validator=attrs.validators.ge(1))
     lag: Lag
+    only: Kinds = object
     missed: int = 0
     _events: deque[E] = attrs.field(factory=deque, init=False)
     _arrived: trio.lowlevel.ParkingLot = attrs.field(
@@ -65,6 +67,8 @@ class Subscription(Generic[E]):
         return self._events.popleft()
 
     def _offer(self, event: E) -> None:
+        if not isinstance(event, self.only):
+            return
         if self._cut_off:
             self.missed += 1
             return
@@ -105,10 +109,19 @@ class Topic(Generic[E]):
 
     @contextmanager
     def subscribe(
-        self, *, capacity: int = 256, lag: Lag = Lag.DROP_OLDEST
+        self,
+        *,
+        capacity: int = 256,
+        lag: Lag = Lag.DROP_OLDEST,
+        only: Kinds = object,
     ) -> Generator[Subscription[E]]:
-        """Receive what is published inside the block, at most ``capacity`` behind."""
-        subscription: Subscription[E] = Subscription(capacity, lag)
+        """Receive what is published inside the block, at most ``capacity`` behind.
+
+        Args:
+          only: events of these types; others neither wake the reader nor take the
+            place of one that waits for it.
+        """
+        subscription: Subscription[E] = Subscription(capacity, lag, only)
         if self._closed:
             subscription._close()
         self._subscriptions.append(subscription)

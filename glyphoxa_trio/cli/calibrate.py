@@ -88,9 +88,9 @@ def _bar(console: Console) -> Progress:
 
 async def _follow(runtime: Runtime, progress: Progress) -> None:
     task = progress.add_task("", total=None, tool="")
-    with runtime.host.events.subscribe() as events:
+    with runtime.host.events.subscribe(only=Probed) as events:
         async for event in events:
-            if isinstance(event, Probed):
+            if isinstance(event, Probed):  # which mypy does not know
                 progress.update(
                     task,
                     completed=event.done,

@@ -39,6 +39,8 @@ _SECONDS: Final = frozenset(
         "tools",
         "total",
         "first_text",
+        "head_start",
+        "wasted",
     }
 )
 

@@ -6,7 +6,7 @@ inside their limits, `host` is the door to all three.
 
 from .ahead import Ahead, AheadStatistics
 from .approvals import Approvals, ApprovalStore, ChangedAgain
-from .calibrator import Probed
+from .calibrator import Probed, Sampled
 from .catalogue import Catalogue, Listing, Snapshot, UnknownTool
 from .executor import Caller
 from .history import History, HistoryFile, HistoryStatistics
@@ -29,6 +29,7 @@ __all__ = [
     "HostStatistics",
     "Listing",
     "Probed",
+    "Sampled",
     "Shelf",
     "Showing",
     "Snapshot",

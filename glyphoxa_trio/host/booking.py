@@ -29,21 +29,30 @@ if TYPE_CHECKING:
 class Booking:
     """One caller's wait for the answer to its call. `board` first, `leave` last.
 
-    ``answered_by`` is the key of another tool, if that one's answer counts, and
-    ``failed`` how the tool that was called has failed while another is waited for.
+    ``until`` is the own limit of the tool that was called, on trio's clock; it holds
+    for whoever else is asked, also when that tool has failed. ``answered_by`` is the
+    key of another tool, if that one's answer counts, and ``failed`` how the tool that
+    was called has failed while another is waited for.
+
+    Args:
+      second_from: when ``ask_also`` is asked for a second attempt, if by then the
+        first has not landed.
     """
 
     _attempts: Attempts
     first: Attempt
-    _hedging: Hedging | None = attrs.field(default=None, init=False)
-    _second_from: float = attrs.field(default=math.inf, init=False)
-    _ask_also: Callable[[], Attempt | None] = attrs.field(
-        default=lambda: None, init=False
-    )
+    _hedging: Hedging | None = None
+    _second_from: float = math.inf
+    _ask_also: Callable[[], Attempt | None] = lambda: None
+    until: float = attrs.field(init=False)
     _second: Attempt | None = attrs.field(default=None, init=False)
     _decided: bool = attrs.field(default=False, init=False)
     answered_by: str | None = attrs.field(default=None, init=False)
     failed: outcome.Maybe[Any] | None = attrs.field(default=None, init=False)
+
+    @until.default
+    def _own_limit(self) -> float:
+        return self.first.own_deadline
 
     def board(self) -> None:
         self.first.flight.board()

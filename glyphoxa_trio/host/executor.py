@@ -230,7 +230,7 @@ class Executor:
             cache_key = _cache_key(slot, listing, caller)
             if cache_key is not None and (
                 self._attempts.in_flight(cache_key) is not None
-                or self._attempts.cache.get(cache_key, now) is not None
+                or not self._attempts.cache.lacks(cache_key, now)
             ):
                 return None
             context = CallContext(
@@ -349,15 +349,14 @@ class Executor:
         shared: bool,
     ) -> Outcome:
         """Wait as one passenger among several, to the tool's own limit at most."""
-        attempt = booking.first
-        policy = attempt.listing.definition.interruption
+        policy = booking.first.listing.definition.interruption
         booking.board()
         if caller.ahead is not None:  # which need not keep a seat on it any more
             caller.ahead.let_go(slot)
         # What leaving early says of the tool: nothing, if nobody's time was up.
         early: SampleKind | None = None
         try:
-            with trio.CancelScope(deadline=attempt.own_deadline):
+            with trio.CancelScope(deadline=booking.until):
                 result = await booking.settled()
                 slot.answered_by = booking.answered_by
                 return verdict.judged(slot, result, trio.current_time(), shared=shared)
@@ -378,17 +377,16 @@ class Executor:
 
     async def _finish(self, slot: Slot, booking: Booking, caller: Caller) -> None:
         """See an interrupted call to its end, on the seat of the one who left."""
-        attempt = booking.first
         end: Outcome | None = None
         early: SampleKind | None = None
-        latest = attempt.started + LONGEST_FLIGHT
+        latest = booking.first.started + LONGEST_FLIGHT
         booking.wait_for_what_flies()
         try:
-            with trio.CancelScope(deadline=min(attempt.own_deadline, latest)):
+            with trio.CancelScope(deadline=min(booking.until, latest)):
                 result = await booking.settled()
                 slot.answered_by = booking.answered_by
                 end = verdict.judged(slot, result, trio.current_time())
-            own = attempt.own_deadline <= latest  # nobody else's limit is its failure
+            own = booking.until <= latest  # nobody else's limit is its failure
             early = SampleKind.TIMEOUT if own else SampleKind.CENSORED
             slot.failed = booking.failed
         finally:

@@ -26,11 +26,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Flight
-from glyphoxa_trio.tools.definition import (
-    CallContext,
-    ToolDefinition,
-    ToolUnavailable,
-)
+from glyphoxa_trio.tools.definition import CallContext, ToolDefinition
 from glyphoxa_trio.tools.gate import Availability
 from glyphoxa_trio.tools.hedging import (
     HedgeBudget,
@@ -96,19 +92,21 @@ class Hedging:
           permits: the gate, for this caller, whenever it is asked.
           shared: it is somebody else's attempt, which has been counted.
         """
-        booking = Booking(self._attempts, attempt)
         listing = attempt.listing
-        if hedgeable(listing.tool) and any(self._others(listing)):
-            if not shared:
-                self._budget(listing.key).called()
-            wait = self._p95(listing)
-            if wait is not None:
-                booking._hedging = self
-                booking._second_from = attempt.started + wait + _A_HAIR
-                booking._ask_also = partial(
-                    self._second, attempt, arguments, context, permits
-                )
-        return booking
+        if not hedgeable(listing.tool) or not self._others(listing):
+            return Booking(self._attempts, attempt)
+        if not shared:
+            self._budget(listing.key).called()
+        wait = self._p95(listing)
+        if wait is None:
+            return Booking(self._attempts, attempt)
+        return Booking(
+            self._attempts,
+            attempt,
+            self,
+            attempt.started + wait + _A_HAIR,
+            partial(self._second, attempt, arguments, context, permits),
+        )
 
     def statistics(self) -> HedgingStatistics:
         return self._figures
@@ -164,16 +162,14 @@ class Hedging:
         other = min(found, key=lambda listing: listing.estimate.seconds)
         limit = trio.current_time() + other.definition.own_limit
         latest = min(context.deadline, first.own_deadline, limit)
-        try:
-            first.second = self._attempts.depart(
-                other,
-                arguments,
-                attrs.evolve(context, deadline=latest),
-                None,
-                instead_of=first,
-            )
-        except ToolUnavailable:  # it was undoubted, so this is nothing that happens
-            return None
+        # It is undoubted, so nothing refuses to let it depart.
+        first.second = self._attempts.depart(
+            other,
+            arguments,
+            attrs.evolve(context, deadline=latest),
+            None,
+            instead_of=first,
+        )
         self._count(started=1)
         return first.second
 

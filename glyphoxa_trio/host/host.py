@@ -55,6 +55,7 @@ from .calibrator import (
     Probed,
     Reckon,
     Report,
+    Sampled,
 )
 from .catalogue import Catalogue, Listing, Snapshot
 from .executor import Caller, Executor, ExecutorStatistics
@@ -62,7 +63,9 @@ from .hedging import Hedging
 from .history import History, HistoryStatistics
 from .measurements import CalibratorSettings, Measurements
 
-HostEvent = Probed | SupervisionEvent
+# Each call that reached its tool is a `Sampled`: tap those, or subscribe to `only` the
+# others, which they would push out of a subscription.
+HostEvent = Probed | Sampled | SupervisionEvent
 
 # How long anybody waits for the calibrator to answer from memory, seconds.
 _PATIENCE = 2.0

@@ -98,14 +98,13 @@ def foresee(
 
 @attrs.define(eq=False)
 class Speculation:
-    """One of them. ``gone`` is set when nothing of it is left."""
+    """One of them."""
 
     text: str
     speaker: str
     _tell: Callable[[Speculation, SpeculationEnd, str], None]
     words: tuple[str, ...] = attrs.field(init=False)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    gone: trio.Event = attrs.field(factory=trio.Event, init=False)
     turn: int = attrs.field(default=0, init=False)
     end: SpeculationEnd | None = attrs.field(default=None, init=False)
     foreseen: Foreseen | None = attrs.field(default=None, init=False)

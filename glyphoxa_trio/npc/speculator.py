@@ -102,6 +102,8 @@ class Speculator:
     _heard: tuple[str, tuple[str, ...]] | None = attrs.field(default=None, init=False)
     _heard_at: float = attrs.field(default=0.0, init=False)
     _begun: int = attrs.field(default=0, init=False)  # since somebody spoke
+    # Held by the one that asks a model, which may be slow to hang up.
+    _asking: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     @property
     def reserved(self) -> Speculation | None:
@@ -119,12 +121,11 @@ class Speculator:
         if (speaker, words) == self._heard:
             return
         self._heard = speaker, words
-        previous = self._now
         self._end(SpeculationEnd.DIVERGED)
         enough = len(words) >= self.config.min_words
         if enough and self._begun < self.config.per_utterance:
             self._now = Speculation(text, speaker, self._tell)
-            nursery.start_soon(self._run, self._now, previous)
+            nursery.start_soon(self._run, self._now)
 
     def meet(self, text: str, speaker: str, turn: int) -> None:
         """A turn begins: keep what was begun of it, and nothing else."""
@@ -155,28 +156,26 @@ class Speculator:
             self._now.finish(end, reason)
             self._now = None
 
-    async def _run(self, ahead: Speculation, previous: Speculation | None) -> None:
+    async def _run(self, ahead: Speculation) -> None:
         """One of them, from its first words to the last of it."""
         try:
             with ahead.scope:
                 await trio.sleep(self.config.after)
-                if previous is not None:  # its model may be slow to hang up
-                    await previous.gone.wait()
-                if self.busy():
-                    self._heard = None  # the next partial may try again
-                    return
-                foreseen = await self.foresee(ahead.text, ahead.speaker)
-                if ahead.end is not None:  # in this moment
-                    return
-                self._begun += 1
-                ahead.scope.deadline = trio.current_time() + self.config.expires
-                await ahead.play(foreseen)
+                async with self._asking:
+                    if self.busy():
+                        self._heard = None  # the next partial may try again
+                        return
+                    foreseen = await self.foresee(ahead.text, ahead.speaker)
+                    if ahead.end is not None:  # in this moment
+                        return
+                    self._begun += 1
+                    ahead.scope.deadline = trio.current_time() + self.config.expires
+                    await ahead.play(foreseen)
             ahead.finish(SpeculationEnd.EXPIRED)  # unless it had another end
         except Exception as error:  # border: a model's link, as it was hung up on
             ahead.finish(SpeculationEnd.FAILED, type(error).__name__)
         finally:
             ahead.finish(SpeculationEnd.DISCARDED, "the session ended")
-            ahead.gone.set()
 
     def _tell(self, ahead: Speculation, end: SpeculationEnd, reason: str) -> None:
         assert ahead.foreseen is not None

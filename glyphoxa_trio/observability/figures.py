@@ -1,4 +1,5 @@
-"""Counts and distributions of what NPCs do, from their events; pure, no clock.
+"""Counts and distributions of what NPCs do, and of what was measured of tools, from
+their events; pure, no clock.
 
 What `metrics` shows and `telemetry` adds up. Nothing in here grows with the words
 of players, models or servers: a name that names no tool is ``unknown``, and a
@@ -18,7 +19,6 @@ import attrs
 from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
-    LateResult,
     ModelFailed,
     Sentence,
     SpeculationDone,
@@ -26,9 +26,9 @@ from glyphoxa_trio.npc import (
     ToolFinished,
     TurnDone,
 )
-from glyphoxa_trio.tools.outcome import Limit, Outcome, Status
+from glyphoxa_trio.tools.outcome import Limit, Status
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
-from glyphoxa_trio.tools.window import SampleKind
+from glyphoxa_trio.tools.window import Sample, SampleKind
 
 UNKNOWN: Final = "unknown"
 OTHER: Final = "other"
@@ -103,40 +103,15 @@ class ToolNames:
 
 @attrs.define(eq=False)
 class Health:
-    """Calls that reached a tool and say something of its health, and failures."""
+    """Samples that say something of a tool's health, and failures among them."""
 
     calls: int = 0
     failures: int = 0
 
 
-def sample_of(outcome: Outcome) -> tuple[SampleKind, float] | None:
-    """What a call says of its tool, by the rules of the calibrator (D7); None if
-    it says nothing: a cached answer, a shared one, a refusal, an interruption.
-
-    Seen from here a server that was lost under a call and one that was away are
-    the same; neither says anything of latency.
-    """
-    if outcome.tool is None or outcome.cached or outcome.shared:
-        return None
-    if outcome.answered_by is not None:  # it says how long two tools took together
-        return None
-    match outcome.status:
-        case Status.OK:
-            return SampleKind.OK, outcome.elapsed
-        case Status.TOOL_ERROR:
-            return SampleKind.TOOL_ERROR, outcome.elapsed
-        case Status.CRASHED:
-            return SampleKind.FAILED, outcome.elapsed
-        case Status.TIMEOUT:
-            by_turn = outcome.limit is Limit.TURN
-            kind = SampleKind.CENSORED if by_turn else SampleKind.TIMEOUT
-            return kind, outcome.elapsed
-    return None
-
-
 @attrs.define(eq=False)
 class Figures:
-    """Everything that is counted of one runtime's turns, from its start on.
+    """Everything that is counted of one runtime, from its start on.
 
     Args:
       limits: of the tiers: the configured ones are bounds of the latencies too.
@@ -184,14 +159,14 @@ class Figures:
         if count is not None:
             count(self, event, now)
 
-    def sample(self, key: str, kind: SampleKind, seconds: float) -> None:
-        """Count a sample as the calibrator does: which ones say how long it takes,
-        and which ones say how well it is.
+    def sample(self, key: str, sample: Sample) -> None:
+        """Count a sample by the rules of its window (D7): which ones say how long the
+        tool takes, and which ones say how well it is.
 
         A call that was cut took longer than that, so it counts as just longer.
         """
-        tool = self.names.of(key)
-        if kind is not SampleKind.CENSORED:
+        tool, kind, seconds = self.names.of(key), sample.kind, sample.seconds
+        if kind is not SampleKind.CENSORED and not sample.probe:
             health = self.health[tool]
             health.calls += 1
             health.failures += kind.is_failure
@@ -207,16 +182,6 @@ class Figures:
     def _called(self, event: ToolFinished, _: float) -> None:
         outcome = event.outcome
         self.calls[(*self.names.of(outcome.tool), outcome.status)] += 1
-        self._ended(outcome)
-
-    def _late(self, event: LateResult, _: float) -> None:
-        # Counted as a call when it was interrupted; how long it took is news.
-        self._ended(event.outcome)
-
-    def _ended(self, outcome: Outcome) -> None:
-        said = sample_of(outcome)
-        if said is not None and outcome.tool is not None:
-            self.sample(outcome.tool, *said)
 
     def _begun(self, event: TierSelected, now: float) -> None:
         if len(self.npcs) < _NPCS_REMEMBERED:
@@ -258,7 +223,6 @@ class Figures:
 # By type: most events are pieces of text, and they cost one look.
 COUNTED: Final[Mapping[type, Callable[[Figures, Any, float], None]]] = {
     ToolFinished: Figures._called,
-    LateResult: Figures._late,
     TierSelected: Figures._begun,
     Sentence: Figures._said,
     FanOutDone: Figures._fanned_out,

@@ -19,14 +19,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, get_args
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Subscription, Topic, lone_errors
+from glyphoxa_trio.actors import Subscription, SupervisionEvent, Topic, lone_errors
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.host import Probed
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.runtime import Runtime
 
@@ -40,6 +41,7 @@ CLOSING: Final = 1.0  # seconds for what waits to be written, at the end
 CAPACITY: Final = 10_000  # records that may wait for the output
 _GENERATIONS: Final = 8  # of a configuration, whose secrets are still hidden
 _BEHIND: Final = 1024  # events that a reader may be behind; it only ever computes
+_OF_HOST: Final = (Probed, *get_args(SupervisionEvent))  # and not each sample
 
 
 @attrs.define(eq=False)
@@ -80,7 +82,8 @@ class EventLog:
 
         turns = TurnRecords(provider, exposed, self._texts)
         self._watch(runtime.events, turns.of)
-        self._watch(runtime.host.events, partial(host_record, texts=self._texts))
+        of_host = partial(host_record, texts=self._texts)
+        self._watch(runtime.host.events, of_host, only=_OF_HOST)
         self._watch(runtime.overload_events, overload_record)
         for status in runtime.servers():
             self.server_event(status)
@@ -99,12 +102,17 @@ class EventLog:
     # From event to record.
 
     def _watch(
-        self, topic: Topic[Any], record_of: Callable[[Any], Record | None]
+        self,
+        topic: Topic[Any],
+        record_of: Callable[[Any], Record | None],
+        only: type[Any] | tuple[type[Any], ...] = object,
     ) -> None:
         if self._over:
             return
         watching = ExitStack()
-        subscription = watching.enter_context(topic.subscribe(capacity=_BEHIND))
+        subscription = watching.enter_context(
+            topic.subscribe(capacity=_BEHIND, only=only)
+        )
         self._watching.add(watching)
         self._start(partial(self._relay, watching, subscription, record_of))
 

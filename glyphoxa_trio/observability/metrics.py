@@ -24,6 +24,7 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.host import Sampled
 from glyphoxa_trio.npc import TurnEvent
 from glyphoxa_trio.runtime import Runtime
 
@@ -97,7 +98,8 @@ async def open_metrics(
 
 @contextmanager
 def counted(runtime: Runtime, figures: Figures) -> Generator[None]:
-    """Have ``figures`` take every event of ``runtime`` inside the block.
+    """Have ``figures`` take every event of ``runtime`` inside the block: those of its
+    turns, and each sample that its calibrator has recorded.
 
     In the task that publishes it, because that is cheaper than to wake another one,
     and the moment is the right one.
@@ -110,7 +112,14 @@ def counted(runtime: Runtime, figures: Figures) -> Generator[None]:
             except Exception:  # whatever is wrong here must not end a turn
                 figures.faults += 1
 
-    with runtime.events.tap(take):
+    def measured(event: object) -> None:
+        if type(event) is Sampled:
+            try:
+                figures.sample(event.key, event.sample)
+            except Exception:  # nor end the calibrator
+                figures.faults += 1
+
+    with runtime.events.tap(take), runtime.host.events.tap(measured):
         yield
 
 

@@ -54,8 +54,8 @@ def _of_calls(figures: Figures) -> Iterator[Family]:
     )
     yield histogram(
         "ai_agent_mcp_tool_latency_seconds",
-        "How long calls took that reached their tool, as calibration counts them; one"
-        " that its turn cut counts as just longer.",
+        "How long calls and probes took that reached their tool: the samples that"
+        " calibration has. One that was cut counts as just longer.",
         figures.latency,
         *_TOOL,
     )

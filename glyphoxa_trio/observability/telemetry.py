@@ -143,8 +143,9 @@ def _sending() -> object:
 def written(scores: Iterable[Score], figures: Figures) -> str:
     """A report: one object, a tool a line.
 
-    ``failures`` is the share of calls that crashed or met their tool's or server's
-    own limit, among those that say something of its health; null without any.
+    ``failures`` is the share of calls that crashed, were lost with their server, or met
+    their tool's or server's own limit, among those that say something of its health;
+    null without any.
     """
     chosen = sorted(scores, key=lambda x: (-x.samples, x.tool))[:MOST_TOOLS]
     chosen.sort(key=lambda x: x.tool)

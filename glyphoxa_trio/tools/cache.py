@@ -87,6 +87,15 @@ class ResultCache(Generic[V]):
         self._misses += 1
         return None
 
+    def lacks(self, key: CacheKey, now: float) -> bool:
+        """Whether there is no good result, which is a miss.
+
+        One that is there is no hit, and no more recently used, until somebody gets it.
+        """
+        entry = self._entries.get(key)
+        good = entry is not None and now < entry.expires
+        return not good and self.get(key, now) is None
+
     def put(
         self,
         key: CacheKey,

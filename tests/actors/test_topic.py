@@ -25,6 +25,10 @@ async def read_all(events: AsyncIterator[int]) -> list[int]:
         return [event async for event in events]
 
 
+class Odd(int):
+    """A kind of event."""
+
+
 def publish_all(topic: Topic[int], events: range) -> None:
     for event in events:
         topic.publish(event)
@@ -164,6 +168,24 @@ async def test_nothing_follows_the_close_of_a_topic(autojump_clock: MockClock) -
 
 
 @pytest.mark.parametrize("lag", list(Lag))
+async def test_what_a_subscriber_does_not_want_takes_no_place_and_wakes_nobody(
+    lag: Lag, autojump_clock: MockClock
+) -> None:
+    topic: Topic[int] = Topic()
+    with topic.subscribe(capacity=1, lag=lag, only=(Odd, str)) as events:
+        topic.publish(Odd(1))
+        publish_all(topic, range(0, 1000, 2))
+        assert await anext(events) == 1
+        with trio.move_on_after(1) as patience:
+            topic.publish(2)
+            await anext(events)
+        assert patience.cancelled_caught
+        topic.publish(Odd(3))
+    assert await read_all(events) == [3]
+    assert events.missed == 0
+
+
+@pytest.mark.parametrize("lag", list(Lag))
 def test_a_subscription_without_room_is_refused(lag: Lag) -> None:
     # It must not come to light in whoever publishes next.
     topic: Topic[int] = Topic()
@@ -181,13 +203,14 @@ class Listener:
 
     capacity: int
     lag: Lag
+    only_odd: bool
     waiting: list[int] = attrs.field(factory=list)
     missed: int = 0
     cut_off: bool = False
     closed: bool = False
 
     def publish(self, event: int) -> None:
-        if self.closed:
+        if self.closed or (self.only_odd and event % 2 == 0):
             return
         everything = [*self.waiting, event]
         if self.cut_off:
@@ -220,7 +243,7 @@ async def read_one(events: Subscription[int]) -> int | str:
 lags = st.sampled_from(Lag)
 steps = st.one_of(
     st.just(("publish", 0, Lag.DROP_OLDEST)),
-    st.tuples(st.just("subscribe"), st.integers(1, 3), lags),
+    st.tuples(st.sampled_from(["all", "odd"]), st.integers(1, 3), lags),
     st.tuples(st.sampled_from(["read", "read", "leave"]), st.integers(0, 3), lags),
     st.tuples(st.just("close"), st.integers(0, 3), lags),
 )
@@ -254,16 +277,20 @@ def test_a_topic_is_a_list_for_each_subscriber(
             for event, (step, number, lag) in enumerate(steps):
                 match step:
                     case "publish":
-                        topic.publish(event)
+                        topic.publish(Odd(event) if event % 2 else event)
                         for _, listener, _ in pairs:
                             if not closed:
                                 listener.publish(event)
-                    case "subscribe":
+                    case "all" | "odd":
                         block = ExitStack()
                         events = block.enter_context(
-                            topic.subscribe(capacity=number, lag=lag)
+                            topic.subscribe(
+                                capacity=number,
+                                lag=lag,
+                                only=Odd if step == "odd" else object,
+                            )
                         )
-                        listener = Listener(number, lag, closed=closed)
+                        listener = Listener(number, lag, step == "odd", closed=closed)
                         expected[len(pairs)], got[len(pairs)] = [], []
                         pairs.append((events, listener, block))
                     case "close" if number == 0:

@@ -30,6 +30,8 @@ from glyphoxa_trio.npc import (
     Queued,
     Sentence,
     Shed,
+    SpeculationDone,
+    SpeculationEnd,
     TextDelta,
     TierSelected,
     Timings,
@@ -329,6 +331,15 @@ EVENTS: list[TurnEvent] = [
     FellBack(**OF, reason=Fallback.MODEL_FAILED),
     LateResult(**OF, outcome=outcome(), speak=True),
     Queued(**OF, position=2),
+    SpeculationDone(
+        **OF,
+        end=SpeculationEnd.ADOPTED,
+        reason="",
+        head_start=0.25,
+        calls=2,
+        calls_used=1,
+        wasted=0.125,
+    ),
     DONE,
 ]
 
@@ -377,6 +388,7 @@ def test_times_and_names_come_through_exactly() -> None:
         "tools_ms": 120,
         "total_ms": 450,
         "first_text_ms": 310,
+        "head_start_ms": 0,
     }
     assert (data["end"], data["tier"]) == ("completed", "fast")
     assert data["outcomes"][0]["status"] == "ok"

@@ -23,6 +23,7 @@ from glyphoxa_trio.host import (
     Catalogue,
     Listing,
     Probed,
+    Sampled,
     ToolHost,
     open_host,
 )
@@ -70,6 +71,7 @@ class Bench:
     catalogue: Fragile
     events: list[SupervisionEvent]
     probes: list[tuple[str, Mapping[str, Any]]]
+    told: list[tuple[Probed | Sampled, Estimate | None]]  # and the listed one then
 
     async def observe(self, *kinds: SampleKind, seconds: float = 0.25) -> None:
         for kind in kinds:
@@ -100,7 +102,13 @@ async def bench(
         await trio.sleep(0.1)
         return ToolResult()
 
-    calibrator = Calibrator(measurements, catalogue, probe, lambda _: None)
+    told: list[tuple[Probed | Sampled, Estimate | None]] = []
+
+    def tell(event: Probed | Sampled) -> None:
+        listing = catalogue.current.by_key.get(event.key)
+        told.append((event, None if listing is None else listing.estimate))
+
+    calibrator = Calibrator(measurements, catalogue, probe, tell)
     async with trio.open_nursery() as nursery:
         ref = spawn(
             nursery,
@@ -109,7 +117,7 @@ async def bench(
             restart=Backoff(first=0.25, jitter=0),
             on_event=events.append,
         )
-        yield Bench(ref, catalogue, events, probes)
+        yield Bench(ref, catalogue, events, probes, told)
         nursery.cancel_scope.cancel()
 
 
@@ -168,6 +176,49 @@ async def test_observations_of_unknown_tools_are_ignored(
         assert await b.report() == {}
         b.catalogue.register([fake("look", estimated_duration=2.0)])
         assert b.listed().source is Source.DECLARED
+
+
+async def test_what_is_recorded_is_told_after_what_follows_from_it(
+    autojump_clock: MockClock,
+) -> None:
+    # A47: every sample that was recorded, of each kind, once and in order
+    kinds = [OK, TOOL_ERROR, TIMEOUT, FAILED, CENSORED, OK, OK]
+    async with bench(fake("look", estimated_duration=2.0)) as b:
+        await b.observe(*kinds, seconds=0.75)
+        assert [event for event, _ in b.told] == [
+            Sampled(KEY, Sample(kind, 0.75, 0)) for kind in kinds
+        ]
+        sources = [listed.source for _, listed in b.told if listed]
+        # The fifth that says something of latency is the seventh.
+        assert sources == [Source.DECLARED] * 6 + [Source.MEASURED]
+
+
+async def test_probes_are_told_one_by_one_and_then_together(
+    autojump_clock: MockClock,
+) -> None:
+    # A47, D9
+    async with bench(fake("look", read_only=True)) as b:
+        await b.ref.ask(Calibrate(), within=10)
+        *samples, last = [event for event, _ in b.told]
+        found = [event.sample for event in samples if isinstance(event, Sampled)]
+        assert [(sample.kind, sample.probe) for sample in found] == [(OK, True)] * 5
+        assert [sample.at for sample in found] == pytest.approx(
+            [0.1, 0.2, 0.3, 0.4, 0.5]
+        )
+        assert last == Probed(key=KEY, samples=5, done=1, total=1)
+
+
+async def test_what_is_not_recorded_is_not_told(autojump_clock: MockClock) -> None:
+    # A47: of a tool that has gone meanwhile, or that was not taken in
+    async with bench(capacity=3) as b:
+        await b.observe(OK)
+        assert b.told == []
+        b.catalogue.register([fake("look")])
+        for _ in range(8):
+            b.ref.tell(Observe(KEY, Sample(OK, 0.25, 0)))
+        await wait_all_tasks_blocked()
+        taken = b.ref.statistics().told - 1
+        assert len(b.told) == (await b.report())[KEY].samples == taken < 8
 
 
 async def test_what_is_forgotten_begins_anew_and_what_is_back_is_reckoned(

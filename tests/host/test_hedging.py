@@ -827,6 +827,27 @@ async def test_a_call_that_may_finish_goes_on_with_both(
     assert when == pytest.approx(at, abs=1e-9)
 
 
+async def test_nor_does_what_may_finish_outlive_the_limit_of_its_tool(
+    autojump_clock: MockClock,
+) -> None:
+    # The tool that was called has failed, so it has met its limit for nobody.
+    log = Notes()
+    late: list[tuple[Outcome, float]] = []
+    silently = look("a", log, on_interrupt=OnInterrupt.FINISH_SILENTLY, max_duration=1)
+    async with bench(silently, look("b", log), log=log) as x:
+        with trio.move_on_after(0.5):
+            await x.ask(
+                (0.375, Does.CRASH),
+                3.0,
+                on_late=lambda end: late.append((end, x.now)),
+            )
+        await trio.sleep(20)
+        assert x.when(log.cancelled) == [("b", 1.0)]
+        assert x.figures().lost == 1
+    ((end, when),) = late
+    assert (end.status, when) == (Status.CRASHED, 1.0)
+
+
 async def test_nobody_waits_so_nobody_else_is_asked(autojump_clock: MockClock) -> None:
     log = Notes()
     silently = look("a", log, on_interrupt=OnInterrupt.FINISH_SILENTLY)

@@ -176,6 +176,7 @@ class Seen:
     started: dict[int, float] = attrs.field(factory=dict)
     ended: list[tuple[int, Outcome, float]] = attrs.field(factory=list)
     late: list[Outcome] = attrs.field(factory=list)
+    late_at: dict[str, float] = attrs.field(factory=dict)  # by id of the call
     returned: list[Outcome] | None = None  # None if it was interrupted
     unknown: set[tuple[str, str]] = attrs.field(factory=set)
     took: float = 0.0

@@ -144,6 +144,10 @@ async def fan_out(host: ToolHost, table: Table, seen: Seen) -> None:
     def ended(index: int, end: Outcome) -> None:
         seen.ended.append((index, end, trio.current_time()))
 
+    def late(end: Outcome) -> None:
+        seen.late.append(end)
+        seen.late_at[end.call.id] = trio.current_time()
+
     caller = Caller(
         grant=table.grant,
         tier=table.tier,
@@ -152,7 +156,7 @@ async def fan_out(host: ToolHost, table: Table, seen: Seen) -> None:
         unknown_effects=seen.unknown,
         on_start=started,
         on_outcome=ended,
-        on_late=seen.late.append,
+        on_late=late,
     )
     with trio.move_on_after(table.patience):
         seen.returned = await host.fan_out(table.calls, caller, deadline=table.budget)
@@ -261,6 +265,7 @@ def the_outcome_is_that_of_its_attempts(
         end, key = by_id[first.call_id], first.key
         own = first.began + seen.definition(key).own_limit
         latest = min(own, table.budget)
+        assert seen.late_at.get(first.call_id, -inf) <= own
         a, a_does = ends(table, first, inf)
         hedged = [
             run

@@ -374,6 +374,23 @@ async def test_a_slow_hang_up_never_makes_two_of_them(
         assert open_ == [0, 0]
 
 
+@pytest.mark.parametrize("between", [f"{WORDS} then", "hm"])
+async def test_nor_does_one_that_was_given_up_before_it_began(
+    between: str, autojump_clock: MockClock
+) -> None:
+    async with open_table([[HANG]] * 3, speculation=ON) as table:
+        table.llm.hang_up = 1.0
+        await table.npc.hearing(WORDS)
+        await trio.sleep(0.25)
+        await table.npc.hearing(between)  # nothing comes of it
+        await trio.sleep(0.0625)
+        await table.npc.hearing(f"{WORDS} there")
+        for _ in range(10):
+            await trio.sleep(0.125)
+            assert table.llm.open <= 1
+        assert len(table.llm.requests) == 2
+
+
 async def test_a_model_that_writes_without_end_is_not_read_without_end(
     autojump_clock: MockClock,
 ) -> None:
@@ -904,6 +921,9 @@ async def test_a_refused_utterance_claims_nothing(autojump_clock: MockClock) -> 
         ("it's the innkeeper\u2019s dog", "It\u2019s the innkeeper's dog."),
         ("he said stop", 'He said: "Stop!"'),
         ("roll 2d6+3", "Roll 2d6+3."),
+        ("pay .5", "Pay (.5)!"),
+        ("room 5", "Room 5..."),
+        ("it costs 5 gold", "It costs (5) \u2013 \u201cgold\u201d!"),
         ("STRASSE", "stra\u00dfe"),
         ("wait", "Wait\u2026"),
     ],
@@ -918,6 +938,10 @@ def test_case_and_punctuation_are_no_other_words(partial_: str, final: str) -> N
         ("roll 2d6+3", "roll 2d6-3"),
         ("pay 5", "pay -5"),
         ("pay 1.5", "pay 15"),
+        ("pay 5", "pay .5"),
+        ("pay 5", "pay \u20135"),
+        ("6' of rope", '6" of rope'),
+        ("6\u2019 of rope", "6 of rope"),
         ("take 5", "take 5%"),
         ("what do you", "what do you see"),
         ("see what", "what see"),

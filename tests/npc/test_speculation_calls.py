@@ -390,6 +390,27 @@ async def test_what_is_known_or_on_its_way_does_not_begin_again(
             assert told(table).calls == 0
 
 
+async def test_a_cached_answer_is_counted_when_a_turn_has_it(
+    autojump_clock: MockClock,
+) -> None:
+    tool = Ran().tool("look", 0.25, cacheable=60.0)
+    async with open_table(looks, tool, speculation=ON) as table:
+
+        def counted() -> tuple[int, int]:
+            cache = table.host.statistics().executor.cache
+            return cache.hits, cache.misses
+
+        await hear_and_say(table, at=1.0)
+        assert counted() == (0, 1)
+        await table.npc.hearing(WORDS)
+        await trio.sleep(1.0)
+        await table.npc.hearing("")  # nobody said it
+        assert counted() == (0, 1)
+        heard = await hear_and_say(table, at=trio.current_time() + 1.0)
+        assert heard.done.outcomes[0].cached
+        assert counted() == (1, 1)
+
+
 async def test_a_call_whose_policy_is_to_finish_is_cancelled_ahead_of_its_turn(
     autojump_clock: MockClock,
 ) -> None:  # D12a is about interrupted turns; nobody asked for this one

@@ -7,7 +7,6 @@ from collections import Counter
 from typing import Any
 
 import attrs
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -16,7 +15,6 @@ from glyphoxa_trio.npc import (
     Fallback,
     FanOutDone,
     FellBack,
-    LateResult,
     ModelFailed,
     Sentence,
     TextDelta,
@@ -33,17 +31,22 @@ from glyphoxa_trio.observability.figures import (
     Figures,
     Histogram,
     ToolNames,
-    sample_of,
 )
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.tools.outcome import Limit, Outcome, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier, TierLimits
-from glyphoxa_trio.tools.window import SampleKind
+from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
 
 
 def outcome(status: Status = Status.OK, elapsed: float = 0.1, **more: Any) -> Outcome:
     more.setdefault("tool", "dice.roll")
     return Outcome(call=ToolCall("1", "roll"), status=status, elapsed=elapsed, **more)
+
+
+def sample(
+    seconds: float, kind: SampleKind = SampleKind.OK, *, probe: bool = False
+) -> Sample:
+    return Sample(kind=kind, seconds=seconds, at=0.0, probe=probe)
 
 
 def finished(end: Outcome) -> ToolFinished:
@@ -118,7 +121,7 @@ def test_a_copy_stays_what_it_was() -> None:
 
 def test_the_limits_of_tiers_and_badges_are_bounds() -> None:  # A47
     figures = Figures(TierLimits(fast_threshold=0.3, deep_ceiling=7.0))
-    figures.sample("dice.roll", SampleKind.OK, 0.1)
+    figures.sample("dice.roll", sample(0.1))
     bounds = figures.latency["dice", "roll"].bounds
     assert {0.05, 0.2, 1.0} <= set(bounds)  # badges
     assert {0.5, 1.5, 4.0} <= set(bounds)  # tiers as they come
@@ -169,7 +172,9 @@ def test_a_server_that_renames_its_tools_for_ever_takes_nobodys_place() -> None:
     figures = Figures()
     for number in range(5_000):
         figures.take(finished(outcome(tool=f"liar.tool_{number}")), 0.0)
+        figures.sample(f"liar.tool_{number}", sample(0.1))
     figures.take(finished(outcome(tool="dice.roll")), 0.0)
+    figures.sample("dice.roll", sample(0.1))
     assert len(figures.calls) == len(figures.latency) == 128 + 1 + 1
     assert figures.calls["liar", OTHER, Status.OK] == 5_000 - 128
     assert figures.calls["dice", "roll", Status.OK] == 1
@@ -179,6 +184,7 @@ def test_servers_without_end_end_up_under_other() -> None:
     figures = Figures()
     for number in range(5_000):
         figures.take(finished(outcome(tool=f"server_{number}.tool")), 0.0)
+        figures.sample(f"server_{number}.tool", sample(0.1))
     assert len(figures.calls) == len(figures.health) == 1024 + 1
     assert figures.calls[OTHER, OTHER, Status.OK] == 5_000 - 1024
 
@@ -190,43 +196,44 @@ def test_a_name_that_names_no_tool_is_no_label() -> None:
         denied = attrs.evolve(outcome(Status.DENIED, tool=None), call=invented)
         figures.take(finished(denied), 0.0)
     assert figures.calls == {(UNKNOWN, UNKNOWN, Status.DENIED): 100}
-    assert not figures.latency
 
 
-# ------------------------------------------------------------------ what calls say
+# ---------------------------------------------------------------- what samples say
 
-
-@pytest.mark.parametrize(
-    ("end", "says"),
-    [
-        (outcome(), SampleKind.OK),
-        (outcome(Status.TOOL_ERROR), SampleKind.TOOL_ERROR),
-        (outcome(Status.CRASHED), SampleKind.FAILED),
-        (outcome(Status.TIMEOUT, limit=Limit.TOOL), SampleKind.TIMEOUT),
-        (outcome(Status.TIMEOUT, limit=Limit.SERVER), SampleKind.TIMEOUT),
-        (outcome(Status.TIMEOUT, limit=Limit.TURN), SampleKind.CENSORED),
-        (outcome(cached=True), None),
-        (outcome(shared=True), None),
-        (outcome(answered_by="luck.roll"), None),
-        (outcome(Status.CANCELLED), None),
-        (outcome(Status.DENIED), None),
-        (outcome(Status.SKIPPED, limit=Limit.TURN), None),
-        (outcome(Status.INVALID_ARGUMENTS), None),
-        (outcome(Status.UNAVAILABLE), None),
-        (outcome(tool=None), None),
-    ],
-    ids=lambda value: str(getattr(value, "status", value)),
+SAMPLES = st.builds(
+    sample,
+    st.floats(0, 20) | st.sampled_from([0.05, 0.5, 4.0]),
+    st.sampled_from(SampleKind),
+    probe=st.booleans(),
 )
-def test_a_call_says_what_it_says_to_the_calibrator(
-    end: Outcome, says: SampleKind | None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a.x", "a.y", "b.x"]), SAMPLES)))
+def test_samples_say_what_they_say_to_a_window(
+    samples: list[tuple[str, Sample]],
 ) -> None:
-    assert sample_of(end) == (None if says is None else (says, 0.1))
+    # A47, D7: the window of a tool, as long as it keeps them all
+    figures = Figures()
+    for key, one in samples:
+        figures.sample(key, one)
+    for key in {key for key, _ in samples}:
+        window = LatencyWindow(size=len(samples))
+        for _, one in (pair for pair in samples if pair[0] == key):
+            window.record(one)
+        server, tool = key.split(".")
+        histogram = figures.latency.get((server, tool), Histogram((0.0,)))
+        assert sum(histogram.counts) == window.latency_count(0.0)
+        health = figures.health[server, tool]
+        expected = window.health_samples(0.0)
+        assert health.calls == len(expected)
+        assert health.failures == sum(one.kind.is_failure for one in expected)
+    assert figures.calls == {}
 
 
 def test_only_what_has_a_latency_is_in_the_histogram() -> None:  # A47
     figures = Figures()
     for kind in SampleKind:
-        figures.sample("dice.roll", kind, 0.5)
+        figures.sample("dice.roll", sample(0.5, kind))
     histogram = figures.latency["dice", "roll"]
     within = histogram.bounds.index(0.5)
     # `ok` and `timeout` took half a second; what was cut then took longer than that.
@@ -237,13 +244,21 @@ def test_only_what_has_a_latency_is_in_the_histogram() -> None:  # A47
     assert (health.calls, health.failures) == (4, 2)  # a cut call says nothing of it
 
 
-def test_a_late_result_is_a_sample_and_no_second_call() -> None:
+def test_a_probe_says_how_long_a_tool_takes_and_nothing_of_its_health() -> None:  # A47
     figures = Figures()
-    figures.take(finished(outcome(Status.CANCELLED)), 0.0)
-    late = LateResult(npc="Bo", turn=1, outcome=outcome(elapsed=2.0), speak=False)
-    figures.take(late, 0.0)
-    assert figures.calls == {("dice", "roll", Status.CANCELLED): 1}
-    assert figures.latency["dice", "roll"].total == 2.0
+    for kind in SampleKind:
+        figures.sample("dice.roll", sample(0.5, kind, probe=True))
+    assert sum(figures.latency["dice", "roll"].counts) == 3
+    assert not figures.health
+
+
+def test_a_call_is_counted_once_and_is_no_sample() -> None:  # A46
+    figures = Figures()
+    for status in Status:
+        figures.take(finished(outcome(status)), 0.0)
+    assert figures.calls == {("dice", "roll", status): 1 for status in Status}
+    assert not figures.latency
+    assert not figures.health
 
 
 # ----------------------------------------------------------------------- turns

@@ -22,6 +22,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio import TurnDone, tool
 from glyphoxa_trio.config import LlmConfig, McpConfig, NpcConfig, ToolOverride
+from glyphoxa_trio.host import Probed, Sampled
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning, open_fleet
 from glyphoxa_trio.npc import TurnEnd, TurnEvent
 from glyphoxa_trio.observability import (
@@ -33,6 +34,7 @@ from glyphoxa_trio.observability import (
     open_log_file,
 )
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.window import Sample, SampleKind
 
 from ..mcp.support import Watcher, plain
 from .support import LIMIT, Kept, config, opened, say, seer
@@ -210,6 +212,20 @@ async def test_whoever_is_cancelled_loses_no_record_either() -> None:
                 kept.gate.set()
                 await trio.sleep_forever()
     assert [event for _, event, _ in kept.lines] == ["server_line", "tool_call", "turn"]
+
+
+async def test_a_flood_of_samples_takes_no_probe_out_of_the_log() -> None:
+    kept = Kept()
+    sampled = Sampled("dice.roll", Sample(kind=SampleKind.OK, seconds=0.1, at=0.0))
+    async with opened(config("dice")) as runtime:
+        async with log_events(runtime, kept) as log:
+            events = runtime.host.events
+            events.publish(Probed(key="dice.roll", samples=5, done=1, total=1))
+            for _ in range(5_000):
+                events.publish(sampled)
+    assert len(kept.of("probe")) == 1
+    assert kept.of("records_lost") == []
+    assert log.statistics().lost == 0
 
 
 async def test_a_runtime_that_has_ended_is_let_go_of() -> None:

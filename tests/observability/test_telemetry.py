@@ -41,8 +41,10 @@ from glyphoxa_trio.testing.http_server import (
     Status,
     open_http_server,
 )
+from glyphoxa_trio.tools.definition import ConnectionLost
+from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.tier import Tier, badge, tag
-from glyphoxa_trio.tools.window import SampleKind
+from glyphoxa_trio.tools.window import Sample, SampleKind
 
 from ..npc.support import Ran, ScriptedLLM, call
 from ..npc.support import Reply as Said
@@ -234,6 +236,37 @@ async def test_the_share_of_failures_is_told(
     assert shares == {"test.limited": 1.0, "test.fine": 0.0}
 
 
+async def test_a_server_that_is_lost_is_a_failure_and_a_probe_is_nothing(
+    told: Told, autojump_clock: MockClock
+) -> None:
+    # G39: whoever called, and however quick the probes are
+    lost = False
+
+    async def handler(_: Any, __: Any) -> ToolResult:
+        await trio.sleep(0.1)
+        if lost:
+            raise ConnectionLost("it died")
+        return ToolResult()
+
+    ran = Ran()
+    shaky = attrs.evolve(ran.tool("shaky"), handler=handler)
+    tools = (shaky, ran.tool("probed", 0.1))
+    asked = config(telemetry=ON)
+    async with open_runtime(asked, tools=tools, llm=ScriptedLLM([])) as runtime:
+        async with open_telemetry(runtime, warn=_unwanted):
+            await runtime.calibrate(within=60)
+            for dies in (False, False, True):
+                lost = dies
+                await runtime.host.execute("test.shaky")
+    ((_, report),) = told.reports
+    shares = {
+        tool["tool"]: (tool["samples"], tool["failures"])
+        for tool in report["tools"]
+        if tool["tool"].startswith("test.")
+    }
+    assert shares == {"test.shaky": (7, 0.3333), "test.probed": (5, None)}
+
+
 async def test_without_a_figure_there_is_nothing_to_tell(
     told: Told, autojump_clock: MockClock
 ) -> None:
@@ -362,8 +395,9 @@ def test_a_report_has_a_bound() -> None:
 def test_what_is_counted_together_is_no_share_of_a_single_tool() -> None:
     figures = Figures()
     figures.names.most = 1
-    figures.sample("a.x", SampleKind.FAILED, 0.1)
-    figures.sample("b.y", SampleKind.FAILED, 0.1)  # has no place: it is `other`
+    lost = Sample(kind=SampleKind.FAILED, seconds=0.1, at=0.0)
+    figures.sample("a.x", lost)
+    figures.sample("b.y", lost)  # has no place: it is `other`
     report = json.loads(written([score("a.x"), score("b.y")], figures))
     assert [tool["failures"] for tool in report["tools"]] == [1.0, None]
 

@@ -222,6 +222,16 @@ class CacheMachine(RuleBasedStateMachine):
         self.counts["hits" if good else "misses"] += 1
         assert self.cache.get(key, self.now) == (good[0][2] if good else None)
 
+    @rule(entry=st.sampled_from(KEYS))
+    def look_whether_there_is_one(self, entry: tuple[CacheKey, str]) -> None:
+        # A good one is neither counted nor used; an expired one is as good as none.
+        key, _ = entry
+        good = any(entry[0] == key and entry[3] > self.now for entry in self.model)
+        assert self.cache.lacks(key, self.now) is not good
+        if not good:
+            self.counts["misses"] += 1
+            self.model = [entry for entry in self.model if entry[0] != key]
+
     @rule(group=st.sampled_from(GROUPS))
     def drop_a_group(self, group: str) -> None:
         self.cache.drop_group(group)

@@ -1,0 +1,180 @@
+"""``glyphoxa verify``: is a configuration as good as its word?"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import attrs
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+import trio
+
+from glyphoxa_trio.config import Config, load_as, load_config
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.runtime.assembly import state_folder
+from glyphoxa_trio.simulation.plans import record
+from glyphoxa_trio.simulation.script import Rehearsal
+from glyphoxa_trio.simulation.survey import survey
+from glyphoxa_trio.simulation.verify import Finding, Known, Reach, Severity, Verdict
+from glyphoxa_trio.simulation.verify import verify as look_at
+from glyphoxa_trio.simulation.verify_report import as_json
+from glyphoxa_trio.tools.history import Measured
+from glyphoxa_trio.units import in_ms
+
+from .common import complain, run_orderly, warn
+from .render import on_screen
+from .tools import wide_console
+
+_UNFIT: Final = re.compile(r"[^a-z0-9]+")
+
+
+def verify(
+    path: Path,
+    *,
+    online: bool,
+    script: Path | None,
+    approvals: bool,
+    examples: int,
+    seconds: float,
+    seed: int,
+    examples_to: Path,
+    in_json: bool,
+) -> int:
+    """Survey in real time, then look on virtual time; 1 if anything is wrong."""
+    found: list[tuple[Config, Known]] = []
+
+    async def prepare() -> int:
+        config = load_config(path, warn=warn)
+        rehearsal = Rehearsal() if script is None else load_as(script, Rehearsal)
+        surveyed = await survey(config, online=online)
+        measured = await trio.to_thread.run_sync(
+            partial(_measured, config), abandon_on_cancel=True
+        )
+        known = Known(
+            offers=surveyed.offers,
+            absent=surveyed.absent,
+            stated={key: one.latency() for key, one in rehearsal.latencies.items()},
+            measured=measured,
+            approver=approvals,
+        )
+        found.append((config, known))
+        return 0
+
+    if status := run_orderly(prepare):
+        return status
+    config, known = found[0]
+    try:
+        verdict = look_at(config, known, examples=examples, seconds=seconds, seed=seed)
+        written = _write(verdict, examples_to)
+    except GlyphoxaError as error:
+        return complain(error)
+    except OSError as error:
+        return complain(GlyphoxaError(f"an example cannot be written: {error}"))
+    if in_json:
+        print(json.dumps(as_json(verdict, written)))  # noqa: T201 a command speaks
+    else:
+        show(verdict, wide_console(), written)
+    return 1 if verdict.errors else 0
+
+
+def _measured(config: Config) -> tuple[Measured, ...]:
+    """What earlier runs measured, its age counted from now. Blocks on the disk."""
+    remember = config.calibration.remember
+    path = state_folder(config) / "measurements.db"
+    wanted = config.mcp.remember if remember is None else remember
+    if not wanted or not path.exists():
+        return ()
+    from glyphoxa_trio.storage.measurements import MeasurementFile
+
+    now = time.time()
+    try:
+        file = MeasurementFile.open(path)
+        try:
+            every = list(file.load(now - config.calibration.expiry, now))
+        finally:
+            file.close()
+    except (GlyphoxaError, OSError) as error:
+        warn(f"what was measured is not known: {error}")
+        return ()
+    return tuple(attrs.evolve(one, when=one.when - now) for one in every)
+
+
+def _write(verdict: Verdict, folder: Path) -> dict[int, str]:
+    """The examples of the errors, as recordings; where each is, by its number.
+
+    Raises:
+      OSError: if one cannot be written.
+    """
+    written: dict[int, str] = {}
+    for number, finding in enumerate(verdict.findings):
+        if finding.example is None or finding.severity is not Severity.ERROR:
+            continue
+        words = f"{finding.what} {finding.npc} {finding.tool}".lower()
+        name = "-".join(filter(None, _UNFIT.split(words)))[:80]
+        path = folder / f"verify-{name}.jsonl"
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            record(finding.example, file)
+        written[number] = str(path)
+    return written
+
+
+def show(verdict: Verdict, console: Console, written: Mapping[int, str]) -> None:
+    """A table of what can be reached, then everything that was found."""
+    console.print(_table(verdict.reaches))
+    for reach in verdict.reaches:
+        for key, no in reach.hidden.items():
+            text = f"{reach.npc}, {reach.tier}: not {key}: {no.text}; {no.remedy}"
+            _say(console, text, "dim")
+    for number, finding in enumerate(verdict.findings):
+        _show(console, finding, written.get(number))
+    whole = "" if verdict.complete else " (the time was up)"
+    errors = len(verdict.errors)
+    warnings = len(verdict.findings) - errors
+    _say(
+        console,
+        f"{verdict.examples} evenings with {verdict.turns} turns{whole}:"
+        f" {errors} errors, {warnings} warnings",
+        "red" if errors else "green",
+    )
+
+
+def _show(console: Console, finding: Finding, path: str | None) -> None:
+    style = "red" if finding.severity is Severity.ERROR else "yellow"
+    _say(console, f"{finding.severity}: {finding.what}: {finding.text}", style)
+    if finding.remedy:
+        _say(console, f"  remedy: {finding.remedy}", "dim")
+    if path is not None:
+        _say(console, f"  example: glyphoxa replay {path}", "dim")
+
+
+def _say(console: Console, text: str, style: str) -> None:
+    console.print(on_screen(text), style=style, markup=False, soft_wrap=True)
+
+
+def _table(reaches: tuple[Reach, ...]) -> Table:
+    table = Table(box=SIMPLE_HEAD, title="What can be reached", title_justify="left")
+    for name in ("NPC", "turn", "tools", "worst turn: tools", "model", "all"):
+        table.add_column(name, justify="left" if name in ("NPC", "tools") else "right")
+    for reach in reaches:
+        names = ", ".join(
+            one.key if one.status == "ok" else f"{one.key} ({one.status})"
+            for one in reach.called
+        )
+        table.add_row(
+            on_screen(reach.npc),
+            str(reach.tier),
+            on_screen(names or "none"),
+            f"{in_ms(reach.worst_tools)} of {in_ms(reach.ceiling)}",
+            f"{in_ms(reach.worst_model)} of {in_ms(reach.model_limit)}",
+            in_ms(reach.worst_total),
+        )
+    return table

@@ -1,0 +1,410 @@
+"""The format of a recording: lines of JSON, checked line by line (docs/recording.md).
+
+Every line is an object with a ``kind`` and, in seconds on the clock of the run, an
+``at``. `KINDS` says which other keys it has. What is wrong is named with its line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.config import Config, ConfigError, parse
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.mcp import ServerState
+from glyphoxa_trio.providers.llm import ErrorKind, FinishReason
+from glyphoxa_trio.tools.definition import OnInterrupt, Tool, ToolDefinition
+from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.window import SampleKind
+
+from .recording_taps import FAILURES
+
+FORMAT: Final = 1
+_LONGEST_LINE: Final = 64 * 1024 * 1024
+
+Line = dict[str, Any]
+
+
+class BadRecording(GlyphoxaError):
+    """It is no recording, damaged, or of a newer version; says where and why."""
+
+
+@attrs.frozen
+class _Key:
+    types: tuple[type, ...]
+    needed: bool = True
+
+
+_TEXT, _WHOLE, _SWITCH = _Key((str,)), _Key((int,)), _Key((bool,))
+_NUMBER, _OBJECT, _LIST = _Key((int, float)), _Key((dict,)), _Key((list,))
+_ANY: Final = (str, int, float, bool, dict, list, type(None))
+
+
+def _if_given(key: _Key) -> _Key:
+    return _Key((*key.types, type(None)), needed=False)
+
+
+KINDS: Final[Mapping[str, Mapping[str, _Key]]] = {
+    "recording": {
+        "format": _WHOLE,
+        "package": _if_given(_TEXT),
+        "clock": _if_given(_TEXT),
+        "tolerance": _if_given(_NUMBER),
+        "approver": _if_given(_SWITCH),
+        "approval_timeout": _if_given(_NUMBER),
+        "approved": _if_given(_OBJECT),
+        "config": _OBJECT,
+    },
+    "measured": {
+        "key": _TEXT,
+        "environment": _TEXT,
+        "origin": _if_given(_TEXT),
+        "sample": _OBJECT,
+    },
+    "tools": {"tools": _LIST},
+    "server": {"server": _TEXT, "state": _TEXT, "tools": _if_given(_LIST)},
+    "say": {
+        "say": _WHOLE,
+        "npc": _TEXT,
+        "text": _TEXT,
+        "speaker": _if_given(_TEXT),
+        "tier": _if_given(_TEXT),
+    },
+    "heard": {"say": _WHOLE, "events": _WHOLE},
+    "left": {
+        "say": _WHOLE,
+        "asked": _if_given(_WHOLE),
+        "got": _if_given(_WHOLE),
+        "over": _if_given(_SWITCH),
+    },
+    "hearing": {"npc": _TEXT, "text": _TEXT, "speaker": _if_given(_TEXT)},
+    "interrupt": {"npc": _TEXT},
+    "elevate": {"npc": _TEXT, "tier": _TEXT, "seconds": _NUMBER},
+    "approve": {"npc": _TEXT, "question": _TEXT, "yes": _SWITCH},
+    "approved": {"tool": _TEXT},
+    "request": {
+        "request": _WHOLE,
+        "npc": _if_given(_TEXT),
+        "turn": _if_given(_WHOLE),
+        "round": _if_given(_WHOLE),
+        "prompt": _if_given(_TEXT),
+    },
+    "model": {
+        "request": _WHOLE,
+        "text": _if_given(_TEXT),
+        "call": _if_given(_OBJECT),
+        "working": _if_given(_SWITCH),
+        "finished": _if_given(_OBJECT),
+        "failed": _if_given(_OBJECT),
+        "connected": _if_given(_SWITCH),
+        "hung_up": _if_given(_NUMBER),
+    },
+    "call": {
+        "call": _WHOLE,
+        "tool": _TEXT,
+        "arguments": _OBJECT,
+        "npc": _if_given(_TEXT),
+        "id": _if_given(_TEXT),
+        "until": _if_given(_NUMBER),
+    },
+    "answer": {
+        "call": _WHOLE,
+        "result": _if_given(_OBJECT),
+        "error": _if_given(_OBJECT),
+        "cancelled": _if_given(_SWITCH),
+        "in_spite": _if_given(_SWITCH),
+    },
+    "event": {"event": _TEXT},
+    "reload": {"config": _OBJECT, "approved": _if_given(_OBJECT)},
+    "leaving": {},
+    "inexact": {"why": _TEXT},
+    "unrecorded": {"what": _TEXT},
+    "end": {"why": _TEXT},
+}
+_ONE_OF: Final = {
+    "model": (
+        "text",
+        "call",
+        "working",
+        "finished",
+        "failed",
+        "connected",
+        "hung_up",
+    ),
+    "answer": ("result", "error", "cancelled"),
+}
+
+
+@attrs.frozen(eq=False)
+class Recorded:
+    """A recording that was read. ``notes`` say what it lacks, for people.
+
+    ``lines`` are in the order of their times; the first one is the header. ``over`` is
+    the last moment of which everything is known, None if that is all.
+    """
+
+    name: str
+    config: Config
+    lines: tuple[Line, ...]
+    over: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def header(self) -> Line:
+        return self.lines[0]
+
+    @property
+    def began(self) -> float:
+        return float(self.header["at"])
+
+    @property
+    def tolerance(self) -> float:
+        """How far the times of a replay may be off, seconds; 0 is not at all."""
+        if self.of("inexact"):
+            return max(0.05, float(self.header.get("tolerance") or 0.0))
+        return float(self.header.get("tolerance") or 0.0)
+
+    def of(self, *kinds: str) -> list[Line]:
+        return [line for line in self.lines if line["kind"] in kinds]
+
+
+def read_recording(path: Path) -> Recorded:
+    """Blocks on the disk.
+
+    Raises:
+      BadRecording: naming the file, the line and the reason.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        part = path.with_name(path.name + ".part")
+        hint = f"; {part} is of a run that did not end" if part.exists() else ""
+        raise BadRecording(f"{path}: {error.strerror or error}{hint}") from None
+    return recorded(data, name=str(path))
+
+
+def recorded(data: bytes, *, name: str = "recording") -> Recorded:
+    """The recording in these bytes. Raises `BadRecording`."""
+    lines: list[Line] = []
+    notes: list[str] = []
+    rows = data.split(b"\n")
+    whole = rows.pop() == b""
+    if not whole:
+        # Whoever was killed while writing it has not finished the last line.
+        notes.append(f"line {len(rows) + 1} is cut off, so it is left out")
+    for number, row in enumerate(rows, 1):
+        where = f"{name}: line {number}"
+        line = _line(row, where)
+        if (line["kind"] == "recording") is not (number == 1):
+            raise BadRecording(
+                f"{where}: a recording begins with its header, and has only one"
+            )
+        if number == 1:
+            _check_version(line, where)
+        _check(line, where)
+        if lines and line["at"] < lines[0]["at"]:
+            raise BadRecording(f"{where}: at is before the recording began")
+        lines.append(line)
+    if not lines:
+        raise BadRecording(f"{name}: it is empty, or nothing of its header is left")
+    _check_numbers(lines, name)
+    end = lines[-1] if lines[-1]["kind"] == "end" else None
+    over = None
+    if end is None:
+        notes.append("it has no end: whatever wrote it was killed")
+    elif end["why"] != "closed":
+        notes.append(f"it ended early: {end['why']}")
+    if end is None or end["why"] != "closed":
+        over = max(float(line["at"]) for line in lines)
+    notes += [
+        f"exactness was lost at {line['at']:.3f} s: {line['why']}"
+        for line in lines
+        if line["kind"] == "inexact"
+    ]
+    notes += [
+        f"{line['what']} was said to an NPC, which cannot be replayed"
+        for line in lines
+        if line["kind"] == "unrecorded"
+    ]
+    # A line may have waited for the next one; those of one moment stay in order.
+    ordered = tuple(sorted(lines, key=lambda line: float(line["at"])))
+    config = config_of(lines[0]["config"], f"{name}: line 1")
+    return Recorded(name, config, ordered, over, tuple(notes))
+
+
+def config_of(data: Mapping[str, Any], where: str) -> Config:
+    """Raises `BadRecording`."""
+    try:
+        return parse(dict(data), source=Path("config"), env={})
+    except ConfigError as error:
+        raise BadRecording(f"{where}: {error}") from None
+
+
+def _line(row: bytes, where: str) -> Line:
+    try:
+        line = json.loads(row)
+    except (ValueError, RecursionError) as error:
+        raise BadRecording(f"{where}: is not JSON: {error}") from None
+    if not isinstance(line, dict) or not isinstance(line.get("kind"), str):
+        raise BadRecording(f"{where}: is not an object with a kind")
+    return line
+
+
+def _check_version(line: Line, where: str) -> None:
+    version = line.get("format")
+    if type(version) is not int or version < 1:
+        raise BadRecording(f"{where}: no format that there is: {version!r}")
+    if version > FORMAT:
+        raise BadRecording(
+            f"{where}: format {version} is of a newer version than this, which reads"
+            f" up to {FORMAT}"
+        )
+
+
+def _check(line: Line, where: str) -> None:
+    kind = line["kind"]
+    keys = KINDS.get(kind)
+    if keys is None:
+        raise BadRecording(f"{where}: no kind of line is called {kind!r}")
+    for name, key in {"at": _NUMBER, **keys}.items():
+        value = line.get(name)
+        right = isinstance(value, key.types) and (
+            not isinstance(value, bool) or bool in key.types
+        )
+        if name not in line and key.needed:
+            raise BadRecording(f"{where}: {kind} lacks {name!r}")
+        if name in line and not right:
+            wanted = " or ".join(x.__name__ for x in key.types)
+            raise BadRecording(f"{where}: {name!r} of {kind} must be {wanted}")
+    if kind != "event" and (unknown := set(line) - set(keys) - {"kind", "at"}):
+        raise BadRecording(f"{where}: {kind} has no {min(unknown)!r}")
+    if one_of := _ONE_OF.get(kind):
+        given = [name for name in one_of if line.get(name) is not None]
+        if len(given) != 1:
+            raise BadRecording(f"{where}: {kind} has one of {', '.join(one_of)}")
+    try:
+        _check_words(line)
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadRecording(f"{where}: {kind}: {error}") from None
+
+
+def _check_words(line: Line) -> None:
+    """Raises for words that mean nothing, and for tools that cannot be."""
+    if not abs(float(line["at"])) < float("inf"):
+        raise ValueError("at must be finite")
+    if line["kind"] in ("say", "elevate") and line.get("tier"):
+        Tier.parse(line["tier"])
+    if line["kind"] == "server":
+        ServerState(line["state"])
+    for data in line.get("tools") or ():
+        definition_of(data)
+    if line["kind"] == "measured":
+        sample = line["sample"]
+        SampleKind(sample["kind"])
+        float(sample["seconds"]), float(sample["at"])
+    if line["kind"] == "model" and line.get("finished"):
+        FinishReason(line["finished"].get("reason", "stop"))
+    if line["kind"] == "model" and line.get("failed") and "kind" in line["failed"]:
+        ErrorKind(line["failed"]["kind"])
+    error = line.get("error") if line["kind"] == "answer" else None
+    if error and error.get("kind") not in (*FAILURES, "crashed"):
+        raise ValueError(f"an error is one of {', '.join(FAILURES)}, crashed")
+    if line["kind"] == "model" and line.get("call"):
+        {key: line["call"][key] for key in ("id", "name")}
+
+
+def _check_numbers(lines: Iterable[Line], name: str) -> None:
+    """What lines say of each other."""
+    known: dict[str, set[int]] = {"say": set(), "request": set(), "call": set()}
+    of = {"heard": "say", "left": "say", "model": "request", "answer": "call"}
+    for number, line in enumerate(lines, 1):
+        kind = line["kind"]
+        if kind in known:
+            if line[kind] in known[kind]:
+                raise BadRecording(
+                    f"{name}: line {number}: {kind} {line[kind]} is there twice"
+                )
+            known[kind].add(line[kind])
+        elif kind in of and line[of[kind]] not in known[of[kind]]:
+            raise BadRecording(
+                f"{name}: line {number}: {kind} of {of[kind]} {line[of[kind]]}, which"
+                " is not there"
+            )
+
+
+# Tools.
+
+_USUAL: Final = {
+    field.name: field.default
+    for field in attrs.fields(ToolDefinition)
+    if not isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]
+}
+
+
+def definition_as_data(tool: Tool) -> dict[str, Any]:
+    """What is known of a tool, in plain data; what is as usual is left out."""
+    definition = tool.definition
+    data = {
+        field.name: value
+        for field in attrs.fields(ToolDefinition)
+        if (value := getattr(definition, field.name)) != _USUAL.get(field.name, ...)
+    }
+    if tool.fingerprint:
+        data["fingerprint"] = tool.fingerprint
+    return data
+
+
+def definition_of(data: Any) -> tuple[ToolDefinition, str]:
+    """A tool's definition, and its fingerprint; empty is none.
+
+    Raises:
+      ValueError, TypeError: saying what is wrong with it.
+    """
+    if not isinstance(data, dict):
+        raise ValueError("a tool is an object")
+    fields = dict(data)
+    fingerprint = str(fields.pop("fingerprint", ""))
+    if unknown := set(fields) - set(_FIELDS):
+        raise ValueError(f"a tool has no {min(unknown)!r}")
+    for name, value in fields.items():
+        types = _FIELDS[name]
+        if not isinstance(value, types) or (type(value) is bool and bool not in types):
+            raise ValueError(f"{name} of a tool cannot be {value!r}")
+    if "name" not in fields:
+        raise ValueError("a tool has a name")
+    if "min_tier" in fields:
+        fields["min_tier"] = Tier.parse(fields["min_tier"])
+    if fields.get("on_interrupt") is not None:
+        fields["on_interrupt"] = OnInterrupt(fields["on_interrupt"])
+    if "examples" in fields:
+        fields["examples"] = tuple(fields["examples"])
+    return ToolDefinition(**fields), fingerprint
+
+
+_NONE: Final = type(None)
+_FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "name": (str,),
+    "group": (str,),
+    "description": (str,),
+    "parameters": (dict,),
+    "estimated_duration": (int, float, _NONE),
+    "max_duration": (int, float, _NONE),
+    "server_timeout": (int, float, _NONE),
+    "read_only": (bool,),
+    "idempotent": (bool,),
+    "cacheable": (int, float),
+    "per_npc": (bool,),
+    "min_tier": (str,),
+    "examples": (list,),
+    "on_interrupt": (str, _NONE),
+    "speech_field": (str, _NONE),
+    "speech_template": (str, _NONE),
+    "environment": (str, _NONE),
+    "origin": (str,),
+    "external": (bool,),
+    "expose_as": (str, _NONE),
+}

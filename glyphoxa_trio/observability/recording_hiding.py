@@ -1,0 +1,164 @@
+"""Lines of a recording without secrets: plain data, cleaned wherever text stands.
+
+What is recorded must be what was said, so nothing is cut or tidied here; a secret
+becomes ``[secret]``, also where it is written inside JSON inside a text, or comes from
+a model in pieces. A value that stands openly in the name of an NPC or server is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, IntEnum
+from typing import Any, Final
+from urllib.parse import quote
+
+import attrs
+
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.secret import Secret
+
+from .redaction import Redaction
+
+HIDDEN: Final = "[secret]"
+
+
+@attrs.frozen
+class AsJson:
+    """Data of somebody else's, as text: it may be another one by the time it is
+    written."""
+
+    text: str
+
+
+@attrs.frozen
+class Later:
+    """What is worked out where the line is written, given how to hide."""
+
+    value: Callable[[Hiding], Any]
+
+
+@attrs.frozen
+class Hiding:
+    """Replaces these texts; the longest come first, since one may hold another."""
+
+    secrets: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, *configs: Config) -> Hiding:
+        """For what is secret in these configurations, however it is written."""
+        names = [npc.name for config in configs for npc in config.npcs]
+        names += [spec.name for config in configs for spec in config.mcp.servers]
+        found = {
+            written
+            for secret in Redaction.of(*configs).secrets
+            if not any(secret in name for name in names)
+            for written in _written(secret)
+        }
+        return cls(tuple(sorted(found, key=lambda text: (-len(text), text))))
+
+    def text(self, text: str) -> str:
+        for secret in self.secrets:
+            if secret in text:
+                text = text.replace(secret, HIDDEN)
+        return text
+
+    def plain(self, value: Any) -> Any:
+        """The value as JSON can say it, without secrets. Seconds stay seconds."""
+        match value:
+            case None | bool() | Secret():
+                return HIDDEN if isinstance(value, Secret) else value
+            case IntEnum():
+                return str(value)
+            case Enum():
+                return value.value
+            case int() | float():
+                return value
+            case str():
+                return self.text(value)
+            case AsJson():
+                return self.plain(json.loads(value.text))
+            case Later():
+                return value.value(self)
+            case Mapping():
+                return {self.text(str(k)): self.plain(x) for k, x in value.items()}
+            case list() | tuple():
+                return [self.plain(item) for item in value]
+            case set() | frozenset():
+                return sorted(self.plain(item) for item in value)
+            case _ if attrs.has(type(value)):
+                return {
+                    field.name: self.plain(item)
+                    for field in attrs.fields(type(value))
+                    if (item := getattr(value, field.name)) is not None
+                }
+        return self.text(str(value))
+
+    def held_from(self, text: str) -> int:
+        """Where in ``text`` begins what may be the first half of a secret."""
+        for at in range(len(text)):
+            rest = text[at:]
+            if any(len(x) > len(rest) and x.startswith(rest) for x in self.secrets):
+                return at
+        return len(text)
+
+    def found_in(self, text: str) -> list[tuple[int, int]]:
+        """Where secrets are, from the left, the longest at each place."""
+        found: list[tuple[int, int]] = []
+        at = 0
+        while at < len(text):
+            length = next((len(x) for x in self.secrets if text.startswith(x, at)), 0)
+            if length:
+                found.append((at, at + length))
+            at += length or 1
+        return found
+
+
+def _written(secret: str) -> Iterable[str]:
+    """As it is; inside JSON, and inside JSON in JSON; inside an address."""
+    yield secret
+    for ascii_only in (True, False):
+        inner = secret
+        for _ in range(2):
+            inner = json.dumps(inner, ensure_ascii=ascii_only)[1:-1]
+            yield inner
+    yield quote(secret, safe="")
+
+
+def in_pieces(
+    pieces: list[str], hiding: Hiding, *, over: bool
+) -> tuple[list[str], list[str]]:
+    """Consecutive pieces of one text: those that can be told, cleaned, and the rest.
+
+    A secret across pieces is hidden in the one it begins in and missing in the
+    others, so there are as many pieces after as before.
+
+    Args:
+      over: no piece follows: what looks like the beginning of a secret is none.
+    """
+    text = "".join(pieces)
+    spans = hiding.found_in(text)
+    until = len(text) if over else hiding.held_from(text)
+    until = min([until, *(begin for begin, end in spans if end > until)])
+    told: list[str] = []
+    begin = 0
+    for piece in pieces:
+        end = begin + len(piece)
+        if end > until:
+            break
+        told.append(_without(text, begin, end, spans))
+        begin = end
+    return told, pieces[len(told) :]
+
+
+def _without(text: str, begin: int, end: int, spans: list[tuple[int, int]]) -> str:
+    shown: list[str] = []
+    at = begin
+    for first, last in spans:
+        if last <= begin or first >= end:
+            continue
+        shown.append(text[at : max(at, first)])
+        if first >= begin:
+            shown.append(HIDDEN)
+        at = min(last, end)
+    return "".join([*shown, text[at:end]])

@@ -1,0 +1,238 @@
+"""The judge of what really ran: calls as told, against runs as they were. Pure.
+
+A run is known by its tool and its arguments, so what follows is exact where one
+call had those arguments, and a count where several had.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import attrs
+
+from glyphoxa_trio.host.executor import LONGEST_FLIGHT
+from glyphoxa_trio.tools.definition import ToolDefinition
+from glyphoxa_trio.tools.outcome import Effect, Status
+
+from .promises_calls import Broken, CallSeen, Promise
+from .scenery import Ending, Performance
+
+_ANSWERS = {Ending.ANSWER, Ending.STUBBORN, Ending.SAY_NO}
+
+
+Say = Callable[[Promise, str], Broken]
+
+
+@attrs.frozen(kw_only=True)
+class Journal:
+    """What is compared when all is over.
+
+    Args:
+      runs: every run of a tool, by whoever played it.
+      definitions: by key, every definition that a tool had.
+      probed: calibration may have called tools that may be probed.
+      ahead: tools that may be called before they are asked for (speculation).
+      attempts: how often one call of a repeatable tool may be sent.
+      steady: nothing was taken away in between.
+      closing: when the runtime's block was left: that ends everything.
+      moments: when somebody did something to the runtime; what ends in the same
+        moment may end either way.
+    """
+
+    calls: Sequence[CallSeen]
+    runs: Sequence[Performance]
+    definitions: dict[str, list[ToolDefinition]]
+    probed: bool
+    ahead: bool = False
+    attempts: int = 2
+    steady: bool = True
+    closing: float = math.inf
+    moments: Collection[float] = ()
+    slack: float = 1e-9
+
+    def broken(self) -> Iterator[Broken]:
+        calls: dict[tuple[str, str], list[CallSeen]] = defaultdict(list)
+        runs: dict[tuple[str, str], list[Performance]] = defaultdict(list)
+        for call in self.calls:
+            calls[call.tool, call.arguments].append(call)
+        for run in self.runs:
+            runs[run.key, run.arguments].append(run)
+        for place in {*calls, *runs}:
+            if place[0] in self.definitions:
+                theirs = calls.get(place, [])
+                yield from self._counted(place[0], theirs, runs.get(place, []))
+                if self.steady and not self.probed:
+                    yield from self._apart(place[0], runs.get(place, []))
+                if len(theirs) == 1:
+                    yield from self._exact(theirs[0], runs.get(place, []))
+
+    def _always(self, key: str, what: str) -> bool:
+        return all(getattr(x, what) for x in self.definitions[key])
+
+    def _counted(
+        self, key: str, calls: list[CallSeen], runs: list[Performance]
+    ) -> Iterator[Broken]:
+        known = self.definitions[key]
+        repeatable = any(x.read_only or x.idempotent for x in known)
+        if repeatable and (self.probed or self.ahead):
+            return
+        sent = [run for run in runs if run.act.ending is not Ending.BUSY]
+        most = len(calls) * (self.attempts if repeatable else 1)
+        if len(sent) > most:
+            promise = Promise.ONCE if calls else Promise.RIGHTS
+            yield Broken(
+                promise,
+                key,
+                sent[-1].began,
+                f"it ran {len(sent)} times for {len(calls)} calls that began",
+            )
+
+    def _apart(self, key: str, runs: list[Performance]) -> Iterator[Broken]:
+        """A cacheable read that nothing disturbed is never on its way twice."""
+        group = key.partition(".")[0]
+        writers = {
+            run.key
+            for run in self.runs
+            if run.key.partition(".")[0] == group
+            and not self._always(run.key, "read_only")
+        }
+        known = self.definitions[key][0]
+        if not known.cacheable or known.per_npc or writers:
+            return
+        whole = [
+            run for run in runs if run.complete and run.act.ending is Ending.ANSWER
+        ]
+        for one, other in pairwise(whole):
+            assert one.over is not None
+            if other.began < one.over:
+                text = f"it ran from {one.began:g} s and again from {other.began:g} s"
+                yield Broken(Promise.SHARED, key, other.began, text)
+
+    def _exact(self, call: CallSeen, runs: list[Performance]) -> Iterator[Broken]:
+        end, at = call.outcome, call.ended
+        if end is None or at is None:
+            yield Broken(
+                Promise.ONE_OUTCOME, call.tool, call.began, "it has no outcome"
+            )
+            return
+
+        def no(promise: Promise, text: str) -> Broken:
+            return Broken(promise, call.tool, at, text)
+
+        ran = [run for run in runs if run.act.ending is not Ending.BUSY]
+        if self.probed or self.ahead:
+            known = self.definitions[call.tool]
+            if any(x.read_only or x.idempotent for x in known):
+                return  # which run was whose is not to be told
+        yield from self._effects(call, ran, no)
+        for run in runs:
+            if run.began < call.began - self.slack or end.cached or end.shared:
+                continue
+            yield from self._kept(call, run, no)
+            yield from self._let_go_on(call, run, no)
+            yield from self._stopped(call, run, no)
+
+    def _effects(
+        self, call: CallSeen, ran: list[Performance], no: Say
+    ) -> Iterator[Broken]:
+        end = call.outcome
+        assert end is not None
+        if not call.writes or end.cached:
+            return
+        answered = any(r.complete and r.act.ending in _ANSWERS for r in ran)
+        if end.effect is Effect.DONE and not answered:
+            yield no(Promise.EFFECTS, "an effect is told, and it never answered")
+        if end.effect is Effect.NONE and end.status is not Status.TOOL_ERROR and ran:
+            yield no(Promise.EFFECTS, f"{end.status} without an effect, and it ran")
+
+    def _kept(self, call: CallSeen, run: Performance, no: Say) -> Iterator[Broken]:
+        """A run that ended by itself while somebody waited for it is its outcome."""
+        if not run.complete or run.over is None or run.act.ending not in _ANSWERS:
+            return
+        if run.over in self.moments:
+            return
+        end, at = call.outcome, call.ended
+        assert end is not None
+        assert at is not None
+        if call.late is not None and run.over > at:
+            at, end = call.late
+        elif call.goes_on and call.late is None:
+            return  # the runtime has closed meanwhile
+        if at < run.over + self.slack and end.status not in (
+            Status.OK,
+            Status.TOOL_ERROR,
+        ):
+            return  # nobody waited any more, or it is a tie
+        said_no = run.act.ending is Ending.SAY_NO
+        told = end.status is (Status.TOOL_ERROR if said_no else Status.OK)
+        if at > run.over + self.slack or not told:
+            yield no(
+                Promise.KEPT,
+                f"its answer was there at {run.over:g} s, and it ended as"
+                f" {end.status} at {at:g} s",
+            )
+
+    def _let_go_on(self, call: CallSeen, run: Performance, no: Say) -> Iterator[Broken]:
+        """What may go on after an interruption ends by itself or at its limit."""
+        known = call.definition
+        if known is None or known.external or not call.goes_on or call.tie:
+            return
+        if run.over is None:
+            return
+        due = run.began + run.act.seconds
+        latest = call.began + min(known.own_limit, LONGEST_FLIGHT)
+        early = run.over < min(due, latest) - self.slack
+        if early and not run.complete and run.over < self.closing:
+            yield no(Promise.KEPT, f"it was to go on, and was cut at {run.over:g} s")
+
+    def _stopped(self, call: CallSeen, run: Performance, no: Say) -> Iterator[Broken]:
+        over = call.over
+        if over is None or run.act.ending is Ending.STUBBORN:
+            return
+        if call.goes_on and call.late is None:
+            return
+        if run.over is None or run.over > over + self.slack:
+            until = "the end" if run.over is None else f"{run.over:g} s"
+            yield no(
+                Promise.STOPPED, f"it was over at {over:g} s and ran until {until}"
+            )
+
+
+def still_running(runs: Iterable[Performance]) -> list[str]:
+    return sorted({run.key for run in runs if run.over is None})
+
+
+def stale(hit: CallSeen, calls: Iterable[CallSeen]) -> str | None:
+    """Why a cached answer must not have been given; None if it was good."""
+    known = hit.definition
+    if known is None:
+        return None
+    group = hit.tool.partition(".")[0]
+    sources: list[float] = []
+    writes: list[float] = []
+    for call in calls:
+        end, at = (call.outcome, call.ended) if call.late is None else call.late[::-1]
+        if end is None or at is None:
+            continue
+        if (
+            call.writes
+            and call.tool.partition(".")[0] == group
+            and call.tool != hit.tool
+        ):
+            writes.append(at)
+        same = (call.tool, call.arguments) == (hit.tool, hit.arguments)
+        if same and call.goes_on and call.late is None:
+            return None  # it may have ended just now, and not been told yet
+        if same and end.ok and (call.npc == hit.npc or not known.per_npc):
+            sources.append(at)
+    if not sources:
+        return "nobody was given that answer before"
+    newest = max(sources)
+    if newest + known.cacheable < hit.began:
+        return f"its answer was of {newest:g} s"
+    if any(newest < at < hit.began for at in writes):
+        return f"its answer of {newest:g} s was outdated"
+    return None

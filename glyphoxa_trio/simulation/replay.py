@@ -1,0 +1,356 @@
+"""A recorded session, played again by the production code on virtual time.
+
+    replayed = replay(read_recording(path))
+    replayed.same, replayed.difference
+
+Two replays of one recording are the same to the byte. A replay is the same as what was
+recorded, unless something was recorded on a clock that does not stand still (then times
+are compared within `Recorded.tolerance`), or a rule has changed since: another version
+of this package, another configuration. Then the difference shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import inf
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Call, Ref, Request, lone_errors
+from glyphoxa_trio.config import Config, ServerSpec
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.mcp import ServerState
+from glyphoxa_trio.npc.utterance import (
+    Approve,
+    Elevate,
+    Hearing,
+    Interrupt,
+    Say,
+    Utterance,
+)
+from glyphoxa_trio.observability.recording_format import (
+    Line,
+    Recorded,
+    config_of,
+    definition_of,
+)
+from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.runtime.world import World
+from glyphoxa_trio.tools.definition import Tool, ToolDefinition
+from glyphoxa_trio.tools.tier import Tier
+
+from . import replay_diff, virtual
+from .replay_clock import ExactClock
+from .replay_conductor import Conductor
+from .replay_ear import Ear
+from .replay_world import (
+    Absent,
+    Answers,
+    Notes,
+    ReplayModel,
+    Stage,
+    as_line,
+    probes_of,
+)
+
+# Virtual seconds that a turn may go on for, once everything recorded is over.
+_LONGER: Final = 120.0
+_MESSAGES: Final[Mapping[str, Callable[[Line], Request[Any]]]] = {
+    "hearing": lambda x: Hearing(x["text"], x.get("speaker") or "player"),
+    "interrupt": lambda x: Interrupt(),
+    "approve": lambda x: Approve(x["question"], x["yes"]),
+    "elevate": lambda x: Elevate(Tier.parse(x["tier"]), float(x["seconds"])),
+}
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Replayed:
+    """What a replay came to.
+
+    Args:
+      events: as lines of a recording, in `replay_diff.in_order`.
+      difference: a unified diff of the events, line by line; empty if there is none.
+      notes: what it could not take from the recording.
+    """
+
+    recorded: Recorded
+    events: tuple[Line, ...]
+    difference: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        return not self.difference
+
+    def as_bytes(self) -> bytes:
+        """The events, each a line of JSON: what is compared."""
+        return b"".join(replay_diff.text_of(x).encode() + b"\n" for x in self.events)
+
+
+def replay(recorded: Recorded, config: Config | None = None) -> Replayed:
+    """Play it, under ``config`` if that is given. Not from within a trio run.
+
+    Raises:
+      ConfigError: for a configuration that cannot serve.
+    """
+    play = _Play(recorded, recorded.config if config is None else config)
+    virtual.run(play.run, clock=play.clock)
+    events = [as_line(at, event) for at, event in play.stage.played]
+    before, after = recorded.of("event"), events
+    if recorded.over is not None:  # of the last moment something may be missing
+        before = [line for line in before if line["at"] < recorded.over]
+        after = [line for line in events if line["at"] < recorded.over]
+    return Replayed(
+        recorded=recorded,
+        events=tuple(replay_diff.in_order(after)),
+        difference=tuple(
+            replay_diff.difference(before, after, tolerance=recorded.tolerance)
+        ),
+        notes=tuple(play.notes.texts),
+    )
+
+
+@attrs.define(eq=False)
+class _Play:
+    """One replay: everything that came from outside comes from here."""
+
+    recorded: Recorded
+    config: Config
+    clock: ExactClock = attrs.field(init=False)
+    notes: Notes = attrs.field(factory=Notes, init=False)
+    stage: Stage = attrs.field(init=False)
+    _conductor: Conductor = attrs.field(init=False)
+    _answers: Answers = attrs.field(init=False)
+    _runtime: Runtime = attrs.field(init=False)
+    _nursery: trio.Nursery = attrs.field(init=False)
+    _offered: dict[str, tuple[Tool, ...]] = attrs.field(factory=dict, init=False)
+    _resumes: dict[tuple[int, int], Line] = attrs.field(init=False)
+    _turns: dict[int, Utterance] = attrs.field(factory=dict, init=False)
+    _ears: dict[int, Ear] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.clock = ExactClock(self.recorded.began)
+        probes = probes_of(self.recorded)
+        lines = [
+            {"kind": "probed", "at": line["at"], "of": probes[line["call"]]}
+            if line["kind"] == "answer" and line["call"] in probes
+            else line
+            for line in self.recorded.lines
+        ]
+        # Several for one pause say that it was not over by then.
+        self._resumes = {(x["say"], x["events"]): x for x in self.recorded.of("heard")}
+        self._conductor = Conductor(lines, self.clock, self._act, self._may_act)
+        self.stage = Stage(self.recorded, self._conductor)
+        self._answers = Answers(self.recorded, self.notes, self._conductor)
+
+    async def run(self) -> None:
+        recorded = self.recorded
+        first = next(iter(recorded.of("tools")), None)
+        ours: tuple[Tool, ...] = ()
+        if first is not None and first["at"] == recorded.began:
+            ours = self._tools(first)
+        events = recorded.of("event")
+        closed = float(events[-1]["at"]) if events else recorded.began
+        header = recorded.header
+        with lone_errors():
+            async with trio.open_nursery() as self._nursery:
+                async with open_runtime(
+                    rehearsed(self.config),
+                    tools=ours,
+                    llm=ReplayModel(self.notes, self._conductor, recorded=recorded),
+                    approvals=bool(header.get("approver")),
+                    approval_timeout=float(header.get("approval_timeout") or 30.0),
+                    wait_for_servers=0.0,
+                    world=World(open_session=Absent(closed), witness=self.stage),
+                ) as self._runtime:
+                    self._nursery.start_soon(self._conductor.run)
+                    await self._conductor.over.wait()
+                    await self._those_who_stayed()
+                    self._nursery.start_soon(self._last_answers)
+                self._nursery.cancel_scope.cancel()
+
+    async def _those_who_stayed(self) -> None:
+        """Let turns end that did end: under another rule they may take longer."""
+        with trio.move_on_after(_LONGER):
+            for left in self.recorded.of("left"):
+                ear = self._ears.get(left["say"])
+                while left.get("over") and ear is not None and not ear.over:
+                    await ear.news.wait()
+
+    async def _last_answers(self) -> None:
+        """What came while the runtime closed."""
+        for line in self.recorded.of("model", "answer"):
+            if not self._conductor.cue(line).is_set():
+                await trio.sleep_until(line["at"])
+                self._conductor.cue(line).set()
+
+    # What people did.
+
+    def _may_act(self, line: Line) -> bool:
+        """Whether a listener has heard as much as it had by then."""
+        ear = self._ears.get(line["say"]) if line["kind"] == "heard" else None
+        return ear is None or ear.asked >= line["events"]
+
+    def _act(self, line: Line) -> None:
+        try:
+            self._do(line)
+        except GlyphoxaError as error:
+            self.notes.add(f"{line['kind']}: {error}")
+
+    def _do(self, line: Line) -> None:
+        runtime = self._runtime
+        match line["kind"]:
+            case "say":
+                self._say(line)
+            case "heard":
+                if self._resumes[line["say"], line["events"]] is line:
+                    self._ears[line["say"]].resume()
+            case "left" if line.get("over"):
+                pass  # there was nothing more to hear
+            case "left":
+                # As `Turn` leaves.
+                self._turns[line["say"]].scope.cancel("the listener left")
+                self._ears[line["say"]].leave()
+            case "approved":
+                runtime.host.approve(line["tool"])
+            case "tools":
+                self._put(self._tools(line))
+            case "server":
+                self._publish(line)
+            case "reload":
+                self._reload(line)
+            case "probed":  # calibration is not made to call again
+                runtime.host._calibrator.tell(line["of"])
+            case kind:
+                session = runtime.npc(line["npc"])._session
+                posted(session, _MESSAGES[kind](line))
+
+    def _say(self, line: Line) -> None:
+        number, of = line["say"], self.recorded.of
+        tier = Tier.parse(line["tier"]) if line.get("tier") else None
+        utterance = Utterance(line["text"], line.get("speaker") or "player", tier)
+        left = next((x for x in of("left") if x["say"] == number), {"over": True})
+        ear = Ear(
+            on_consumed=utterance.stream.on_consumed,
+            most=inf if left.get("over") else left.get("asked", inf),
+            pauses={events for say, events in self._resumes if say == number},
+            told=self._conductor.look,
+            quiet=self.clock.quiet,
+        )
+        utterance.stream = self._ears[number] = ear
+        self._turns[number] = utterance
+        posted(self._runtime.npc(line["npc"])._session, Say(utterance))
+        ear.begin()
+
+    # Tools and rules.
+
+    def _tools(self, line: Line) -> tuple[Tool, ...]:
+        made = (definition_of(data) for data in line.get("tools") or ())
+        tools = [
+            self._answers.tool(definition, fingerprint)
+            for definition, fingerprint in made
+        ]
+        return tuple(found for tool in tools if (found := self._ruled(tool)))
+
+    def _ruled(self, tool: Tool) -> Tool | None:
+        """The tool under the configuration of this replay; None if it is left out.
+
+        What was recorded has the rules of that time in it, so what is applied is
+        what differs.
+        """
+        definition = tool.definition
+        if not definition.external:
+            stated = self.config.tools
+            override = stated.get(definition.key) or stated.get(definition.name)
+        else:
+            spec = _spec(self.config, definition)
+            before = _spec(self.recorded.config, definition)
+            if spec is None or (spec.allow and definition.name not in spec.allow):
+                return None
+            override = spec.tools.get(definition.name)
+            if before is not None and before.tools.get(definition.name) == override:
+                override = None
+        if override is not None:
+            definition = override.applied_to(definition)
+        return attrs.evolve(tool, definition=definition)
+
+    def _put(self, tools: tuple[Tool, ...]) -> None:
+        """These are all of ours from now on."""
+        runtime = self._runtime
+        now = {
+            x.key: x.definition
+            for x in runtime.host.snapshot.listings
+            if not x.definition.external
+        }
+        new = {tool.key: tool for tool in tools}
+        for key, definition in now.items():
+            if key not in new or new[key].definition != definition:
+                runtime.deregister(key)
+        fresh = [x for x in tools if now.get(x.key) != x.definition]
+        runtime.host.register(*fresh)
+
+    def _publish(self, line: Line) -> None:
+        server = line["server"]
+        if line.get("tools") is not None:
+            self._offered[server] = self._tools(line)
+        tools = self._offered.get(server, ())
+        self.stage.publish(server, ServerState(line["state"]), tools)
+
+    def _reload(self, line: Line) -> None:
+        if self.config is not self.recorded.config:
+            self.notes.add("a reload is left out: this configuration is another one")
+            return
+        self._runtime.host.approvals.recall(line.get("approved") or {})
+        config = config_of(line["config"], self.recorded.name)
+        self._nursery.start_soon(self._go_over, rehearsed(config))
+
+    async def _go_over(self, config: Config) -> None:
+        try:
+            await self._runtime.reload(config)
+        except GlyphoxaError as error:
+            self.notes.add(f"reload: {error}")
+
+
+def posted(ref: Ref[Any], request: Request[Any]) -> None:
+    """Send a message in this very step, as `Ref.ask` does. What comes back went to
+    whoever asked, and is of no use to anybody here."""
+    with suppress(trio.WouldBlock, trio.ClosedResourceError, trio.BrokenResourceError):
+        ref._channel.send_nowait(Call(request))
+
+
+def _spec(config: Config, definition: ToolDefinition) -> ServerSpec | None:
+    found = (x for x in config.mcp.servers if x.name == definition.group)
+    return next(found, None)
+
+
+def rehearsed(config: Config) -> Config:
+    """The configuration without what a replay takes from its recording: built-in
+    tools and what is stated of them, calibration, what is kept on a disk.
+    """
+    nothing = Config()
+    builtin = config.builtin
+    return attrs.evolve(
+        config,
+        llm=nothing.llm,
+        telemetry=nothing.telemetry,
+        tools={},
+        builtin=attrs.evolve(
+            builtin,
+            dice=attrs.evolve(builtin.dice, enabled=False),
+            rules=attrs.evolve(builtin.rules, enabled=False),
+            files=attrs.evolve(builtin.files, enabled=False),
+        ),
+        mcp=attrs.evolve(config.mcp, remember=False),
+        calibration=attrs.evolve(
+            config.calibration, at_start=False, every=None, remember=False
+        ),
+        # On virtual time a loop is never late; looking would only disturb the order.
+        overload=attrs.evolve(
+            config.overload,
+            enabled=config.overload.enabled and config.overload.max_turns is not None,
+        ),
+    )

@@ -1,0 +1,498 @@
+"""Deliberate faults: each takes out one line of the product that keeps a promise.
+
+Above 300 lines of nothing but the table: a fault, where it is, and what it breaks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.simulation.promises import Promise
+
+WHOLE_HOST: Final = "tests/simulation/test_whole_host.py"
+
+
+@attrs.frozen
+class Mutant:
+    """One fault.
+
+    Args:
+      name: what goes wrong, in a few words.
+      file: below the package.
+      old: what stands there, exactly once.
+      new: what stands there then.
+      breaks: the promise that is not kept any more.
+      hunter: which tests look for it.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    breaks: Promise | str
+    hunter: str = WHOLE_HOST
+
+
+MUTANTS: Final = (
+    # ------------------------------------------------------------------ actors
+    Mutant(
+        "a fan-out has a quarter of a second more",
+        "actors/fanout.py",
+        "return trio.CancelScope(deadline=self.deadline)",
+        "return trio.CancelScope(deadline=self.deadline + 0.25)",
+        Promise.ON_TIME,
+    ),
+    Mutant(
+        "a fan-out whose time is up takes it for an interruption",
+        "actors/fanout.py",
+        "return self._scope.cancel_called",
+        "return False",
+        Promise.STOPPED,
+    ),
+    Mutant(
+        "nobody cancels a flight without passengers",
+        "actors/flight.py",
+        '        self._scope.cancel("the last passenger left")\n',
+        "",
+        Promise.STOPPED,
+    ),
+    Mutant(
+        "calls that do not stop are not counted",
+        "actors/stray.py",
+        "return sum(since + grace <= now for since in strays.values())",
+        "return 0",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "an asker who leaves tells nobody",
+        "actors/mailbox.py",
+        "                call.abandon()\n",
+        "",
+        Promise.STOPPED,
+    ),
+    # ---------------------------------------------------------------- executor
+    Mutant(
+        "a yes counts for every call of that id",
+        "host/executor.py",
+        "call.id in caller.approved and ids[call.id] == 1",
+        "call.id in caller.approved",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a cut call is told as interrupted",
+        "host/executor.py",
+        "settle_rest(verdict.cut)",
+        "settle_rest(verdict.interrupted)",
+        Promise.ONE_OUTCOME,
+    ),
+    Mutant(
+        "calls that the time cut off are told of twice",
+        "host/executor.py",
+        "            slot.settled = True\n",
+        "            slot.settled = end.limit is None\n",
+        Promise.ONE_OUTCOME,
+    ),
+    Mutant(
+        "an unknown effect is forgotten",
+        "host/executor.py",
+        "if end.effect is Effect.UNKNOWN and slot.listing is not None:",
+        "if False and slot.listing is not None:",
+        Promise.ONCE,
+    ),
+    Mutant(
+        "writes of one group run side by side",
+        "host/executor.py",
+        "                await turn.wait()\n",
+        "",
+        Promise.IN_ORDER,
+    ),
+    Mutant(
+        "one call more than is allowed",
+        "host/executor.py",
+        "if slot.index >= caller.max_calls:",
+        "if slot.index > caller.max_calls:",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a tool's own limit is not kept",
+        "host/executor.py",
+        "            with trio.CancelScope(deadline=booking.until):\n",
+        "            with trio.CancelScope(deadline=booking.until + 0.125):\n",
+        Promise.LIMITS,
+    ),
+    Mutant(
+        "a late result goes to nobody",
+        "host/executor.py",
+        "        if caller.on_late is not None:\n",
+        "        if False and caller.on_late is not None:\n",
+        Promise.ENDS,
+    ),
+    Mutant(
+        "who goes on is cut at its turn's end all the same",
+        "host/executor.py",
+        "            if not slot.goes_on:\n                booking.leave(early)",
+        "            booking.leave(early)",
+        Promise.KEPT,
+    ),
+    Mutant(
+        "a call that is too slow for the tier runs",
+        "host/executor.py",
+        "        if no is not None:\n            raise _Refused(no)",
+        "        if no is not None and no.reason is not Reason.OVER_TIER:\n"
+        "            raise _Refused(no)",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a call that nobody approved runs",
+        "host/executor.py",
+        "        if not slot.approved and not grant.approves(",
+        "        if not slot.approved and grant is None and not grant.approves(",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "what is taken away while a call waits its turn is not",
+        "host/executor.py",
+        "grant, tier = caller.rights\n        listing =",
+        "grant, tier = caller.grant, caller.tier\n        listing =",
+        Promise.RIGHTS,
+        "tests/runtime/test_reload.py"
+        "::test_a_call_that_waits_its_turn_is_refused_when_it_comes",
+    ),
+    Mutant(
+        "what is taken away in the middle of a turn is not",
+        "npc/session.py",
+        "        turn.grant = attrs.evolve(successor.grant, also=began_with)\n",
+        "",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a tool runs whose schema was not loaded",
+        "host/executor.py",
+        "            no = view.not_loaded(listing)",
+        "            view.not_loaded(listing)",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a tool that changed is not held back",
+        "host/executor.py",
+        "changed=bool(held) and listing.key in held",
+        "changed=False",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "an answer for one NPC is kept for all",
+        "host/executor.py",
+        'scope = caller.npc if definition.per_npc else ""',
+        'scope = ""',
+        Promise.FRESH,
+    ),
+    Mutant(
+        "nothing stands in a tool's way",
+        "host/executor.py",
+        "obstacle=self._attempts.obstacle(listing)",
+        "obstacle=None",
+        Promise.RIGHTS,
+    ),
+    # ----------------------------------------------------------------- verdict
+    Mutant(
+        "a limit is called by the other's name",
+        "host/verdict.py",
+        "limit = Limit.SERVER if by_server else Limit.TOOL",
+        "limit = Limit.TOOL if by_server else Limit.SERVER",
+        Promise.LIMITS,
+    ),
+    Mutant(
+        "a cached answer is told as an effect",
+        "host/verdict.py",
+        "definition.side_effects and not (cached or result.is_error)",
+        "definition.side_effects and not result.is_error",
+        Promise.EFFECTS,
+    ),
+    Mutant(
+        "a lost answer is told as no effect",
+        "host/verdict.py",
+        "slot, Status.UNAVAILABLE, now, message=str(error), no_answer=True",
+        "slot, Status.UNAVAILABLE, now, message=str(error), no_answer=False",
+        Promise.EFFECTS,
+    ),
+    Mutant(
+        "a call that never began may have had an effect",
+        "host/verdict.py",
+        "        and slot.flown\n",
+        "",
+        Promise.EFFECTS,
+    ),
+    # ---------------------------------------------------------------- attempts
+    Mutant(
+        "a write leaves what was read before it",
+        "host/attempts.py",
+        "            self.cache.drop_group(definition.group)\n",
+        "",
+        Promise.FRESH,
+    ),
+    Mutant(
+        "nobody joins a call that is on its way",
+        "host/attempts.py",
+        "return None if key is None else self._in_flight.get(key)",
+        "return None",
+        Promise.SHARED,
+    ),
+    Mutant(
+        "what ran into its limit is not recorded",
+        "host/attempts.py",
+        "        self._record(attempt, early)\n",
+        "",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a breaker opens late",
+        "tools/breaker.py",
+        "threshold: int = attrs.field(default=5,",
+        "threshold: int = attrs.field(default=9,",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a breaker closes after a second",
+        "tools/breaker.py",
+        "pause: float = attrs.field(default=10.0,",
+        "pause: float = attrs.field(default=1.0,",
+        Promise.RIGHTS,
+    ),
+    # -------------------------------------------------------------------- gate
+    Mutant(
+        "a grant covers everything",
+        "tools/gate.py",
+        "        return _matches_any(self.tools, _Named(definition, exposed))\n\n"
+        "    def approves",
+        "        return True\n\n    def approves",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a tool of the next tier is shown",
+        "tools/gate.py",
+        "if estimate.tier > tier:",
+        "if estimate.tier > tier.slower():",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a server that is down is asked",
+        "tools/gate.py",
+        "if candidate.availability is Availability.DOWN or candidate.obstacle:",
+        "if candidate.obstacle:",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a tool that does not fit is admitted",
+        "tools/gate.py",
+        "if estimate.seconds > remaining:",
+        "if estimate.seconds > 2 * remaining:",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a fast turn asks for approvals",
+        "tools/gate.py",
+        "if tier is Tier.FAST:  #",
+        "if tier is None:  #",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a running turn gets what is new",
+        "tools/gate.py",
+        "if self.also is not None and not self.also.covers(definition, exposed):",
+        "if self.also is None and not self.also:",
+        Promise.RIGHTS,
+    ),
+    # ---------------------------------------------------------------- estimate
+    Mutant(
+        "a tool of which nothing is known is not deep",
+        "tools/estimate.py",
+        "limits.standard_threshold, Tier.DEEP",
+        "limits.standard_threshold, Tier.STANDARD",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a floor is not kept",
+        "tools/estimate.py",
+        "    tier = max(tier, definition.min_tier)\n",
+        "",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "one sample is enough",
+        "tools/estimate.py",
+        "samples >= ENOUGH_SAMPLES:",
+        "samples >= 1:",
+        Promise.RIGHTS,
+    ),
+    # -------------------------------------------------------------- calibrator
+    Mutant(
+        "what is measured counts for nothing",
+        "host/calibrator.py",
+        "            self._measurements.record(listing.definition, sample)\n",
+        "",
+        Promise.RIGHTS,
+    ),
+    # ---------------------------------------------------------------- cascaded
+    Mutant(
+        "a round is shown the whole budget",
+        "npc/engines/cascaded.py",
+        "    remaining = turn.tool_clock.remaining(trio.current_time())\n",
+        "    remaining = turn.tool_clock.budget\n",
+        Promise.BUDGET,
+    ),
+    Mutant(
+        "each round has the whole budget",
+        "npc/engines/cascaded.py",
+        "deadline = turn.tool_clock.start(begun)",
+        "deadline = turn.tool_clock.start(begun) + turn.tool_clock.spent(begun)",
+        Promise.BUDGET,
+    ),
+    Mutant(
+        "calls are run in the last round",
+        "npc/engines/cascaded.py",
+        "max_calls=0 if last else turn.config.max_calls,",
+        "max_calls=turn.config.max_calls,",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "outcomes are told in the order in which they came",
+        "npc/engines/cascaded.py",
+        "round_.outcomes.extend(ended[slot] for slot in sorted(ended))",
+        "round_.outcomes.extend(ended.values())",
+        Promise.ONE_OUTCOME,
+    ),
+    Mutant(
+        "a model that says nothing is waited for without end",
+        "npc/engines/cascaded.py",
+        "patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)",
+        "pass",
+        Promise.ENDS,
+    ),
+    Mutant(
+        "a model's time is only that of one answer",
+        "npc/engines/patience.py",
+        "self.scope.deadline = min(now + limit, end)",
+        "self.scope.deadline = now + limit",
+        Promise.MODEL,
+    ),
+    # ----------------------------------------------------------------- session
+    Mutant(
+        "an NPC's ceiling is not kept",
+        "npc/session.py",
+        "        tier = min(ceiling, selection.tier)\n",
+        "        tier = selection.tier\n",
+        Promise.TIER,
+    ),
+    Mutant(
+        "an elevation does not end",
+        "npc/session.py",
+        "if trio.current_time() < until:",
+        "if until:",
+        Promise.TIER,
+    ),
+    Mutant(
+        "a turn keeps the tier that its NPC lost",
+        "npc/session.py",
+        "        turn.tier = min(turn.tier, self._ceiling_of(successor.npc))\n",
+        "",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a turn ends without a word",
+        "npc/session.py",
+        "            self.events.publish(done)\n            utterance",
+        "            utterance",
+        Promise.ENDS,
+    ),
+    Mutant(
+        "nobody who waits is ever answered",
+        "npc/session.py",
+        "                if self._waiting:\n                    self._begin",
+        "                if len(self._waiting) > 1:\n                    self._begin",
+        Promise.ENDS,
+    ),
+    Mutant(
+        "an approval is waited for without end",
+        "npc/approval.py",
+        "            with trio.move_on_at(deadline):\n",
+        "            with trio.CancelScope():\n",
+        Promise.ENDS,
+    ),
+    Mutant(
+        "a question is withdrawn without a word",
+        "npc/approval.py",
+        "                    question.settle(Decision.WITHDRAWN)\n"
+        "                    tell(id_, question)\n",
+        "                    del self._open[id_]\n",
+        Promise.ENDS,
+    ),
+    Mutant(
+        "FAST is no choice",
+        "npc/selection.py",
+        "if situation.override is not None:",
+        "if situation.override:",
+        Promise.TIER,
+    ),
+    Mutant(
+        "a call is forgotten in the history, its answer is not",
+        "npc/conversation.py",
+        "            self._echoes.append(_echo(outcome.call))\n",
+        "            self._echoes[:] = [_echo(outcome.call)]\n",
+        Promise.WHOLE,
+    ),
+    # --------------------------------------------------- connection and fleet
+    Mutant(
+        "a write is sent again when its answer is lost",
+        "mcp/calls.py",
+        "if not (self._again and self.request.repeatable):",
+        "if not self._again:",
+        Promise.ONCE,
+    ),
+    Mutant(
+        "a call that was sent is told as never sent",
+        "mcp/calls.py",
+        "            raise lost from None",
+        "            raise",
+        "what was lost may have run",
+        "tests/mcp/test_delivery.py",
+    ),
+    Mutant(
+        "a server that is done leaves its call hanging",
+        "mcp/connection.py",
+        "        with trio.move_on_at(request.until):\n",
+        "        with trio.CancelScope():\n",
+        Promise.EFFECTS,
+    ),
+    Mutant(
+        "what has failed is published as ready",
+        "runtime/publisher.py",
+        "ServerState.FAILED: Availability.DOWN,",
+        "ServerState.FAILED: Availability.READY,",
+        Promise.RIGHTS,
+    ),
+    Mutant(
+        "a closed server keeps its tools",
+        "mcp/fleet.py",
+        "        self._publish(member.spec.name, ServerState.STOPPED, ())\n",
+        "",
+        "the tools of a server that was taken away are gone",
+        "tests/mcp/test_fleet.py",
+    ),
+    # ------------------------------------------------------------- generations
+    Mutant(
+        "a reload does not wait for those who talk",
+        "runtime/generations.py",
+        "                await self.activity.quiet()\n",
+        "                pass\n",
+        Promise.OWN_SERVERS,
+    ),
+    Mutant(
+        "what a server may not offer any more is offered",
+        "runtime/generations.py",
+        "                self.fleet.narrow(spec.name, spec.allow)\n",
+        "",
+        Promise.RIGHTS,
+    ),
+)

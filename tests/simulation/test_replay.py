@@ -1,0 +1,839 @@
+"""A recorded session played again: the same events, to the byte; else the difference.
+
+Most of it runs on virtual time with made-up servers, whose chance comes from a seed.
+At the end are real processes, with real servers and the real clock.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import trio
+
+from glyphoxa_trio import tool
+from glyphoxa_trio.config import Config, parse
+from glyphoxa_trio.config.overrides import ToolOverride
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc import Npc
+from glyphoxa_trio.observability.recording import recorder_of
+from glyphoxa_trio.observability.recording_format import (
+    BadRecording,
+    Recorded,
+    read_recording,
+    recorded,
+)
+from glyphoxa_trio.observability.recording_lines import Lines
+from glyphoxa_trio.observability.stepping import SteppingClock
+from glyphoxa_trio.providers.llm import LLMRequest
+from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.simulation import virtual
+from glyphoxa_trio.simulation.replay import replay
+from glyphoxa_trio.simulation.replay_clock import ExactClock
+from glyphoxa_trio.simulation.replay_diff import difference
+from glyphoxa_trio.simulation.scenery import Act, Ending, Scenery
+from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tools.tier import Tier
+from tests.cli.support import (
+    LIMIT,
+    PATIENT,
+    reports,
+    run,
+    seer,
+    terminal,
+    written,
+)
+from tests.npc.support import Reply, ScriptedLLM, Step
+
+SEER = {
+    "name": "consult",
+    "description": "Ask the seer.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"question": {"type": "string"}},
+        "required": ["question"],
+    },
+    "annotations": {"readOnlyHint": True},
+}
+LEDGER = {
+    "name": "pay",
+    "description": "Pay somebody.",
+    "inputSchema": {"type": "object", "properties": {"sum": {"type": "integer"}}},
+}
+OFFERS = {"seer": (SEER,), "ledger": (LEDGER,)}
+
+
+def table(**more: Any) -> Config:
+    """Two NPCs, two servers; no disk and no threads."""
+    data: dict[str, Any] = {
+        "npcs": [
+            {"name": "Bo", "tools": ["dice", "seer", "ledger"], "budget_tier": "deep"},
+            {"name": "Ysolde", "tools": ["seer"], "budget_tier": "standard"},
+        ],
+        "mcp": {
+            "remember": False,
+            "servers": [
+                {"name": "seer", "command": "x", "estimated_duration_ms": 300},
+                {"name": "ledger", "command": "x", "estimated_duration_ms": 100},
+            ],
+        },
+        "calibration": {"at_start": False},
+        "trust": {"mode": "full"},
+        "turn": {"listener_ms": 3000},
+    }
+    return parse(data | more, source=Path("table.yaml"), env={})
+
+
+def taking(seconds: float) -> Callable[[str, Mapping[str, Any]], Act]:
+    return lambda key, arguments: Act(Ending.ANSWER, seconds)
+
+
+def record(
+    play: Callable[[Runtime], Awaitable[None]],
+    *,
+    llm: Any = None,
+    config: Config | None = None,
+    scenery: Scenery | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> bytes:
+    """A session on virtual time, written down."""
+    file = io.BytesIO()
+    made_up = scenery or Scenery(taking(0.25), OFFERS)
+
+    async def main() -> None:
+        lines = Lines(file)
+        recorder = recorder_of(lines)
+        async with open_runtime(
+            config or table(),
+            llm=llm,
+            world=recorder.world(made_up.world()),
+            **options,
+        ) as runtime:
+            await play(runtime)
+        assert recorder.failed == 0
+        lines.end(trio.current_time(), "closed")
+
+    virtual.run(main, seed=seed, clock=ExactClock())
+    return file.getvalue()
+
+
+async def listen(npc: Npc, text: str, **how: Any) -> None:
+    async with npc.say(text, **how) as turn:
+        await turn.finish()
+
+
+def consult(number: int = 1, question: str = "Is he dead?") -> ToolCall:
+    arguments = json.dumps({"question": question})
+    return ToolCall(f"c{number}", "mcp__seer__consult", arguments)
+
+
+def pay(number: int = 1, sum_: int = 3) -> ToolCall:
+    return ToolCall(f"p{number}", "mcp__ledger__pay", json.dumps({"sum": sum_}))
+
+
+def one_of(*replies: Reply) -> ScriptedLLM:
+    return ScriptedLLM(replies)
+
+
+def read(data: bytes) -> Recorded:
+    return recorded(data)
+
+
+# The same.
+
+
+def test_a_session_is_replayed_to_the_byte() -> None:
+    llm = one_of([0.1, "One moment. ", 0.3, consult()], [0.2, "He is ", 0.1, "dead."])
+    data = record(lambda runtime: listen(runtime.npc("Bo"), "Hail"), llm=llm)
+    again = replay(read(data))
+    assert again.same, "\n".join(again.difference)
+    assert again.notes == ()
+    kinds = [line["event"] for line in again.events]
+    assert kinds[0] == "TierSelected"
+    assert kinds[-1] == "TurnDone"
+    done = again.events[-1]
+    assert done["text"] == "One moment. He is dead."
+    # To the last bit what the clock said, and not just about that.
+    assert done["timings"]["tools"] == (0.1 + 0.3 + 0.25) - (0.1 + 0.3)
+
+
+def _act(choice: random.Random) -> Act:
+    seconds = choice.choice([0.0, 0.01, 0.3, 0.7, 2.0, 5.0])
+    return Act(choice.choice(list(Ending)), seconds * choice.uniform(0.9, 1.1))
+
+
+def _reply(choice: random.Random) -> list[Step]:
+    steps: list[Step] = []
+    for number in range(choice.randrange(5)):
+        kind = choice.randrange(6)
+        if kind == 0:
+            steps.append(choice.uniform(0, 0.4))
+        elif kind == 1:
+            steps.append(consult(number, choice.choice("abc")))
+        elif kind == 2:
+            steps.append(pay(number, choice.randrange(3)))
+        elif kind == 3:
+            steps.append(ToolCall(f"x{number}", "no_such", "{"))
+        else:
+            steps.append(choice.choice(["Well. ", "So be it. ", "Hm", " and then."]))
+    return steps
+
+
+async def _player(runtime: Runtime, choice: random.Random, name: str) -> None:
+    for _ in range(choice.randrange(1, 4)):
+        await trio.sleep(choice.choice([0.0, 0.1, 1.7]) * choice.random())
+        npc = runtime.npc(choice.choice(["Bo", "Ysolde"]))
+        how = choice.randrange(8)
+        try:
+            if how == 0:
+                await npc.interrupt()
+            elif how == 1:
+                await npc.elevate(Tier.DEEP, seconds=choice.uniform(0.1, 3))
+            else:
+                await _talk(npc, choice, name)
+        except GlyphoxaError:
+            pass  # a full queue; it is in the recording, too
+
+
+async def _talk(npc: Npc, choice: random.Random, name: str) -> None:
+    """Listen in one of the ways in which people do, and perhaps not to the end."""
+    patience = choice.choice([9.0, 0.4, 0.05]) * choice.uniform(0.8, 1.2)
+    words = choice.choice(["hello", "think carefully", "who is that"])
+    tier = choice.choice([None, None, Tier.FAST, Tier.DEEP])
+    most = choice.choice([99, 99, 4])
+    pause = choice.choice([0.0, 0.0, 0.2])
+    with trio.move_on_after(patience):
+        async with npc.say(words, speaker=name, tier=tier) as turn:
+            async for _ in turn:
+                await trio.sleep(pause * choice.random())
+                most -= 1
+                if not most:
+                    break
+
+
+def random_session(seed: int) -> bytes:
+    choice = random.Random(seed)
+    scenery = Scenery(lambda key, arguments: _act(choice), OFFERS)
+
+    def answer(request: LLMRequest) -> Reply:
+        return _reply(choice)
+
+    async def accidents(runtime: Runtime) -> None:
+        for _ in range(choice.randrange(3)):
+            await trio.sleep(choice.uniform(0, 2))
+            server = scenery.server(choice.choice(["seer", "ledger"]))
+            choice.choice([server.die, server.freeze, server.thaw])()
+
+    async def play(runtime: Runtime) -> None:
+        async with trio.open_nursery() as nursery:
+            for name in ("Anna", "Berta", "Cora")[: choice.randrange(1, 4)]:
+                nursery.start_soon(_player, runtime, choice, name)
+            nursery.start_soon(accidents, runtime)
+        await trio.sleep(choice.choice([0.0, 0.5, 40.0]))
+
+    return record(
+        play,
+        llm=ScriptedLLM(answer),
+        config=table(turn={"listener_ms": 3000, "silence_ms": 900}),
+        scenery=scenery,
+        seed=seed,
+    )
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32))
+def test_whatever_happens_in_a_session_is_replayed_to_the_byte(seed: int) -> None:
+    recording = read(random_session(seed))
+    first, second = replay(recording), replay(recording)
+    assert first.same, "\n".join(first.difference)
+    assert first.notes == ()
+    assert first.as_bytes() == second.as_bytes()
+
+
+def test_two_replays_are_the_same_whatever_the_hash_seed_and_the_order_of_tasks() -> (
+    None
+):
+    # A process of its own each: nothing may hang on identities or hashes.
+    data = random_session(7)
+    code = (
+        "import sys; from glyphoxa_trio.observability.recording_format import recorded;"
+        "from glyphoxa_trio.simulation.replay import replay;"
+        "sys.stdout.buffer.write(replay(recorded(sys.stdin.buffer.read())).as_bytes())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            input=data,
+            capture_output=True,
+            check=True,
+            timeout=LIMIT,
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+        ).stdout
+        for seed in range(3)
+    }
+    assert outputs == {replay(read(data)).as_bytes()}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_run_that_was_killed_is_replayed_as_far_as_it_was_written(seed: int) -> None:
+    data = random_session(seed)
+    lines = data.splitlines(keepends=True)
+    choice = random.Random(seed)
+    for end in sorted(choice.sample(range(2, len(lines)), min(8, len(lines) - 2))):
+        torn = lines[end][: choice.randrange(len(lines[end]) - 1)]
+        recording = read(b"".join([*lines[:end], torn]))
+        assert any("killed" in note for note in recording.notes)
+        again = replay(recording)
+        assert again.same, "\n".join(again.difference)
+
+
+def test_a_recording_on_another_virtual_clock_is_the_same_but_for_rounding() -> None:
+    llm = one_of([0.1, "One. ", 0.3, consult()], [0.7, "Two."])
+    file = io.BytesIO()
+
+    async def main() -> None:
+        lines = Lines(file)
+        world = recorder_of(lines).world(Scenery(taking(1 / 3), OFFERS).world())
+        async with open_runtime(table(), llm=llm, world=world) as runtime:
+            await listen(runtime.npc("Bo"), "Hail")
+        lines.end(trio.current_time(), "closed")
+
+    virtual.run(main)  # on trio's own
+    recording = read(file.getvalue())
+    assert recording.tolerance == 1e-6
+    assert replay(recording).same
+
+
+def test_probes_and_what_was_measured_before_count_as_they_did() -> None:
+    config = table(calibration={"at_start": True})
+    llm = one_of([consult()], ["Well."], [consult()], ["Well."])
+
+    async def play(runtime: Runtime) -> None:
+        await listen(runtime.npc("Bo"), "hello")  # the seer is still being measured
+        await trio.sleep(30)
+        await listen(runtime.npc("Bo"), "hello")
+
+    scenery = Scenery(taking(0.44), OFFERS)
+    data = record(play, llm=llm, config=config, scenery=scenery)
+    recording = read(data)
+    # Five probes of each that only reads: the seer and four of our own.
+    probes = [x for x in recording.of("call") if x.get("until") is not None]
+    assert {x["tool"] for x in probes} > {"seer.consult", "dice.roll"}
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    # What it had measured decides: without that, the same session is another one.
+    lines = data.splitlines(keepends=True)
+    numbers = {x["call"] for x in probes}
+    rest = [x for x in lines if _number_of(x, "call") not in numbers]
+    assert not replay(read(b"".join(rest))).same
+
+
+def _number_of(line: bytes, kind: str) -> int | None:
+    number = json.loads(line).get(kind)
+    return number if isinstance(number, int) else None
+
+
+def test_samples_of_earlier_runs_are_part_of_a_recording() -> None:
+    samples = [
+        {"kind": "ok", "seconds": 0.7, "at": -5.0 - number, "probe": False}
+        for number in range(5)
+    ]
+    llm = one_of([consult()], ["Well."])
+
+    async def play(runtime: Runtime) -> None:
+        await listen(runtime.npc("Bo"), "hello", tier=Tier.FAST)
+
+    lines = record(play, llm=llm).splitlines(keepends=True)
+    server = next(x for x in map(json.loads, lines) if x.get("tools") and "server" in x)
+    origin = next(x["origin"] for x in server["tools"] if "origin" in x)
+    key = f"{server['server']}.{server['tools'][0]['name']}"
+    where = {"environment": "local", "origin": origin, "key": key}
+    measured = [
+        json.dumps({"kind": "measured", "at": 0.0, **where, "sample": x}).encode()
+        + b"\n"
+        for x in samples
+    ]
+    slow = replay(read(b"".join([lines[0], *measured, *lines[1:]])))
+    # Five calls of 700 ms: too slow for a fast turn, so it is not even shown.
+    shown = [x["shown"] for x in slow.events if x["event"] == "ToolsShown"]
+    name = f"mcp__{server['server']}__{server['tools'][0]['name']}"
+    assert name not in shown[0]
+
+
+async def _with_partials(runtime: Runtime) -> None:
+    npc = runtime.npc("Bo")
+    for words in ("is he", "is he dead", "is he dead or not"):
+        await npc.hearing(words)
+        await trio.sleep(0.3)
+    await listen(npc, "is he dead or not")
+
+
+def test_what_was_begun_on_partial_transcripts_is_begun_again() -> None:
+    config = table(speculation={"enabled": True, "after_ms": 100})
+    llm = ScriptedLLM(lambda request: [0.4, "Ask the seer. ", 0.1, "I will not."])
+    data = record(_with_partials, llm=llm, config=config)
+    recording = read(data)
+    assert len(recording.of("hearing")) == 3
+    ends = [x["end"] for x in recording.of("event") if x["event"] == "SpeculationDone"]
+    assert "adopted" in ends
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+
+
+def test_a_reload_is_replayed() -> None:
+    slower = attrs.evolve(table(), turn=attrs.evolve(table().turn, max_rounds=1))
+
+    async def play(runtime: Runtime) -> None:
+        await listen(runtime.npc("Bo"), "hello")
+        await runtime.reload(slower)
+        await listen(runtime.npc("Bo"), "hello")
+        runtime.deregister("dice")
+        await listen(runtime.npc("Bo"), "hello")
+
+    llm = ScriptedLLM(lambda request: [0.1, consult()])
+    recording = read(record(play, llm=llm))
+    rounds = [x["rounds"] for x in recording.of("event") if x["event"] == "TurnDone"]
+    assert rounds == [5, 2, 2]
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    shown = [x["shown"] for x in again.events if x["event"] == "ToolsShown"]
+    assert "roll" in shown[0]
+    assert "roll" not in shown[-1]
+
+
+async def _yes(request: object) -> bool:
+    await trio.sleep(0.8)
+    return True
+
+
+def test_approvals_are_given_as_they_were() -> None:
+    config = table(trust={"mode": "limited", "allow_tools": ["ledger.pay"]})
+    config = attrs.evolve(
+        config,
+        npcs=tuple(attrs.evolve(x, tools=("seer.*", "ledger.*")) for x in config.npcs),
+    )
+    scenery = Scenery(taking(0.1), OFFERS)
+
+    async def play(runtime: Runtime) -> None:
+        bo = runtime.npc("Bo")
+        await listen(bo, "hello", tier=Tier.DEEP)
+        scenery.server("ledger").offer([{**LEDGER, "description": "Rob somebody."}])
+        await trio.sleep(1)
+        await listen(bo, "hello", tier=Tier.DEEP)
+        runtime.host.approve("ledger.pay")
+        await listen(bo, "hello", tier=Tier.DEEP)
+
+    llm = ScriptedLLM(
+        lambda request: (
+            ["Done."]
+            if request.messages[-1].role == "tool"
+            else [0.2, consult(), pay(), "Wait. "]
+        )
+    )
+    data = record(play, llm=llm, config=config, scenery=scenery, approver=_yes)
+    recording = read(data)
+    assert [x["yes"] for x in recording.of("approve")] == [True] * 3
+    assert [x["tool"] for x in recording.of("approved")] == ["ledger.pay"]
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    # Held back in the second turn, and only there.
+    ends = [
+        (x["turn"], x["outcome"]["status"])
+        for x in again.events
+        if x["event"] == "ToolFinished" and x["outcome"]["tool"] == "ledger.pay"
+    ]
+    assert ends == [(1, "ok"), (2, "denied"), (3, "ok")]
+
+
+def test_threads_that_outlive_their_call_hold_neither_turn_nor_end() -> None:
+    # On the real clock, so that there can be threads.
+    release = threading.Event()
+
+    @tool(group="bell", read_only=True, estimated_duration_ms=20, max_duration_ms=50)
+    def ring() -> str:
+        release.wait(LIMIT)
+        return "dong"
+
+    llm = ScriptedLLM(
+        lambda request: (
+            ["So."]
+            if request.messages[-1].role == "tool"
+            else [ToolCall("r", "ring", "{}")]
+        )
+    )
+    config = parse(
+        {
+            "npcs": [{"name": "Bo", "tools": ["bell"]}],
+            "mcp": {"remember": False},
+            "calibration": {"at_start": False},
+        },
+        source=Path("bell.yaml"),
+        env={},
+    )
+    file = io.BytesIO()
+
+    async def main() -> None:
+        lines = Lines(file)
+        world = recorder_of(lines).world()
+        with trio.fail_after(LIMIT):
+            async with open_runtime(
+                config, llm=llm, tools=[ring], world=world
+            ) as runtime:
+                for _ in range(3):
+                    await listen(runtime.npc("Bo"), "hello")
+                    await trio.sleep(0.15)  # then it counts as one that does not stop
+        lines.end(trio.current_time(), "closed")
+
+    try:
+        trio.run(main, clock=SteppingClock())
+    finally:
+        release.set()
+    recording = read(file.getvalue())
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    ends = [x["outcome"] for x in again.events if x["event"] == "ToolFinished"]
+    # Two do not stop, so the third is refused: as without a recording.
+    assert [x["status"] for x in ends] == ["timeout", "timeout", "unavailable"]
+    assert "do not stop" in ends[-1]["message"]
+
+
+# Another rule.
+
+
+def _seer_session() -> bytes:
+    llm = one_of([0.1, consult()], [0.2, "He is dead."])
+
+    async def play(runtime: Runtime) -> None:
+        await listen(runtime.npc("Bo"), "hello", tier=Tier.FAST)
+
+    return record(play, llm=llm, scenery=Scenery(taking(0.4), OFFERS))
+
+
+def changed(recording: Recorded, **tiers: float) -> Config:
+    return attrs.evolve(
+        recording.config, tiers=attrs.evolve(recording.config.tiers, **tiers)
+    )
+
+
+def test_a_changed_ceiling_shows_as_a_difference() -> None:
+    recording = read(_seer_session())
+    assert replay(recording, changed(recording)).same
+    other = replay(recording, changed(recording, fast_ceiling=0.35))
+    assert not other.same
+    outcome = next(x for x in other.events if x["event"] == "ToolFinished")["outcome"]
+    assert (outcome["status"], outcome["limit"]) == ("timeout", "turn")
+    assert outcome["elapsed"] == 0.35 + 0.1 - 0.1
+    text = "\n".join(other.difference)
+    assert text.startswith("--- recorded\n+++ replayed\n")
+    assert '"status": "ok"' in text
+    assert '"status": "timeout"' in text
+    # The model was told of another outcome, so what it says is what it would not.
+    assert [x for x in other.notes if "what-if" in x] == list(other.notes)
+    assert len(other.notes) == 1
+
+
+def test_nobody_knows_how_long_a_call_takes_that_was_cut() -> None:
+    llm = one_of([consult()], ["Nobody knows."])
+
+    async def play(runtime: Runtime) -> None:
+        await listen(runtime.npc("Bo"), "hello", tier=Tier.FAST)
+
+    recording = read(record(play, llm=llm, scenery=Scenery(taking(3.0), OFFERS)))
+    assert replay(recording).notes == ()
+    longer = replay(recording, changed(recording, fast_ceiling=0.9))
+    outcome = next(x for x in longer.events if x["event"] == "ToolFinished")["outcome"]
+    assert outcome["elapsed"] == pytest.approx(0.9)
+    assert any("cut after 500 ms in the recording" in x for x in longer.notes)
+    shorter = replay(recording, changed(recording, fast_ceiling=0.4))
+    assert not any("cut after" in x for x in shorter.notes)
+
+
+def test_an_override_of_another_configuration_counts() -> None:
+    recording = read(_seer_session())
+    (seer, ledger) = recording.config.mcp.servers
+    slow = attrs.evolve(seer, tools={"consult": ToolOverride(min_tier=Tier.DEEP)})
+    mcp = attrs.evolve(recording.config.mcp, servers=(slow, ledger))
+    other = replay(recording, attrs.evolve(recording.config, mcp=mcp))
+    outcome = next(x for x in other.events if x["event"] == "ToolFinished")["outcome"]
+    assert outcome["status"] == "skipped"
+    assert "is too slow for a fast answer" in outcome["message"]
+
+
+def test_what_was_not_asked_in_the_recording_has_no_answer() -> None:
+    lines = _seer_session().splitlines(keepends=True)
+    without = [x for x in lines if json.loads(x)["kind"] not in ("call", "answer")]
+    other = replay(read(b"".join(without)))
+    outcome = next(x for x in other.events if x["event"] == "ToolFinished")["outcome"]
+    assert outcome["status"] == "unavailable"
+    assert "the recording has no answer" in outcome["message"]
+    assert "seer.consult is called as it was not" in other.notes[0]
+    # Nor has a round that no model was asked in.
+    silent = [x for x in lines if json.loads(x).get("request") != 2]
+    other = replay(read(b"".join(silent)))
+    assert [x["event"] for x in other.events][-1] == "TurnDone"
+    assert other.events[-1]["error"].startswith("interrupted: the recording has no")
+
+
+def test_order_matters_within_a_turn_and_not_between_two() -> None:
+    def delta(text: str, npc: str = "Bo", at: float = 1.0) -> dict[str, Any]:
+        event = {"event": "TextDelta", "npc": npc, "turn": 1, "text": text}
+        return {"kind": "event", "at": at, **event}
+
+    def started(name: str) -> dict[str, Any]:
+        return {"kind": "event", "at": 1.0, "event": "ToolStarted", "npc": "Bo"} | {
+            "turn": 1,
+            "tool": name,
+        }
+
+    def same(one: list[Any], other: list[Any]) -> bool:
+        return not list(difference(one, other))
+
+    assert not same([delta("a"), delta("b")], [delta("b"), delta("a")])
+    assert same([delta("a"), delta("b", "Ann")], [delta("b", "Ann"), delta("a")])
+    assert same([started("x"), started("y")], [started("y"), started("x")])
+    assert not same([started("x"), delta("a")], [delta("a"), started("x")])
+    assert not same([delta("a")], [delta("a", at=1.0000001)])
+    assert not list(difference([delta("a")], [delta("a", at=1.01)], tolerance=0.02))
+    assert list(difference([delta("a")], [delta("a", at=1.03)], tolerance=0.02))
+    late, soon = (delta(f"no answer after {x} ms") for x in (510, 500))
+    assert not list(difference([late], [soon], tolerance=0.02))
+    assert list(difference([late], [soon], tolerance=0.002))
+    assert list(difference([delta("2 crows")], [delta("3 crows")], tolerance=9.0))
+
+
+# Written by hand.
+
+BY_HAND = """\
+{"kind": "recording", "at": 0, "format": 1, "config": {"npcs": [{"name": "Bo", \
+"tools": ["oracle.ask"]}], "mcp": {"servers": [{"name": "oracle", "command": "any"}]}, \
+"trust": {"mode": "full"}}}
+{"kind": "server", "at": 0, "server": "oracle", "state": "ready", "tools": [{"group": \
+"oracle", "name": "ask", "external": true, "read_only": true, \
+"estimated_duration": 0.3}]}
+{"kind": "say", "at": 1, "say": 1, "npc": "Bo", "text": "hello"}
+{"kind": "request", "at": 1, "request": 1, "npc": "Bo", "turn": 1, "round": 0}
+{"kind": "model", "at": 1.25, "request": 1, "call": {"id": "a", "name": \
+"mcp__oracle__ask"}}
+{"kind": "model", "at": 1.25, "request": 1, "finished": {}}
+{"kind": "call", "at": 1.25, "call": 1, "tool": "oracle.ask", "arguments": {}}
+{"kind": "answer", "at": 9, "call": 1, "error": {"kind": "tool_error", "detail": "No."}}
+{"kind": "end", "at": 12, "why": "closed"}
+"""
+
+
+def test_a_recording_can_be_written_by_hand() -> None:
+    played = replay(read(BY_HAND.encode()))
+    # No events were written down, so all of them are news.
+    assert not played.same
+    (outcome,) = (x["outcome"] for x in played.events if x["event"] == "ToolFinished")
+    assert outcome["limit"] == "turn"  # the first turn is a fast one's: 500 ms
+    assert outcome["elapsed"] == 0.5
+    assert outcome["message"].startswith("no answer after 500 ms")
+
+
+# Real processes.
+
+
+def show(folder: Path) -> Path:
+    """A slow seer and a ledger of the examples, as the tavern has them."""
+    servers = Path(__file__).parents[2] / "docs" / "examples" / "servers"
+    return written(
+        folder,
+        npcs=[
+            {
+                "name": "Greymantle",
+                "tools": ["oracle.consult", "oracle.vision"],
+                "budget_tier": "standard",
+            },
+            {"name": "Bartok", "tools": ["dice", "ledger.open_tab"]},
+        ],
+        mcp={
+            "servers": [
+                {
+                    "name": name,
+                    "command": [sys.executable, str(servers / f"{name}.py")],
+                    "env": env,
+                }
+                for name, env in (
+                    ("oracle", {"ORACLE_DELAY": "0.7", "ORACLE_KEY": SECRET}),
+                    ("ledger", {}),
+                )
+            ]
+        },
+        tiers={"fast": {"ceiling_ms": 400}, "standard": {"ceiling_ms": 1200}},
+    )
+
+
+SECRET = "hunter2-and-a-half"
+LINES = f"""\
+Consult the oracle: is the king dead?
+@bartok open a tab for Anna
+roll 1d20, and remember {SECRET}
+/tier standard
+@grey Consult the oracle: and the queen?
+/tier fast
+Consult the oracle: and the fool?
+"""
+
+
+def test_a_session_with_real_servers_is_replayed_ten_times_to_the_byte(
+    tmp_path: Path,
+) -> None:
+    config = show(tmp_path)
+    for number in (1, 2):  # the second knows what the first has measured
+        file = tmp_path / f"session{number}.jsonl"
+        played = run("play", config, "--record", file, lines=LINES)
+        assert (played.returncode, played.stderr) == (0, "")
+        assert len(re.findall(r"oracle\.consult \d+ ms", played.stdout)) == 2
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert SECRET.encode() not in file.read_bytes()
+        recording = read_recording(file)
+        assert recording.notes == ()
+        assert recording.tolerance == 0
+        outputs = {replay(recording).as_bytes() for _ in range(10)}
+        assert len(outputs) == 1
+        again = replay(recording)
+        assert again.same, "\n".join(again.difference)
+        assert again.notes == ()
+        assert len(again.events) > 40
+    assert recording.of("measured")
+
+    out = tmp_path / "events.jsonl"
+    same = run("replay", file, "--events", out)
+    assert same.returncode == 0, same.stdout + same.stderr
+    assert f"same, {len(again.events)} events" in same.stdout
+    assert same.stdout.count("oracle.consult ok ") == 2
+    assert out.read_bytes() == again.as_bytes()
+    other = run("replay", file, "--set", "tiers.standard.ceiling_ms=600")
+    assert other.returncode == 1, other.stdout
+    assert "\n+++ replayed\n" in other.stdout
+    assert "not the same" in other.stdout
+    # The same, written as a file.
+    data = json.loads(config.read_text())
+    data["tiers"]["standard"]["ceiling_ms"] = 600
+    config.write_text(json.dumps(data))
+    filed = run("replay", file, "--config", config)
+    assert filed.returncode == 1
+    assert [x for x in filed.stdout.splitlines() if x.startswith("+{")] == [
+        x for x in other.stdout.splitlines() if x.startswith("+{")
+    ]
+
+
+PROMPT = "\nyou to Bo> "
+
+
+def test_ctrl_c_at_a_terminal_is_replayed(tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    with reports(tmp_path) as told:
+        config = written(
+            tmp_path,
+            npcs=[{"name": "Bo", "tools": ["seer.whisper", "seer.ponder"]}],
+            mcp={"servers": [seer(told.path)]},
+            tiers=PATIENT,
+            calibration={"at_start": False},
+        )
+        with terminal("play", config, "--record", file) as table:
+            told.expect("started")
+            table.expect(PROMPT)
+            table.type("/servers\n")
+            table.expect(PROMPT)
+            while "seer [ready]" not in table.screen:
+                table.type("/servers\n")
+                table.expect(PROMPT)
+            table.type("ponder, seer\n")
+            told.expect("called ponder")
+            table.press_ctrl_c()
+            table.expect("(interrupted; Ctrl-C again to leave)\n")
+            table.expect(PROMPT)
+            table.type("whisper, seer\n")
+            table.expect("A word about whisper.\n")
+            table.expect(PROMPT)
+            table.type("\x04")
+            assert table.ends() == 0
+    recording = read_recording(file)
+    assert len([x for x in recording.of("left") if not x.get("over")]) == 1
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    ends = [x["end"] for x in again.events if x["event"] == "TurnDone"]
+    assert ends == ["interrupted", "completed"]
+
+
+def _wait_for(file: Path, text: bytes) -> None:
+    """Until it is there: whoever writes it is another process."""
+    deadline = time.monotonic() + LIMIT
+    while text not in file.read_bytes():
+        assert time.monotonic() < deadline, file.read_text()
+        time.sleep(0.01)
+
+
+def test_a_killed_process_leaves_a_recording_up_to_its_last_line(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "session.jsonl"
+    with reports(tmp_path) as told:
+        config = written(
+            tmp_path,
+            npcs=[{"name": "Bo", "tools": ["seer.whisper", "seer.ponder"]}],
+            mcp={"servers": [seer(told.path)]},
+            tiers=PATIENT,
+            calibration={"at_start": False},
+        )
+        with terminal("play", config, "--record", file) as table:
+            told.expect("started")
+            table.expect(PROMPT)
+            table.type("/servers\n")
+            table.expect(PROMPT)
+            while "seer [ready]" not in table.screen:
+                table.type("/servers\n")
+                table.expect(PROMPT)
+            table.type("whisper, seer\n")
+            table.expect("A word about whisper.\n")
+            table.expect(PROMPT)
+            table.type("ponder, seer\n")
+            told.expect("called ponder")
+            _wait_for(file.with_name("session.jsonl.part"), b'"seer.ponder", "arg')
+            table.process.kill()
+            table.process.wait(LIMIT)
+    assert not file.exists()
+    with pytest.raises(BadRecording, match=r"session\.jsonl\.part is of a run"):
+        read_recording(file)
+    recording = read_recording(tmp_path / "session.jsonl.part")
+    assert any("killed" in note for note in recording.notes)
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    assert "TurnDone" in [x["event"] for x in again.events]
+
+
+def test_replay_refuses_what_it_cannot_read(tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    file.write_text(BY_HAND.replace('"format": 1', '"format": 2'))
+    refused = run("replay", file)
+    assert refused.returncode == 2
+    assert "line 1: format 2 is of a newer version" in refused.stderr
+    file.write_text(BY_HAND)
+    for wrong, why in (
+        ("tiers.fast.ceiling_ms", "write it as KEY.KEY=VALUE"),
+        ("tiers.fast.ceiling_ms=soon", "expected a number"),
+        ("npcs.Zed.budget_tier=deep", "there is no 'Zed'"),
+        ("npcs.0.name.first=x", "'name' has no 'first'"),
+    ):
+        refused = run("replay", file, "--set", wrong)
+        assert refused.returncode == 2
+        assert why in refused.stderr
+    assert run("replay", file, "--set", "npcs.bo.budget_tier=deep").returncode == 1

@@ -1,0 +1,334 @@
+"""A configuration is looked at before it goes live: what it can reach, what it
+breaks, and an example of each error that a replay shows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from glyphoxa_trio import Config
+from glyphoxa_trio.config import (
+    BuiltinConfig,
+    CalibrationConfig,
+    DiceConfig,
+    McpConfig,
+    NpcConfig,
+    RulesConfig,
+    ServerSpec,
+    ToolOverride,
+    TurnConfig,
+)
+from glyphoxa_trio.simulation import verify_random
+from glyphoxa_trio.simulation.latency import Known as How
+from glyphoxa_trio.simulation.latency import Latency
+from glyphoxa_trio.simulation.plans import Plan, rehearse
+from glyphoxa_trio.simulation.promises import Broken, Promise
+from glyphoxa_trio.simulation.verify import Finding, Known, Severity, Verdict, verify
+from glyphoxa_trio.tools.history import Measured, Place
+from glyphoxa_trio.tools.outcome import Limit, Status
+from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.window import SampleKind
+
+from ..cli.support import COMMAND, environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """The real command; it computes, so a busy machine may take a while."""
+    return subprocess.run(
+        [COMMAND, *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=environment(),
+        check=False,
+    )
+
+
+def tool(name: str, **meta: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+        "_meta": meta,
+    }
+
+
+CONSULT = tool("consult", estimated_duration_ms=250)
+
+
+def table(
+    *tools: str, tier: Tier = Tier.STANDARD, server: Any = None, **more: Any
+) -> Config:
+    spec = ServerSpec(name="oracle", command=("nobody-starts-this",), **(server or {}))
+    return Config(
+        npcs=(NpcConfig(name="Bo", tools=tools, budget_tier=tier),),
+        mcp=McpConfig(servers=(spec,)),
+        builtin=BuiltinConfig(
+            dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
+        ),
+        calibration=CalibrationConfig(at_start=False),
+        **more,
+    )
+
+
+def known(*tools: dict[str, Any], **more: Any) -> Known:
+    return Known(offers={"oracle": tools or (CONSULT,)}, **more)
+
+
+def look(config: Config, what: Known | None = None, **more: Any) -> Verdict:
+    return verify(config, what or known(), **{"examples": 0, **more})
+
+
+def the_finding(verdict: Verdict) -> Finding:
+    (finding,) = verdict.findings
+    return finding
+
+
+def test_a_good_configuration_has_nothing_to_be_said_of_it() -> None:
+    verdict = look(table("oracle.consult"), examples=20, seconds=60)
+    assert verdict.findings == ()
+    assert verdict.examples >= 20
+    assert [(x.npc, x.tier) for x in verdict.reaches] == [
+        ("Bo", Tier.FAST),
+        ("Bo", Tier.STANDARD),
+    ]
+    for reach in verdict.reaches:
+        (called,) = reach.called
+        assert (called.key, called.status, called.took) == (
+            "oracle.consult",
+            Status.OK,
+            0.25,
+        )
+        assert reach.worst_tools <= reach.ceiling
+        assert reach.worst_model <= reach.model_limit
+
+
+def test_a_tool_above_its_npcs_ceiling_is_an_error_with_an_example() -> None:
+    deep = tool("consult", estimated_duration_ms=250, min_tier="deep")
+    finding = the_finding(look(table("oracle.consult"), known(deep)))
+    assert finding.severity is Severity.ERROR
+    assert finding.what == "granted and never to be reached"
+    assert "raise the NPC's budget_tier" in finding.remedy
+    assert finding.example is not None
+    monitor = rehearse(finding.example)
+    assert monitor.broken == []
+    assert monitor.turns_done == 1
+
+
+def test_the_same_by_a_pattern_is_a_warning() -> None:  # it does not ask for this one
+    deep = tool("vision", estimated_duration_ms=250, min_tier="deep")
+    finding = the_finding(look(table("oracle", "oracle.consult"), known(CONSULT, deep)))
+    assert (finding.severity, finding.tool) == (Severity.WARNING, "oracle.vision")
+
+
+def test_a_tool_that_nobody_measured_is_a_warning() -> None:
+    verdict = look(table("oracle.consult", tier=Tier.DEEP), known(tool("consult")))
+    assert the_finding(verdict).what == "nobody knows how long it takes"
+    verdict = look(table("oracle.consult"), known(tool("consult")))
+    finding = the_finding(verdict)
+    assert (finding.severity, finding.what) == (
+        Severity.WARNING,
+        "granted and never to be reached",
+    )
+    assert "calibrate" in finding.remedy
+
+
+def test_a_tool_that_is_slower_than_it_says_is_always_cut() -> None:
+    slow = {"oracle.consult": Latency((3.0,), How.STATED)}
+    finding = the_finding(look(table("oracle.consult"), known(stated=slow)))
+    assert (finding.severity, finding.what) == (
+        Severity.ERROR,
+        "shown and always cut",
+    )
+    assert "it declares 250 ms" in finding.remedy
+
+
+def test_one_that_is_cut_only_in_fast_turns_is_a_warning() -> None:
+    slow = {"oracle.consult": Latency((1.0,), How.STATED)}
+    finding = the_finding(look(table("oracle.consult"), known(stated=slow)))
+    assert finding.severity is Severity.WARNING
+    assert "in fast turns" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("server", "limit", "key"),
+    [
+        ({"timeout": 0.125}, Limit.SERVER, "timeout_ms"),
+        (
+            {"tools": {"consult": ToolOverride(max_duration=0.125)}},
+            Limit.TOOL,
+            "max_duration_ms",
+        ),
+    ],
+)
+def test_a_limit_below_what_a_tool_takes(server: Any, limit: Limit, key: str) -> None:
+    verdict = look(table("oracle.consult", server=server))
+    assert [x.called[0].limit for x in verdict.reaches] == [limit, limit]
+    finding = the_finding(verdict)
+    assert finding.severity is Severity.ERROR
+    assert f"raise {key}" in finding.remedy or key in finding.remedy
+
+
+def test_what_is_measured_counts_before_what_is_declared() -> None:
+    from glyphoxa_trio.mcp.metadata import describe
+
+    config = table("oracle.consult")
+    (spec,) = config.mcp.servers
+    (definition,) = describe(spec, [CONSULT]).definitions
+    place = Place("local", definition.origin, definition.key)
+    measured = tuple(
+        Measured(place, SampleKind.OK, 1.0, when=-60.0 - n) for n in range(10)
+    )
+    verdict = look(config, known(measured=measured))
+    fast, standard = verdict.reaches
+    assert fast.called == ()
+    assert [x.usual.known for x in standard.called] == [How.MEASURED]
+    assert "it measures 1000 ms" in fast.hidden["oracle.consult"].remedy
+    assert verdict.findings == ()
+
+
+def test_a_second_speed_beyond_every_limit_is_a_warning() -> None:
+    two = {"oracle.consult": Latency((0.25,) * 7 + (3.0,) * 3, How.STATED)}
+    finding = the_finding(look(table("oracle.consult"), known(stated=two)))
+    assert finding.what == "cut again and again"
+    assert finding.text.startswith("30%")
+
+
+def test_a_name_that_nobody_offers() -> None:
+    finding = the_finding(look(table("oracle.consult", "oracle.gone")))
+    assert (finding.severity, finding.tool) == (Severity.ERROR, "oracle.gone")
+
+
+def test_a_server_that_was_not_there_is_told() -> None:
+    absent = {"oracle": "no such file"}
+    verdict = look(table("oracle.consult"), Known(absent=absent))
+    assert "a server was not there" in {x.what for x in verdict.findings}
+    assert verdict.errors == ()
+
+
+def test_an_approval_without_anybody_to_ask() -> None:
+    verdict = look(table("oracle.*"))
+    assert the_finding(verdict).what == "granted and never to be reached"
+    answered = look(table("oracle.*"), known(approver=True))
+    assert answered.findings == ()
+    assert [len(reach.called) for reach in answered.reaches] == [0, 1]
+
+
+def test_limits_of_a_model_that_come_too_late() -> None:
+    config = table("oracle.consult", turn=TurnConfig(silence=40.0))
+    assert "turn.silence_ms" in the_finding(look(config)).text
+
+
+@attrs.frozen
+class _Fake:
+    broken: list[Broken]
+    turns_done: int = 0
+    worst: dict[Any, Any] = attrs.field(factory=dict)
+
+
+def test_a_broken_promise_is_shrunk_to_the_shortest_evening(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fragile(plan: Plan) -> Any:
+        calls = sum(
+            len(reply) for said in plan.utterances for reply in said.replies[:-1]
+        )
+        fault = Broken(Promise.ON_TIME, "Bo", 1.0, "it is made to")
+        return _Fake([fault] if calls >= 2 else [])
+
+    monkeypatch.setattr(verify_random, "rehearse", fragile)
+    verdict = look(table("oracle.consult"), examples=200, seconds=60)
+    (error,) = verdict.errors
+    assert error.what == "a broken promise"
+    assert error.example is not None
+    (said,) = error.example.utterances
+    assert sum(len(reply) for reply in said.replies[:-1]) == 2
+    assert error.example.events == ()
+
+
+def test_a_runtime_that_dies_is_a_broken_promise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def dies(plan: Plan) -> Any:
+        raise RuntimeError("oh")
+
+    monkeypatch.setattr(verify_random, "rehearse", dies)
+    (error,) = look(table("oracle.consult"), examples=5, seconds=60).errors
+    assert "RuntimeError" in error.text
+
+
+def test_when_the_time_is_up_it_says_so() -> None:
+    verdict = look(table("oracle.consult"), examples=1000, seconds=0.0)
+    assert not verdict.complete
+    assert verdict.examples == 0
+
+
+# ------------------------------------------------------------ the command itself
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wrong")
+    oracle = ROOT / "docs" / "examples" / "servers" / "oracle.py"
+    data = {
+        "mcp": {
+            "remember": False,
+            "servers": [
+                {
+                    "name": "oracle",
+                    "command": ["python", str(oracle)],
+                    "env": {"ORACLE_DELAY": "0.01"},
+                    "tools": {"vision": {"min_tier": "deep"}},
+                }
+            ],
+        },
+        "npcs": [{"name": "Bo", "budget_tier": "standard", "tools": ["oracle.vision"]}],
+        "calibration": {"at_start": False},
+    }
+    (folder / "wrong.json").write_text(json.dumps(data))
+    return folder
+
+
+def test_a_wrong_configuration_fails_with_an_example_that_replay_shows(
+    wrong: Path,
+) -> None:
+    checked = run(
+        "verify", wrong / "wrong.json", "--examples", "5", "--examples-to", wrong
+    )
+    assert checked.returncode == 1, checked.stdout + checked.stderr
+    assert "error: granted and never to be reached" in checked.stdout
+    (example,) = wrong.glob("verify-*.jsonl")
+    assert f"glyphoxa replay {example}" in checked.stdout
+    replayed = run("replay", example)
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert "oracle.vision skipped" in replayed.stdout
+
+
+def test_the_verdict_as_json(wrong: Path, tmp_path: Path) -> None:
+    checked = run(
+        "verify",
+        wrong / "wrong.json",
+        *("--json", "--examples", "5", "--examples-to", tmp_path),
+    )
+    verdict = json.loads(checked.stdout)
+    assert (checked.returncode, verdict["passed"]) == (1, False)
+    (error,) = [x for x in verdict["findings"] if x["severity"] == "error"]
+    assert error["tool"] == "oracle.vision"
+    assert Path(error["example"]).exists()
+    fast, standard = verdict["npcs"]
+    assert (fast["tools"], standard["tools"]) == ([], [])
+    assert standard["worst_turn"]["ceiling_ms"] == 1500
+    assert standard["hidden"][0]["reason"] == "over_tier"
+
+
+def test_the_tavern_keeps_its_promises() -> None:
+    checked = run("verify", ROOT / "config" / "tavern.yaml", "--examples", "10")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "0 errors" in checked.stdout
