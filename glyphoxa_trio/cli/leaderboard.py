@@ -36,18 +36,22 @@ def leaderboard(path: Path, *, calibrate: bool, as_json: bool) -> int:
             if as_json:
                 for line in _lines(categories):
                     print(json.dumps(line))  # noqa: T201 a command speaks
-                return 0
-            if categories:
-                wide_console().print(_table(categories))
-            known = {score.tool for found in categories.values() for score in found}
-            listings = runtime.host.snapshot.listings
-            missing = sorted(x.key for x in listings if x.key not in known)
-            if missing:
-                _say(wide_console(), f"not measured: {', '.join(missing)}")
+            else:
+                _show(categories, runtime)
             show_absences(runtime, wide_console(stderr=True))
         return 0
 
     return run(main, path, Model())
+
+
+def _show(categories: Mapping[str, tuple[Score, ...]], runtime: Runtime) -> None:
+    if categories:
+        wide_console().print(_table(categories))
+    known = {score.tool for found in categories.values() for score in found}
+    listings = runtime.host.snapshot.listings
+    missing = sorted(x.key for x in listings if x.key not in known)
+    if missing:
+        _say(wide_console(), f"not measured: {', '.join(missing)}")
 
 
 def preview(path: Path, *, calibrate: bool) -> int:

@@ -10,6 +10,7 @@ import attrs
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from glyphoxa_trio.config import Config, load_as, load_config
 from glyphoxa_trio.errors import GlyphoxaError
@@ -144,7 +145,8 @@ def _tools(runs: Sequence[Simulated]) -> Table:
         ]
         first = tools[0]
         table.add_row(
-            first.key, str(first.known), _ms(first.p50), _ms(first.p95), *cells
+            Text(on_screen(first.key)),  # somebody else's words
+            *(str(first.known), _ms(first.p50), _ms(first.p95), *cells),
         )
     return table
 

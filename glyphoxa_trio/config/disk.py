@@ -32,7 +32,7 @@ def edit_file(path: Path, change: Callable[[str | None], str]) -> None:
     try:
         target = path.resolve()  # a link stays one
         with _alone_in(target.parent, path.name):
-            before = target.read_bytes() if target.exists() else None
+            before = _text_of(target)
             if before is not None and not os.access(target, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             after = _changed(path.name, before, change)
@@ -58,6 +58,15 @@ def _changed(
         raise ConfigError(f"a word of the entry is not UTF-8 @ {name}") from None
     except ValueError:
         raise ConfigError(f"the entry holds a number JSON has not @ {name}") from None
+
+
+def _text_of(target: Path) -> bytes | None:
+    if not target.exists():
+        return None
+    # A device must not be replaced, and reading a pipe has no end.
+    if not (target.is_file() or target.is_dir()):
+        raise OSError(errno.EINVAL, "it is no file")
+    return target.read_bytes()
 
 
 @contextmanager
@@ -96,7 +105,7 @@ def _replace(target: Path, data: bytes, *, expected: bytes | None, name: str) ->
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        now = target.read_bytes() if target.exists() else None
+        now = _text_of(target)
         if now != expected:
             raise ConfigError(f"has changed meanwhile, try again @ {name}")
         os.replace(beside, target)

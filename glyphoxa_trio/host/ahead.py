@@ -102,7 +102,6 @@ class Ahead:
             or self._closed_at is not None
             or seat.attempt.outdated
             or slot.call != seat.slot.call
-            or slot.arguments != seat.slot.arguments
             or slot.listing is None
             or slot.listing.tool != seat.attempt.listing.tool
         ):
@@ -122,6 +121,7 @@ class Ahead:
             self._closed_at = trio.current_time()
             for seat in self._seats.values():
                 self._leave(seat)
+                self._attempts.end_ahead(seat.attempt)
 
     def statistics(self) -> AheadStatistics:
         now = trio.current_time() if self._closed_at is None else self._closed_at
@@ -141,7 +141,7 @@ class Ahead:
         """Nobody waits yet, so somebody has to look at the clock."""
         with seat.watch:
             await seat.attempt.flight.settled()
-        if seat.watch.cancelled_caught and seat.held:
+        if seat.watch.cancelled_caught:  # by its limit, if it is still held
             self._leave(seat, SampleKind.TIMEOUT)
         if seat.landed_at is None:
             seat.landed_at = trio.current_time()
@@ -151,8 +151,6 @@ class Ahead:
             seat.held = False
             seat.watch.cancel("its seat was given up")
             self._attempts.leave(seat.attempt, early)
-        if seat.used or self._closed_at is not None:
-            self._attempts.end_ahead(seat.attempt)
 
 
 def may_go_ahead(listing: Listing, attempts: Attempts) -> bool:

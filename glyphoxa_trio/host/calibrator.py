@@ -6,6 +6,7 @@ a measurement, an `Estimate`, it hands to the catalogue.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -42,6 +43,15 @@ class HealthAnew(Request[None]):
     """Told: the tool's breaker has closed, its failures are of the past."""
 
     key: str
+
+
+@attrs.frozen
+class Disregard(Request[None]):
+    """Told: the loop was late in that time, so what was measured in it, whole or in
+    part, says nothing of the tools."""
+
+    since: float
+    until: float
 
 
 @attrs.frozen
@@ -114,6 +124,7 @@ class Calibrator:
     _tell: Callable[[Probed | Sampled], None]
     _held: Callable[[], Container[str]] = frozenset
     _slots: trio.Semaphore = attrs.field(init=False)
+    _late: Disregard = attrs.field(default=Disregard(math.inf, -math.inf), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._slots = trio.Semaphore(self._measurements.settings.probe_concurrency)
@@ -125,6 +136,8 @@ class Calibrator:
                 match call.request:
                     case Observe(key, sample):
                         self._record(key, sample)
+                    case Disregard() as late:
+                        self._disregard(late)
                     case HealthAnew(key):
                         self._start_health_anew(key)
                     case Reckon(keys):
@@ -144,10 +157,20 @@ class Calibrator:
 
     def _record(self, key: str, sample: Sample) -> None:
         listing = self._catalogue.current.by_key.get(key)
+        # A call that was on its way while the loop was late has waited for that, too.
+        began, late = sample.at - sample.seconds, self._late
+        if late.since <= sample.at and began < late.until and not sample.probe:
+            return
         if listing is not None:  # else it has gone meanwhile
             self._measurements.record(listing.definition, sample)
             self._publish(key)
             self._tell(Sampled(key, sample))  # 0.4 µs if nobody listens
+
+    def _disregard(self, late: Disregard) -> None:
+        self._late = late
+        self._measurements.withdraw(late.since)
+        for key in self._catalogue.current.by_key:
+            self._publish(key)
 
     def _start_health_anew(self, key: str) -> None:
         listing = self._catalogue.current.by_key.get(key)

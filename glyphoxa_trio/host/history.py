@@ -114,6 +114,18 @@ class History:
         self._waiting.append((place, sample))
         self._came.set()
 
+    def withdraw(self, since: float) -> None:
+        """Do not write the calls from ``since`` on, as far as they wait.
+
+        Samples come in the order of their ends, or nearly. Probes stay, as in windows.
+        """
+        probes: list[tuple[Place, Sample]] = []
+        while self._waiting and self._waiting[-1][1].at >= since:
+            newest = self._waiting.pop()
+            if newest[1].probe:
+                probes.append(newest)
+        self._waiting.extend(reversed(probes))
+
     def statistics(self) -> HistoryStatistics:
         return HistoryStatistics(
             loaded=self._loaded,
@@ -132,15 +144,11 @@ class History:
         why = f"no answer after {LOADING:g} s"
         with trio.move_on_after(LOADING):
             try:
-                found = await self._in_thread(self._read, today - expiry, today + ASKEW)
+                samples: list[tuple[Place, Sample]]
+                samples = await self._in_thread(self._read, expiry, now, today)
             except Exception as error:  # border: the file is foreign code
                 why = self._failed(error)
             else:
-                samples = [
-                    (one.place, sample)
-                    for one in found
-                    if (sample := recalled(one, now=now, today=today, expiry=expiry))
-                ]
                 self._loaded = len(samples)
                 return samples
         self._warn(f"what was measured in earlier runs is not known: {why}")
@@ -194,11 +202,18 @@ class History:
             self._file = self._open()
         return self._file
 
-    def _read(self, since: float, until: float) -> list[Measured]:
-        return list(self._opened().load(since, until))
+    def _read(
+        self, expiry: float, now: float, today: float
+    ) -> list[tuple[Place, Sample]]:
+        """``now`` and ``today`` are one moment on two clocks."""
+        return [
+            (one.place, sample)
+            for one in self._opened().load(today - expiry, today + ASKEW)
+            if (sample := recalled(one, now=now, today=today, expiry=expiry))
+        ]
 
     def _write(self, now: float, today: float) -> None:
-        """``now`` and ``today`` are one moment on two clocks."""
+        """``now`` and ``today`` as in `_read`."""
         while self._writing or self._waiting:
             while not self._writing or (
                 self._waiting and len(self._writing) < MOST_WAITING

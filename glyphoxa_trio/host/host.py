@@ -48,6 +48,7 @@ from .attempts import Attempts
 from .calibrator import (
     Calibrate,
     Calibrator,
+    Disregard,
     Examine,
     Forget,
     HealthAnew,
@@ -266,6 +267,11 @@ class ToolHost:
         return await self._calibrator.ask(
             Calibrate(keys=chosen, unsafe=unsafe), within=within
         )
+
+    def disregard(self, since: float, until: float) -> None:
+        """What was measured between these moments, whole or in part, says nothing of
+        tools: something of ours kept all of them waiting."""
+        self._calibrator.tell(Disregard(since, until))
 
     async def report(self) -> dict[str, Estimate]:
         """The exact estimate of every tool, by key."""

@@ -71,6 +71,14 @@ class Measurements:
         for place in found:
             self._window(place).start_health_anew()
 
+    def withdraw(self, since: float) -> None:
+        """Take back what was measured from ``since`` on, as far as it is not on the
+        disk yet, where it comes a second later."""
+        for window in self._windows.values():
+            window.withdraw(since)
+        if self._history is not None:
+            self._history.withdraw(since)
+
     def forget(self, key: str) -> None:
         """A tool has gone for good. In this process another of its name may be
         another tool; one of a server is known by its origin when it is back, and

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 PATH: Final = "/metrics"
 MOST_CLIENTS: Final = 8
+_MOST_REFUSED: Final = 32  # who are told why, at a time; beyond that nobody is
 PATIENCE: Final = 10.0  # seconds for a client to ask, and again to take its answer
-_GOODBYE: Final = 1.0  # seconds to hear out a client that was refused
+_GOODBYE: Final = 1.0  # seconds to hear out a client that has its answer
 _RECEIVE: Final = 64 * 1024  # bytes at a time, and of a body that nobody wants
-_HEARD_OUT: Final = 1024 * 1024  # bytes more, of whoever was refused
+_HEARD_OUT: Final = 1024 * 1024  # bytes more, of whoever has it
 _HERE: Final = r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?"
 _HOST: Final = re.compile(_HERE, re.IGNORECASE)
 _ORIGIN: Final = re.compile(f"https?://{_HERE}", re.IGNORECASE)
@@ -107,6 +108,8 @@ class _Desk:
         self._clients += 1
         try:
             async with stream:
+                if self._clients > MOST_CLIENTS + _MOST_REFUSED:
+                    return
                 with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                     await self._converse(_Client(stream))
         finally:
@@ -201,13 +204,12 @@ class _Client:
         with trio.move_on_after(PATIENCE):
             await self._stream.send_all(self._written(answer))
             await self._stream.send_eof()
-        if answer.status is not HTTPStatus.OK:
-            # Closed with something unread, the answer might never arrive.
-            with trio.move_on_after(_GOODBYE):
-                unread = _HEARD_OUT
-                while unread > 0:
-                    data = await self._stream.receive_some(_RECEIVE)
-                    unread = unread - len(data) if data else 0
+        # Closed with something unread, the answer might never arrive.
+        with trio.move_on_after(_GOODBYE):
+            unread = _HEARD_OUT
+            while unread > 0:
+                data = await self._stream.receive_some(_RECEIVE)
+                unread = unread - len(data) if data else 0
 
     def _written(self, answer: _Answer) -> bytes:
         """The whole answer as bytes; for HEAD without its body."""

@@ -61,7 +61,7 @@ async def post(url: str, report: str) -> None:
                 ) as response,
             ):
                 status = response.status_code
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
             where = without_secrets(url)
             raise NotSent(f"{where}: {type(error).__name__}") from None
     if not 200 <= status < 300:

@@ -15,7 +15,7 @@ from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.units import in_ms
 
-from .overload import Overload
+from .overload import FLOOR, Overload
 
 NAME: Final = "overload"  # whom a warning is of
 PERIOD: Final = 0.05  # seconds, give or take half of it: nothing is to beat in time
@@ -54,8 +54,10 @@ async def watch(
     *,
     events: Topic[OverloadEvent],
     warn: Callable[[ServerWarning], None],
+    on_late: Callable[[float, float], None],
 ) -> None:
-    """Feed ``overload`` until cancelled; ``events`` and ``warn`` hear of changes.
+    """Feed ``overload`` until cancelled; ``events`` and ``warn`` hear of changes, and
+    ``on_late`` of the times, since and until, in which many turns made it too late.
 
     On a virtual clock the loop is never late.
     """
@@ -73,6 +75,9 @@ async def watch(
                 await trio.lowlevel.checkpoint()
                 now = trio.current_time()
             overload.sample(now - due, elapsed=now - last, running=running)
+            # With few turns it is a tool that blocks, and must not look quick.
+            if now - due > overload.config.max_lag and running > FLOOR:
+                on_late(due, now)
         else:
             await trio.sleep(_WHEN_OFF)
             now, running = trio.current_time(), activity.running

@@ -183,6 +183,7 @@ async def open_runtime(
                 runtime._cast.activity,
                 events=runtime.overload_events,
                 warn=warn,
+                on_late=host.disregard,
             )
         )
         stack.callback(runtime.overload_events.close)

@@ -57,7 +57,7 @@ class Periodic:
         waited = 0.0
         while self._due:
             began = trio.current_time()
-            with trio.move_on_after(PATIENCE - waited) as waiting:
+            with trio.move_on_after(max(0.0, PATIENCE - waited)) as waiting:
                 await self._activity.quiet()
             if waiting.cancelled_caught or self._activity.busy:
                 return

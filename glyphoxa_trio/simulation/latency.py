@@ -17,6 +17,8 @@ from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
 # So many quantiles stand for a distribution: enough for a p99.
 _RESOLUTION: Final = 1000
 _P95: Final = NormalDist().inv_cdf(0.95)
+# No tool's tail is as long, and beyond it numbers end.
+_LONGEST_TAIL: Final = 10_000
 
 
 class Known(StrEnum):
@@ -80,6 +82,10 @@ class Stated:
             raise ValueError("p95_ms is below p50_ms")
         if self.mixture and not math.isclose(sum(x.share for x in self.mixture), 1.0):
             raise ValueError("the shares of a mixture must add up to 1")
+        if self.mixture and min(x.share for x in self.mixture) * _RESOLUTION < 1:
+            raise ValueError(f"a share of a mixture must be at least {1 / _RESOLUTION}")
+        if self.p50 and self.p95 and self.p95 > _LONGEST_TAIL * self.p50:
+            raise ValueError(f"p95_ms is more than {_LONGEST_TAIL} times p50_ms")
 
     def latency(self) -> Latency:
         """The distribution it states."""

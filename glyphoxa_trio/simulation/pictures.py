@@ -96,8 +96,8 @@ def _tiers(runs: Sequence[Simulated]) -> Any:
 
 def _tools(runs: Sequence[Simulated], limits: TierLimits) -> Any:
     """Each tool's p50 to p95, coloured by the tier that it has in the first run."""
-    picture, (panel,) = _panels(1)
     tools = runs[0].tools
+    picture, (panel,) = _panels(1, height=max(4.5, 0.2 * len(tools)))
     for at, tool in enumerate(tools):
         colour = _COLOURS[tool.estimate.tier]
         ends = [max(x, 0.0005) for x in (tool.p50, tool.p95)]
@@ -105,7 +105,9 @@ def _tools(runs: Sequence[Simulated], limits: TierLimits) -> Any:
         panel.plot(ends[:1], [at], "o", color=colour)
     for tier in (Tier.FAST, Tier.STANDARD):
         panel.axvline(limits.threshold(tier), color=_COLOURS[tier], linestyle=":")
-    panel.set_yticks(range(len(tools)), [tool.key for tool in tools])
+    # Names are somebody else's words, and no formulas.
+    names = ["".join(x if x.isprintable() else "?" for x in y.key) for y in tools]
+    panel.set_yticks(range(len(tools)), names, parse_math=False)
     panel.set(
         title=f"tools, p50 to p95, and their tier by {runs[0].tier_by}",
         xlabel="seconds",
@@ -114,11 +116,11 @@ def _tools(runs: Sequence[Simulated], limits: TierLimits) -> Any:
     return picture
 
 
-def _panels(count: int) -> tuple[Any, Sequence[Any]]:
+def _panels(count: int, *, height: float = 4.5) -> tuple[Any, Sequence[Any]]:
     import matplotlib.figure
 
     picture: Any = matplotlib.figure.Figure(
-        figsize=(5 * count if count > 1 else 8, 4.5), layout="constrained"
+        figsize=(5 * count if count > 1 else 8, height), layout="constrained"
     )
     panels = picture.subplots(1, count, squeeze=False)
     return picture, list(panels[0])

@@ -95,7 +95,8 @@ class Simulated:
 
     @property
     def first_sentence(self) -> Spread | None:
-        return Spread.of([x.first_sentence for x in self.turns if x.first_sentence])
+        found = [x.first_sentence for x in self.turns]
+        return Spread.of([x for x in found if x is not None])
 
     @property
     def total(self) -> Spread | None:

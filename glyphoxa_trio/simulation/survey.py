@@ -59,7 +59,9 @@ async def survey(config: Config, *, online: bool = True) -> Survey:
             why = str(error)
         absent[spec.name] = why
         if known is not None:
-            remembered = await trio.to_thread.run_sync(known.load, spec)
+            remembered = await trio.to_thread.run_sync(
+                known.load, spec, abandon_on_cancel=True
+            )
             if remembered is not None:
                 offers[spec.name] = remembered.tools
 

@@ -119,8 +119,11 @@ def open_database(
             if connection.readonly("main"):
                 raise StorageError(f"{path}: it can be read, but not written")
             _bring_up_to_date(connection, path, schema)
-            _in_wal_mode(connection, patience)
-            connection.execute("pragma synchronous = normal; pragma foreign_keys = on")
+            # Without a log of its own, a file may be torn by a loss of power unless
+            # everything is waited for.
+            careful = "normal" if _in_wal_mode(connection, patience) else "full"
+            connection.pragma("synchronous", careful)
+            connection.pragma("foreign_keys", True)
         except BaseException:
             connection.close(force=True)
             raise
@@ -179,6 +182,8 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise UnusableFile(f"{path}: it is damaged, or no database: {error}") from error
+    except apsw.SQLError as error:
+        raise UnusableFile(f"{path}: it is not laid out as it says: {error}") from error
     except (apsw.BusyError, apsw.LockedError) as error:
         raise StorageError(f"{path}: somebody else is using it") from error
     except apsw.ReadOnlyError as error:
@@ -227,16 +232,15 @@ def _bring_up_to_date(connection: apsw.Connection, path: Path, schema: Schema) -
         raise
 
 
-def _in_wal_mode(connection: apsw.Connection, patience: float) -> None:
-    """Readers and a writer at once; a file system that cannot do it does without."""
+def _in_wal_mode(connection: apsw.Connection, patience: float) -> bool:
+    """Readers and a writer at once; a file system that cannot do it does without,
+    which is False."""
     last = time.monotonic() + patience
     while True:
         try:
-            connection.pragma("journal_mode", "wal")
+            return bool(connection.pragma("journal_mode", "wal") == "wal")
         except apsw.BusyError:
             # For this lock SQLite itself does not wait.
             if time.monotonic() > last:
                 raise
             time.sleep(_PAUSE)
-        else:
-            return

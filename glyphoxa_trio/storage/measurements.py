@@ -7,6 +7,7 @@ clocks may be put back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,11 +18,14 @@ from glyphoxa_trio.tools.history import Measured, Place
 from glyphoxa_trio.tools.window import SampleKind
 
 from .database import Database, Schema, open_database, open_to_read
+from .errors import UnusableFile
 
-# All tools together; beyond that the oldest go. About 10 MB.
-MOST_SAMPLES: Final = 200_000
+# All tools together; beyond that the oldest go. About 2 MB, and a fifth of a second
+# of the start.
+MOST_SAMPLES: Final = 50_000
 
-_KINDS: Final = ", ".join(f"'{kind.value}'" for kind in SampleKind)
+_NAMED: Final = {kind.value: kind for kind in SampleKind}
+_KINDS: Final = ", ".join(map(repr, _NAMED))
 SCHEMA: Final = Schema(
     what="measurements",
     mark=0x676C796D,
@@ -82,13 +86,14 @@ class MeasurementFile:
         """What was measured between two moments of Unix time, oldest first.
 
         Raises:
+          UnusableFile: if there is something in it that nobody can have measured.
           StorageError: if it cannot be read.
         """
         with self._database.reading() as connection:
             rows = connection.execute(
                 f"{_READ} where at between ? and ? order by sample.id", (since, until)
             )
-            return _measured(rows)
+            return _measured(rows, self._database.path)
 
     def write(self, batch: Sequence[Measured], *, keep: int) -> None:
         """Add these, all or none; of each tool the last ``keep`` stay.
@@ -156,7 +161,8 @@ def read_latencies(path: Path) -> dict[tuple[str, str], Latencies]:
     database = open_to_read(path, SCHEMA)
     try:
         with database.reading() as connection:
-            every = _measured(connection.execute(f"{_READ} order by sample.id"))
+            rows = connection.execute(f"{_READ} order by sample.id")
+            every = _measured(rows, path)
     finally:
         database.close()
     last = {(x.place.environment, x.place.key): x.place.origin for x in every}
@@ -182,13 +188,19 @@ def _text(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _measured(rows: Iterable[Any]) -> list[Measured]:
+def _measured(rows: Iterable[Any], path: Path) -> list[Measured]:
+    """The file checks what it is given; a disk that forgets has no such scruples."""
     places: dict[tuple[str, str, str], Place] = {}
     found: list[Measured] = []
-    for environment, origin, key, kind, seconds, at, probe in rows:
+    for environment, origin, key, name, seconds, at, probe in rows:
+        kind = _NAMED.get(name)
+        told = isinstance(seconds, float) and 0 <= seconds < math.inf
+        if kind is None or not told or not isinstance(at, float):
+            what = f"{name!r}, {seconds!r}, {at!r}"
+            raise UnusableFile(f"{path}: it is damaged: nobody measured {what}")
         where = (environment, origin, key)
         place = places.get(where)
         if place is None:
             place = places[where] = Place(*where)
-        found.append(Measured(place, SampleKind(kind), seconds, at, bool(probe)))
+        found.append(Measured(place, kind, seconds, at, bool(probe)))
     return found

@@ -132,6 +132,22 @@ class LatencyWindow:
         self._failures = 0
         self._take([], -math.inf)
 
+    def withdraw(self, since: float) -> bool:
+        """Take back the calls from ``since`` on; whether there were any.
+
+        What made room for them does not come back. Probes stay: they are few, made
+        when there is time, and often all that is known.
+        """
+        before = len(self._ring) - self._since_anew  # health started anew
+        kept = [x for x in enumerate(self._ring) if x[1].at < since or x[1].probe]
+        if len(kept) == len(self._ring):
+            return False
+        self.forget()
+        for _, sample in kept:
+            self.record(sample)
+        self._since_anew = sum(at >= before for at, _ in kept)
+        return True
+
     @property
     def failures(self) -> int:
         """How many samples are failures: also the expired ones, and probes.

@@ -168,6 +168,27 @@ async def test_too_many_failures_cost_a_tier_until_they_are_forgiven(
         assert b.listed().samples == 6  # latencies stay
 
 
+async def test_what_was_measured_while_the_loop_was_late_says_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_host() as host:
+        host.register(fake("look", 0.25, read_only=True))
+        for _ in range(6):
+            await fan_out(host, "look", within=4)
+        assert (await host.report())[KEY].samples == 6
+        await trio.sleep(1)
+        since = trio.current_time()
+        for _ in range(6):
+            await fan_out(host, "look", within=4)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(fan_out, host, "look", within=4))
+            await trio.sleep(0.125)
+            host.disregard(since, trio.current_time())
+        assert (await host.report())[KEY].samples == 6  # nor the one on its way
+        await fan_out(host, "look", within=4)
+        assert (await host.report())[KEY].samples == 7
+
+
 async def test_observations_of_unknown_tools_are_ignored(
     autojump_clock: MockClock,
 ) -> None:

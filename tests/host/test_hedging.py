@@ -467,6 +467,24 @@ async def test_what_was_begun_ahead_may_have_a_second_attempt_at_once(
         assert [name for name, _ in b.log.cancelled] == ["a"]
 
 
+async def test_of_a_call_begun_ahead_the_second_ends_at_the_limit_of_the_first(
+    autojump_clock: MockClock,
+) -> None:
+    asked, log = call("a.look", "the call", **plan(3.0, 3.0)), Notes()
+    tools = look("a", log, max_duration=2.0), look("b", log)
+    async with bench(*tools, log=log) as b:
+        caller = Caller(grant=EVERYTHING)
+        ahead = b.executor.ahead(caller, remaining=4.0, until=60.0)
+        assert ahead.begin(asked)
+        await trio.sleep(1.0)
+        (end,) = await b.executor.fan_out(
+            [asked], attrs.evolve(caller, ahead=ahead), deadline=5.0
+        )
+        ahead.close()
+        assert (end.limit, trio.current_time()) == (Limit.TOOL, 2.0)
+        assert [context.deadline for _, context in log.contexts] == [2.0, 2.0]
+
+
 # Whether it starts at all
 
 
@@ -667,6 +685,19 @@ async def test_each_tool_has_a_budget_of_its_own(autojump_clock: MockClock) -> N
             b.know("b", *[P95] * 100)
             ends.append(await b.ask(a, second, name=f"{name}.look"))
     assert [end.answered_by for end in ends] == [None, None, "b.look", "a.look"]
+
+
+async def test_nothing_is_kept_of_tools_that_have_gone(
+    autojump_clock: MockClock,
+) -> None:
+    async with bench() as b:
+        for n in range(5):
+            b.catalogue.register(look(x, b.log, name=f"look{n}") for x in "ab")
+            await b.ask(0.0, name=f"a.look{n}")
+            for x in "ab":
+                b.catalogue.deregister(f"{x}.look{n}")
+        await b.ask(0.0)
+        assert list(b.hedging._budgets) == ["a.look"]
 
 
 async def test_what_was_refused_for_want_of_budget_is_counted_once(

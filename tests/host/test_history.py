@@ -192,6 +192,18 @@ async def test_what_gathers_in_a_second_is_written_at_once(
     assert history.statistics().written == 6
 
 
+async def test_what_is_withdrawn_is_not_written_but_for_probes(
+    autojump_clock: MockClock,
+) -> None:
+    disk = Disk()
+    history = history_on(disk)
+    for at, probe in ((1.0, False), (8.0, False), (9.0, True), (9.5, False)):
+        history.add(HERE, Sample(OK, at, at=at, probe=probe))
+    history.withdraw(8.0)
+    await history.close()
+    assert [row.seconds for row in disk.rows] == [1.0, 9.0]
+
+
 async def test_the_end_writes_what_is_left(autojump_clock: MockClock) -> None:
     disk = Disk()
     history = history_on(disk)

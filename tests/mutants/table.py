@@ -333,6 +333,7 @@ MUTANTS: Final = (
         "            self._measurements.record(listing.definition, sample)\n",
         "",
         Promise.RIGHTS,
+        "tests/host/test_calibrator.py",
     ),
     # ---------------------------------------------------------------- cascaded
     Mutant(
@@ -398,6 +399,7 @@ MUTANTS: Final = (
         "        turn.tier = min(turn.tier, self._ceiling_of(successor.npc))\n",
         "",
         Promise.RIGHTS,
+        "tests/runtime/test_reload.py::test_a_demoted_npc_loses_its_slow_tools_in_the_middle_of_a_turn",
     ),
     Mutant(
         "a turn ends without a word",
@@ -464,6 +466,7 @@ MUTANTS: Final = (
         "        with trio.move_on_at(request.until):\n",
         "        with trio.CancelScope():\n",
         Promise.EFFECTS,
+        "tests/mcp/test_delivery.py",
     ),
     Mutant(
         "what has failed is published as ready",
@@ -487,6 +490,7 @@ MUTANTS: Final = (
         "                await self.activity.quiet()\n",
         "                pass\n",
         Promise.OWN_SERVERS,
+        "tests/runtime/test_reload.py::test_a_turn_ends_as_it_began_and_the_next_one_is_of_the_new_generation",
     ),
     Mutant(
         "what a server may not offer any more is offered",
@@ -494,5 +498,6 @@ MUTANTS: Final = (
         "                self.fleet.narrow(spec.name, spec.allow)\n",
         "",
         Promise.RIGHTS,
+        "tests/runtime/test_reload.py",
     ),
 )

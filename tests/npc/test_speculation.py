@@ -181,6 +181,18 @@ async def test_only_the_first_round_is_taken_from_it(autojump_clock: MockClock) 
     assert [fan.elapsed for fan in heard.of(FanOutDone)] == [0, 0.25]
 
 
+@pytest.mark.parametrize(("hang_up", "ends"), [(0.5, 1.5), (5.0, 2.0)])
+async def test_a_turn_has_not_ended_before_its_model_has_or_a_second_later(
+    hang_up: float, ends: float, autojump_clock: MockClock
+) -> None:
+    async with open_table([["One. ", HANG]], speculation=ON) as table:
+        table.llm.hang_up = hang_up
+        await hear_and_say(table, at=0.75, leave_at=1.0)
+        await trio.sleep(10)
+        done = [at for at, e in table.events.kept if isinstance(e, TurnDone)]
+    assert done == [ends]
+
+
 # Other words.
 
 
@@ -484,6 +496,7 @@ async def test_another_tier_is_another_turn(autojump_clock: MockClock) -> None:
         assert heard.done.tier is FAST
         assert heard.done.timings.total == 0.5
     assert ended(table) == [(DISCARDED, "another tier")]
+    assert speculations(table)[0].turn == 0
     assert [name for name, _ in ran.began] == ["look", "look"]
 
 
@@ -597,7 +610,7 @@ async def test_a_reload_switches_it_on_and_off(autojump_clock: MockClock) -> Non
         await table.npc.become(adopt(table, speculation=ON))
         assert await heard("one two") == 1
         await table.npc.become(adopt(table))  # which says nothing of it
-        assert await heard("one three") == 2
+        assert await heard("one two") == 2  # they would be answered otherwise now
         await table.npc.become(adopt(table, speculation=SpeculationConfig()))
         assert ended(table)[-1] == (DISCARDED, "another configuration")
         assert await heard("one four") == 2

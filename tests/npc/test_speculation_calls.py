@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 
 import trio
@@ -388,6 +389,23 @@ async def test_what_is_known_or_on_its_way_does_not_begin_again(
             assert len(ran.began) == 1
             assert heard.done.outcomes[0].cached is (already == 1.0)
             assert told(table).calls == 0
+
+
+async def test_what_was_given_up_is_found_by_nobody(
+    autojump_clock: MockClock,
+) -> None:
+    ran = Ran()
+    async with open_table(looks, ran.tool("look", 0.25)) as table:
+        caller = Caller(grant=EVERYTHING)
+        ahead = table.host.ahead(caller, remaining=4.0, until=60.0)
+        assert ahead.begin(call("look"))
+        await trio.sleep(0.125)
+        ahead.close()
+        assert not ahead.begin(call("look"))
+        (end,) = await table.host.fan_out(
+            [call("look")], attrs.evolve(caller, ahead=ahead), deadline=4.0
+        )
+    assert (end.status, ran.began) == (Status.OK, [("look", 0), ("look", 0.125)])
 
 
 async def test_a_cached_answer_is_counted_when_a_turn_has_it(

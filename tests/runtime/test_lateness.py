@@ -6,6 +6,7 @@ import json
 import time
 from functools import partial
 from io import StringIO
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
 
@@ -13,6 +14,7 @@ import attrs
 import pytest
 
 import trio
+import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio import Config, Runtime, open_runtime
@@ -32,7 +34,7 @@ from glyphoxa_trio.observability import json_lines, open_log
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.runtime import Overload, OverloadBegan, OverloadEnded, OverloadEvent
 from glyphoxa_trio.runtime.lateness import PERIOD, watch
-from glyphoxa_trio.runtime.overload import CALM
+from glyphoxa_trio.runtime.overload import CALM, FLOOR
 
 from ..npc.support import Reply, ScriptedLLM
 
@@ -63,6 +65,7 @@ class Watched:
     activity: Activity
     events: list[OverloadEvent] = attrs.field(factory=list)
     warnings: list[ServerWarning] = attrs.field(factory=list)
+    late: list[tuple[float, float]] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
@@ -78,7 +81,14 @@ def watched(nursery: trio.Nursery, **overload: Any) -> Watched:
     topic = Kept()
     found = Watched(rule, Activity(rule), events=topic.kept)
     nursery.start_soon(
-        partial(watch, rule, found.activity, events=topic, warn=found.warnings.append)
+        partial(
+            watch,
+            rule,
+            found.activity,
+            events=topic,
+            warn=found.warnings.append,
+            on_late=lambda since, until: found.late.append((since, until)),
+        )
     )
     return found
 
@@ -163,6 +173,24 @@ async def test_a_loop_that_is_blocked_again_and_again_is_an_overload() -> None:
             assert seen.activity.busy
             assert seen.activity.refusal()
             assert len(seen.warnings) == 1
+            # What was measured in these times says nothing of tools.
+            assert seen.late
+            assert all(until - since > 0.02 for since, until in seen.late)
+            assert all(a[1] <= b[0] for a, b in pairwise(seen.late))
+            nursery.cancel_scope.cancel()
+
+
+async def test_with_few_turns_what_blocks_the_loop_is_measured() -> None:
+    """On the real clock: then it is a tool that blocks, and must not look quick."""
+    with trio.fail_after(LIMIT):
+        async with trio.open_nursery() as nursery:
+            seen = watched(nursery, max_lag=0.02)
+            for _ in range(FLOOR):
+                seen.activity.begin()
+            while not seen.overload.late:
+                time.sleep(0.05)  # noqa: ASYNC251 it is what this is about
+                await trio.lowlevel.checkpoint()
+            assert seen.late == []
             nursery.cancel_scope.cancel()
 
 

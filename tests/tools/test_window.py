@@ -140,6 +140,17 @@ class LatencyWindowMachine(RuleBasedStateMachine):
         self.window.start_health_anew()
         self.healthy_from = len(self.everything)
 
+    @rule(ago=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 40.0]))
+    def withdraw(self, ago: float) -> None:
+        since = self.now - ago
+        first = max(0, len(self.everything) - self.window.size)
+        held = list(enumerate(self.everything))[first:]
+        kept = [(at, s) for at, s in held if s.at < since or s.probe]
+        assert self.window.withdraw(since) is (len(kept) < len(held))
+        if len(kept) < len(held):
+            self.healthy_from = sum(at < self.healthy_from for at, _ in kept)
+            self.everything = [s for _, s in kept]
+
     @rule()
     def forget(self) -> None:
         self.window.forget()
