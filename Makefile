@@ -15,7 +15,7 @@ test: $(VENV)/.tests
 	$(BIN)/python -m pytest -q
 
 # Break the product on purpose, one line at a time: do the tests of its promises see
-# it? docs/verifying.md. About ten minutes.
+# it? docs/verifying.md. About five minutes.
 mutants: $(VENV)/.tests
 	$(BIN)/python -m tests.mutants
 

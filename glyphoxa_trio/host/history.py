@@ -120,10 +120,11 @@ class History:
         Samples come in the order of their ends, or nearly. Probes stay, as in windows.
         """
         probes: list[tuple[Place, Sample]] = []
-        while self._waiting and self._waiting[-1][1].at >= since:
-            newest = self._waiting.pop()
-            if newest[1].probe:
-                probes.append(newest)
+        with suppress(IndexError):  # a thread may take the last one from under us
+            while self._waiting[-1][1].at >= since:
+                newest = self._waiting.pop()
+                if newest[1].probe:
+                    probes.append(newest)
         self._waiting.extend(reversed(probes))
 
     def statistics(self) -> HistoryStatistics:

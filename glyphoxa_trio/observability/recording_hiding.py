@@ -8,8 +8,10 @@ a model in pieces. A value that stands openly in the name of an NPC or server is
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, IntEnum
+from itertools import accumulate
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -139,16 +141,14 @@ def in_pieces(
     text = "".join(pieces)
     spans = hiding.found_in(text)
     until = len(text) if over else hiding.held_from(text)
-    until = min([until, *(begin for begin, end in spans if end > until)])
-    told: list[str] = []
-    begin = 0
-    for piece in pieces:
-        end = begin + len(piece)
-        if end > until:
-            break
-        told.append(_without(text, begin, end, spans))
-        begin = end
-    return told, pieces[len(told) :]
+    ends = list(accumulate(map(len, pieces)))
+    count = bisect_right(ends, until)
+    # What is told and what is held must not share a secret.
+    while count and any(begin < ends[count - 1] < end for begin, end in spans):
+        count -= 1
+    begins = [0, *ends]
+    told = [_without(text, begins[at], ends[at], spans) for at in range(count)]
+    return told, pieces[count:]
 
 
 def _without(text: str, begin: int, end: int, spans: list[tuple[int, int]]) -> str:

@@ -50,6 +50,7 @@ class Lines:
     most_bytes: int = MOST_BYTES
     failure: str = attrs.field(default="", init=False)
     _bytes: int = attrs.field(default=0, init=False)
+    _latest: float = attrs.field(default=0.0, init=False)
     _over: bool = attrs.field(default=False, init=False)
     _queue: deque[_Line] = attrs.field(factory=deque, init=False)
     _pieces: dict[Hashable, list[_Line]] = attrs.field(factory=dict, init=False)
@@ -63,6 +64,7 @@ class Lines:
         data |= {key: x if key in _OURS else plain(x) for key, x in fields.items()}
         if of is not None:
             data |= beside(plain(of))
+        self._latest = data["at"]
         line = _Line(data)
         self._queue.append(line)
         stream = _stream_of(data)
@@ -76,7 +78,7 @@ class Lines:
 
     def warning(self, event: str, /, **fields: Any) -> None:
         """Lines were lost on their way here, so nothing after them is of use."""
-        self.end(fields.get("at", 0.0), f"{fields.get('count')} lines were lost")
+        self.end(self._latest, f"{fields.get('count')} lines were lost")
 
     debug = error = info
 

@@ -59,6 +59,15 @@ def test_the_board_is_a_table_and_says_what_is_not_on_it(tmp_path: Path) -> None
     assert "seer.vanish" in missing  # it has side effects
 
 
+def test_what_is_away_is_said_beside_the_lines_too(tmp_path: Path) -> None:
+    away = {"name": "away", "command": "this-command-does-not-exist"}
+    path = written(tmp_path, npcs=[], mcp={"servers": [away]})
+    done = run("leaderboard", path, "--calibrate", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "warning: away: " in done.stderr
+    assert all(json.loads(line) for line in done.stdout.splitlines())
+
+
 def test_without_any_figure_there_is_no_table(tmp_path: Path) -> None:
     done = run("leaderboard", written(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .support import environment, run
+from .support import environment, run, seer, written
 
 
 def test_the_command_simulates_the_tavern() -> None:
@@ -37,6 +37,14 @@ def test_a_server_that_is_away_is_said_to_be(tmp_path: Path) -> None:
     ended = run("simulate", str(file), "--turns", "3", "--tier-by", "p50")
     assert ended.returncode == 0, ended.stderr
     assert "far: cannot be started" in ended.stderr
+
+
+def test_a_name_of_somebody_else_steers_no_terminal(tmp_path: Path) -> None:
+    lewd = seer("-", "lewd", name="lewd", allow=["whisper", "[/bold]\x1b[2J"])
+    path = written(tmp_path, mcp={"servers": [lewd]})
+    ended = run("simulate", path, "--turns=3", "--tier-by=p50")
+    assert ended.returncode == 0, ended.stderr
+    assert "lewd.whisper" in ended.stdout
 
 
 def test_what_was_measured_here_is_used(tmp_path: Path) -> None:

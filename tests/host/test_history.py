@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -338,6 +339,55 @@ async def test_a_bug_of_the_file_ends_nothing(autojump_clock: MockClock) -> None
         "what was measured in earlier runs is not known: ZeroDivisionError",
         "what is measured cannot be saved: ZeroDivisionError",
     ]
+
+
+async def test_a_thread_that_takes_the_last_one_meanwhile_is_no_harm(
+    autojump_clock: MockClock,
+) -> None:
+    class Taken(deque[tuple[Place, Sample]]):
+        def __getitem__(self, at: Any) -> Any:
+            self.clear()  # as a thread may, after whoever asked how many there are
+            return super().__getitem__(at)
+
+    history = history_on(Disk())
+    history._waiting = Taken([(HERE, sample())])
+    history.withdraw(0.0)
+    await history.close()
+
+
+async def test_what_is_read_is_made_of_use_beside_the_loop(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = list[bool]()
+
+    class Beside(Disk):
+        async def beside(self, function: Callable[..., Any], *arguments: Any) -> Any:
+            await trio.lowlevel.checkpoint()
+            beside.append(True)
+            try:
+                return function(*arguments)
+            finally:
+                beside.append(False)
+
+    def spied(*arguments: Any, **rest: Any) -> Any:
+        assert beside[-1]
+        return recalled(*arguments, **rest)
+
+    monkeypatch.setattr(history_module, "recalled", spied)
+    assert len(await history_on(Beside([measured()] * 3)).load(DAY)) == 3
+
+
+async def test_what_nobody_can_have_measured_stops_no_table(
+    autojump_clock: MockClock,
+) -> None:
+    told = list[str]()
+    disk = Disk([measured(-1.0)])
+    async with open_host(history=history_on(disk, warn=told.append)) as host:
+        host.register(fake("look", 0.25))
+        (outcome,) = await fan_out(host, "look")
+        assert outcome.status == "ok"
+    (text,) = told
+    assert text.startswith("what was measured in earlier runs is not known: ")
 
 
 # The host

@@ -936,6 +936,7 @@ async def test_a_refused_utterance_claims_nothing(autojump_clock: MockClock) -> 
         ("roll 2d6+3", "Roll 2d6+3."),
         ("pay .5", "Pay (.5)!"),
         ("room 5", "Room 5..."),
+        ("well hm", "Well, \u2013hm."),
         ("it costs 5 gold", "It costs (5) \u2013 \u201cgold\u201d!"),
         ("STRASSE", "stra\u00dfe"),
         ("wait", "Wait\u2026"),

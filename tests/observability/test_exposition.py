@@ -234,6 +234,17 @@ async def test_a_client_that_still_talks_when_it_is_refused_gets_its_answer() ->
         assert (await answer_on(stream))[0] == 413
 
 
+async def test_a_client_that_asks_on_and_on_gets_one_whole_answer() -> None:
+    registry = CollectorRegistry()
+    # More than the buffers of a connection hold.
+    Counter("ravens", "x" * 3_000_000, registry=registry)
+    async with served(registry) as url, await connected(url) as stream:
+        await stream.send_all((GET + b"\r\n") * 4_000)
+        status, body = await answer_on(stream)
+    assert status == 200
+    assert body.endswith("\n")
+
+
 async def test_a_request_that_ends_halfway_is_a_bad_one() -> None:
     async with served() as url, await connected(url) as stream:
         await stream.send_all(GET)
@@ -303,6 +314,23 @@ async def test_so_many_clients_and_no_more(monkeypatch: pytest.MonkeyPatch) -> N
         assert (await answer_to(url, GET + b"\r\n"))[0] == 200
         for stream in waiting:
             await stream.aclose()
+
+
+async def test_who_comes_in_crowds_is_not_even_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exposition, "MOST_CLIENTS", 1)
+    monkeypatch.setattr(exposition, "_MOST_REFUSED", 2)
+    monkeypatch.setattr(exposition, "_GOODBYE", LIMIT)
+    async with served() as url:
+        crowd = [await connected(url) for _ in range(3)]
+        await wait_all_tasks_blocked(0.01)
+        last = await connected(url)
+        assert await last.receive_some() == b""
+        for stream in (*crowd, last):
+            await stream.aclose()
+        await wait_all_tasks_blocked(0.01)
+        assert (await answer_to(url, GET + b"\r\n"))[0] == 200
 
 
 async def test_a_port_that_is_taken_is_an_error_that_says_so() -> None:

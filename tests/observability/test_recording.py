@@ -10,6 +10,7 @@ import io
 import json
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_each_deadline_fires_at_exactly_its_time_however_late_it_is() -> None:
         async with trio.open_nursery() as nursery:
             for seconds in (0.3, 0.1, 0.7, 1 / 3):
                 nursery.start_soon(wait, seconds)
-            real.now += 50.0  # all of them are long due when trio looks again
+            real.now += 0.9  # all of them are long due when trio looks again
 
     on(SteppingClock(real=real), main)
     assert fired == [0.1, 0.3, 1 / 3, 0.7]
@@ -162,7 +163,9 @@ def test_whoever_waits_for_quiet_is_told_one_after_the_other_and_some_first() ->
             then("two")
             then("zero", first=True)
             nursery.start_soon(busy, "work", 20)
-        assert trio.current_time() == 0.0
+            while len(told) < 7:
+                await trio.sleep(1.0)
+                assert trio.current_time() == 1.0  # not before all was told
 
     on(clock, main)
     parts = ["work", "zero", "after zero", "one", "after one", "two", "after two"]
@@ -404,12 +407,8 @@ def test_a_full_queue_ends_a_recording_and_no_turn(tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
     write = lambda: _session(file, capacity=1)  # noqa: E731 trio.run wants one
     assert "lines are missing" in trio.run(write, clock=SteppingClock())
-    try:
-        recording = read_recording(file)
-    except BadRecording as error:
-        assert "header" in str(error)  # not even that had room
-    else:
-        assert "lines were lost" in recording.notes[0]
+    recording = read_recording(file)  # the first line has room
+    assert "lines were lost" in recording.notes[0]
 
 
 class _Full(io.BytesIO):
@@ -715,7 +714,5 @@ def test_no_damage_is_anything_but_refused(noise: bytes, at: int) -> None:
         {"kind": "end", "at": 3.0, "why": "closed"},
     )
     at %= len(whole)
-    try:
+    with suppress(BadRecording):
         recorded(whole[:at] + noise + whole[at + len(noise) :])
-    except BadRecording:
-        pass

@@ -427,6 +427,28 @@ async def test_a_folder_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
     assert "No such file" in warning.text
 
 
+async def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)  # as a device would be
+    chosen = TelemetryConfig(enabled=True, file=path)
+    with trio.fail_after(LIMIT):
+        async with table(chosen) as (runtime, opened):
+            await opened.tell()
+            (warning,) = runtime.warnings
+    assert warning.text.endswith("cannot be written: it is no file @ pipe")
+    assert path.is_fifo()
+
+
+async def test_a_name_that_no_network_knows_is_told_with_its_address() -> None:
+    warnings: list[ServerWarning] = []
+    chosen = TelemetryConfig(enabled=True, url=f"https://a..b/x?key={SECRET}")
+    with trio.fail_after(LIMIT):
+        async with table(chosen, warn=warnings.append):
+            pass
+    (warning,) = warnings
+    assert warning.text.endswith("could not be told: https://a..b/x: UnicodeError")
+
+
 async def test_an_address_is_posted_to(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with trio.fail_after(LIMIT):

@@ -159,6 +159,19 @@ async def test_a_round_waits_no_longer_than_that_all_in_all(
         assert t.log.names() == began == ["a"] * 9
 
 
+async def test_quiet_that_comes_late_ends_a_round_and_nothing_else(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A loop that is held up hears of the quiet and of the end of patience at once.
+    async def late(_: Activity) -> None:
+        autojump_clock.jump(PATIENCE + 1)
+
+    monkeypatch.setattr(Activity, "quiet", late)
+    async with table("ab") as t:
+        await trio.sleep(EVERY + 500)
+        assert t.log.names()[:5] == ["a"] * 5
+
+
 async def test_a_busy_machine_is_not_kept_busier(autojump_clock: MockClock) -> None:
     async with table("a") as t:
         t.door.busy = True

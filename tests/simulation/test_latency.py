@@ -44,6 +44,8 @@ def test_what_is_drawn_was_stated(seconds: list[float], seed: int) -> None:
         ({"p50": 1.0}, "belong together"),
         ({"p50": 1.0, "p95": 0.5}, "below"),
         ({"mixture": (Part(share=0.5, taking=1.0),)}, "add up"),
+        ({"mixture": (Part(share=0.0004, taking=1.0),) * 2500}, "at least 0.001"),
+        ({"p50": 1e-10, "p95": 1e297}, "more than 10000 times"),
     ],
 )
 def test_nonsense_is_named(wrong: dict[str, object], says: str) -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import attrs
 import pytest
 
 from glyphoxa_trio.config import (
@@ -20,7 +21,7 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.simulation.latency import Known, Latency, Part, Stated
 from glyphoxa_trio.simulation.pictures import NoPictures, draw
 from glyphoxa_trio.simulation.script import Line, ModelPace, Rehearsal
-from glyphoxa_trio.simulation.simulate import Simulated, simulate
+from glyphoxa_trio.simulation.simulate import Simulated, Spread, simulate
 from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
 
@@ -65,6 +66,13 @@ def test_a_turn_takes_the_model_and_the_slowest_tool_and_the_model_again() -> No
     assert turn.first_sentence == turn.total == 0.25 + 0.25 + 0.25
     assert turn.calls == ("ok", "ok")
     assert not turn.at_ceiling
+
+
+def test_what_is_said_at_once_was_said() -> None:
+    at_once = ModelPace(first_token=Stated(exactly=0.0), word=Stated(exactly=0.0))
+    script = attrs.evolve(rehearsal(()), model=at_once)
+    done = simulate(config(), script, offers=OFFERS)
+    assert done.first_sentence == Spread(p50=0.0, p95=0.0, p99=0.0)
 
 
 def test_a_call_beyond_the_ceiling_is_cut_there() -> None:
@@ -168,6 +176,16 @@ def test_pictures_are_drawn_and_are_the_same_again(
     for one, two in zip(first, second, strict=True):
         assert ET.parse(one).getroot().tag.endswith("svg")
         assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_name_is_no_formula_and_steers_nothing(tmp_path: Path) -> None:
+    names = ("x$$y^$$", "$\\frac$", "\x1b[2J", "<b>&--")
+    offers = {"oracle": tuple(CONSULT | {"name": name} for name in names)}
+    anybody = attrs.evolve(config(), npcs=(NpcConfig(name="Ysolde"),))
+    done = simulate(anybody, rehearsal(()), offers=offers)
+    assert {f"oracle.{name}" for name in names} <= {tool.key for tool in done.tools}
+    for path in draw([done], tmp_path, limits=DEFAULT_LIMITS):
+        assert ET.parse(path).getroot().tag.endswith("svg")
 
 
 def test_without_the_library_pictures_say_what_is_missing(

@@ -28,6 +28,7 @@ from glyphoxa_trio.storage.database import (
 from glyphoxa_trio.storage.errors import StorageError, UnusableFile
 
 LIMIT = 60.0  # seconds; only a hang comes near it
+NORMAL, FULL = 1, 2  # of `pragma synchronous`
 
 SCHEMA = Schema(
     what="notes",
@@ -88,7 +89,7 @@ def test_a_migration_that_fails_leaves_the_version_before_it(tmp_path: Path) -> 
     broken = attrs.evolve(
         SCHEMA, migrations=(*SCHEMA.migrations, "create table note (x);")
     )
-    with pytest.raises(apsw.SQLError, match="already exists"):  # a bug of ours
+    with pytest.raises(UnusableFile, match="already exists"):  # a bug of ours
         open_database(path, broken)
     database = open_database(path, FIRST)
     assert database.connection.pragma("user_version") == 1
@@ -145,6 +146,40 @@ def test_what_cannot_be_used_is_said_and_left_as_it_is(
         assert why in str(raised.value)
         assert path.read_bytes() == before
         assert [p.name for p in tmp_path.iterdir()] == ["notes.db"]
+
+
+@pytest.mark.parametrize(
+    ("disk", "journal", "waits_for"),
+    [("unix", "wal", NORMAL), ("unix-dotfile", "delete", FULL)],
+)
+def test_where_no_log_can_be_kept_everything_is_waited_for(
+    disk: str, journal: str, waits_for: int, tmp_path: Path
+) -> None:
+    usual = apsw.vfs_names()[0]
+    apsw.set_default_vfs(disk)
+    try:
+        database = open_database(tmp_path / "notes.db", SCHEMA)
+        assert database.connection.pragma("journal_mode") == journal
+        assert database.connection.pragma("synchronous") == waits_for
+        write(database, "Hm.")
+        assert notes(database) == ["Hm."]
+        database.close()
+    finally:
+        apsw.set_default_vfs(usual)
+
+
+def test_tables_that_are_not_there_are_told_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    connection = apsw.Connection(str(path))
+    connection.pragma("application_id", SCHEMA.mark)
+    connection.pragma("user_version", len(SCHEMA.migrations))
+    connection.close()
+    database = open_database(path, SCHEMA)
+    with pytest.raises(UnusableFile, match=r"notes\.db: it is not laid out as it says"):
+        notes(database)
+    with pytest.raises(UnusableFile, match=r"notes\.db: it is not laid out as it says"):
+        write(database, "Hm.")
+    database.close()
 
 
 def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:

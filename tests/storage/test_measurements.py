@@ -222,6 +222,36 @@ def test_there_is_nothing_to_read_in_what_is_not_there_or_not_ours(
         read_latencies(path)
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "update sample set kind = 'oj'",
+        "update sample set seconds = -1.0",
+        "update sample set seconds = 9e999",
+        # What checks is a part of the file, too.
+        """
+        create table other as select id, place, kind, 'long' as seconds, at, probe
+        from sample;
+        drop table sample;
+        alter table other rename to sample;
+        """,
+    ],
+)
+def test_what_nobody_can_have_measured_is_damage(spoil: str, tmp_path: Path) -> None:
+    path = tmp_path / "measurements.db"
+    file = MeasurementFile.open(path)
+    file.write([one()], keep=5)
+    file.close()
+    connection = apsw.Connection(str(path))
+    connection.execute(f"pragma ignore_check_constraints = on; {spoil}")
+    connection.close()
+    file = MeasurementFile.open(path)
+    for read in (lambda: everything(file), lambda: read_latencies(path)):
+        with pytest.raises(UnusableFile, match=r"\.db: it is damaged: nobody measured"):
+            read()
+    file.close()
+
+
 # Death at any moment
 
 
