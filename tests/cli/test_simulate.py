@@ -40,11 +40,12 @@ def test_a_server_that_is_away_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_a_name_of_somebody_else_steers_no_terminal(tmp_path: Path) -> None:
-    lewd = seer("-", "lewd", name="lewd", allow=["whisper", "[/bold]\x1b[2J"])
-    path = written(tmp_path, mcp={"servers": [lewd]})
+    lewd = seer("-", "lewd", name="lewd", allow=["whisper", "[bold]\x1b[2J"])
+    path = written(tmp_path, npcs=[{"name": "Bo"}], mcp={"servers": [lewd]})
     ended = run("simulate", path, "--turns=3", "--tier-by=p50")
     assert ended.returncode == 0, ended.stderr
-    assert "lewd.whisper" in ended.stdout
+    assert "lewd.[bold]" in ended.stdout
+    assert "\x1b" not in ended.stdout + ended.stderr
 
 
 def test_what_was_measured_here_is_used(tmp_path: Path) -> None:
