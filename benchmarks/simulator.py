@@ -32,12 +32,14 @@ from glyphoxa_trio.simulation.latency import Known, Latency, Stated
 from glyphoxa_trio.simulation.script import Line, ModelPace, Rehearsal, ScriptedModel
 from glyphoxa_trio.simulation.simulate import TurnSeen, converse, simulate
 from glyphoxa_trio.simulation.survey import survey
+from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.tier import Tier
 
 SERVER: Final = str(Path(__file__).parent / "peers" / "server.py")
 SEED: Final = 11
 PACE: Final = ModelPace(first_token=Stated(p50=0.03, p95=0.08), word=Stated(exactly=0))
 PONDER: Final = "peer.ponder"
+NEVER_RAN: Final = (Status.SKIPPED, Status.UNAVAILABLE, Status.DENIED)
 SCRIPT: Final = tuple(
     Line(npc="Sage", say="Hm?", pause=0.0, tier=tier, calls=calls)
     for tier, calls in (
@@ -59,7 +61,7 @@ class InOrder(Latency):
         return iter(self.seconds)
 
     def draw(self, rng: random.Random) -> float:
-        # A call that was cut, and so made no sample, takes what the last one took.
+        # A turn that was cut elsewhere may make a call more: as long as the last one.
         return next(self._rest, self.seconds[-1])
 
 
@@ -109,7 +111,8 @@ async def _live(
             async for event in events:
                 if isinstance(event, FanOutDone):
                     for end in event.outcomes:
-                        took[str(end.tool)].append(end.elapsed)
+                        if end.status not in NEVER_RAN:
+                            took[str(end.tool)].append(end.elapsed)
 
     model = ScriptedModel(PACE, random.Random(SEED), exposed)
     async with open_runtime(config, llm=model) as runtime:

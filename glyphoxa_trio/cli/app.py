@@ -1,4 +1,7 @@
-"""The command line: verbs, their options and help."""
+"""The command line: verbs, their options and help.
+
+Above 300 lines, because what a verb can do is said where its options are.
+"""
 
 from __future__ import annotations
 

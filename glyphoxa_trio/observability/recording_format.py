@@ -17,11 +17,12 @@ from glyphoxa_trio.config import Config, ConfigError, parse
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.providers.llm import ErrorKind, FinishReason
-from glyphoxa_trio.tools.definition import OnInterrupt, Tool, ToolDefinition
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
-from .recording_taps import FAILURES
+from .recording_handlers import FAILURES
+from .recording_kinds import KINDS, NUMBER, ONE_OF
+from .recording_tools import definition_of
 
 FORMAT: Final = 1
 _LONGEST_LINE: Final = 64 * 1024 * 1024
@@ -31,112 +32,6 @@ Line = dict[str, Any]
 
 class BadRecording(GlyphoxaError):
     """It is no recording, damaged, or of a newer version; says where and why."""
-
-
-@attrs.frozen
-class _Key:
-    types: tuple[type, ...]
-    needed: bool = True
-
-
-_TEXT, _WHOLE, _SWITCH = _Key((str,)), _Key((int,)), _Key((bool,))
-_NUMBER, _OBJECT, _LIST = _Key((int, float)), _Key((dict,)), _Key((list,))
-_ANY: Final = (str, int, float, bool, dict, list, type(None))
-
-
-def _if_given(key: _Key) -> _Key:
-    return _Key((*key.types, type(None)), needed=False)
-
-
-KINDS: Final[Mapping[str, Mapping[str, _Key]]] = {
-    "recording": {
-        "format": _WHOLE,
-        "package": _if_given(_TEXT),
-        "clock": _if_given(_TEXT),
-        "tolerance": _if_given(_NUMBER),
-        "approver": _if_given(_SWITCH),
-        "approval_timeout": _if_given(_NUMBER),
-        "approved": _if_given(_OBJECT),
-        "config": _OBJECT,
-    },
-    "measured": {
-        "key": _TEXT,
-        "environment": _TEXT,
-        "origin": _if_given(_TEXT),
-        "sample": _OBJECT,
-    },
-    "tools": {"tools": _LIST},
-    "server": {"server": _TEXT, "state": _TEXT, "tools": _if_given(_LIST)},
-    "say": {
-        "say": _WHOLE,
-        "npc": _TEXT,
-        "text": _TEXT,
-        "speaker": _if_given(_TEXT),
-        "tier": _if_given(_TEXT),
-    },
-    "heard": {"say": _WHOLE, "events": _WHOLE},
-    "left": {
-        "say": _WHOLE,
-        "asked": _if_given(_WHOLE),
-        "got": _if_given(_WHOLE),
-        "over": _if_given(_SWITCH),
-    },
-    "hearing": {"npc": _TEXT, "text": _TEXT, "speaker": _if_given(_TEXT)},
-    "interrupt": {"npc": _TEXT},
-    "elevate": {"npc": _TEXT, "tier": _TEXT, "seconds": _NUMBER},
-    "approve": {"npc": _TEXT, "question": _TEXT, "yes": _SWITCH},
-    "approved": {"tool": _TEXT},
-    "request": {
-        "request": _WHOLE,
-        "npc": _if_given(_TEXT),
-        "turn": _if_given(_WHOLE),
-        "round": _if_given(_WHOLE),
-        "prompt": _if_given(_TEXT),
-    },
-    "model": {
-        "request": _WHOLE,
-        "text": _if_given(_TEXT),
-        "call": _if_given(_OBJECT),
-        "working": _if_given(_SWITCH),
-        "finished": _if_given(_OBJECT),
-        "failed": _if_given(_OBJECT),
-        "connected": _if_given(_SWITCH),
-        "hung_up": _if_given(_NUMBER),
-    },
-    "call": {
-        "call": _WHOLE,
-        "tool": _TEXT,
-        "arguments": _OBJECT,
-        "npc": _if_given(_TEXT),
-        "id": _if_given(_TEXT),
-        "until": _if_given(_NUMBER),
-    },
-    "answer": {
-        "call": _WHOLE,
-        "result": _if_given(_OBJECT),
-        "error": _if_given(_OBJECT),
-        "cancelled": _if_given(_SWITCH),
-        "in_spite": _if_given(_SWITCH),
-    },
-    "event": {"event": _TEXT},
-    "reload": {"config": _OBJECT, "approved": _if_given(_OBJECT)},
-    "leaving": {},
-    "inexact": {"why": _TEXT},
-    "unrecorded": {"what": _TEXT},
-    "end": {"why": _TEXT},
-}
-_ONE_OF: Final = {
-    "model": (
-        "text",
-        "call",
-        "working",
-        "finished",
-        "failed",
-        "connected",
-        "hung_up",
-    ),
-    "answer": ("result", "error", "cancelled"),
-}
 
 
 @attrs.frozen(eq=False)
@@ -270,7 +165,7 @@ def _check(line: Line, where: str) -> None:
     keys = KINDS.get(kind)
     if keys is None:
         raise BadRecording(f"{where}: no kind of line is called {kind!r}")
-    for name, key in {"at": _NUMBER, **keys}.items():
+    for name, key in {"at": NUMBER, **keys}.items():
         value = line.get(name)
         right = isinstance(value, key.types) and (
             not isinstance(value, bool) or bool in key.types
@@ -282,7 +177,7 @@ def _check(line: Line, where: str) -> None:
             raise BadRecording(f"{where}: {name!r} of {kind} must be {wanted}")
     if kind != "event" and (unknown := set(line) - set(keys) - {"kind", "at"}):
         raise BadRecording(f"{where}: {kind} has no {min(unknown)!r}")
-    if one_of := _ONE_OF.get(kind):
+    if one_of := ONE_OF.get(kind):
         given = [name for name in one_of if line.get(name) is not None]
         if len(given) != 1:
             raise BadRecording(f"{where}: {kind} has one of {', '.join(one_of)}")
@@ -334,77 +229,3 @@ def _check_numbers(lines: Iterable[Line], name: str) -> None:
                 f"{name}: line {number}: {kind} of {of[kind]} {line[of[kind]]}, which"
                 " is not there"
             )
-
-
-# Tools.
-
-_USUAL: Final = {
-    field.name: field.default
-    for field in attrs.fields(ToolDefinition)
-    if not isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]
-}
-
-
-def definition_as_data(tool: Tool) -> dict[str, Any]:
-    """What is known of a tool, in plain data; what is as usual is left out."""
-    definition = tool.definition
-    data = {
-        field.name: value
-        for field in attrs.fields(ToolDefinition)
-        if (value := getattr(definition, field.name)) != _USUAL.get(field.name, ...)
-    }
-    if tool.fingerprint:
-        data["fingerprint"] = tool.fingerprint
-    return data
-
-
-def definition_of(data: Any) -> tuple[ToolDefinition, str]:
-    """A tool's definition, and its fingerprint; empty is none.
-
-    Raises:
-      ValueError, TypeError: saying what is wrong with it.
-    """
-    if not isinstance(data, dict):
-        raise ValueError("a tool is an object")
-    fields = dict(data)
-    fingerprint = str(fields.pop("fingerprint", ""))
-    if unknown := set(fields) - set(_FIELDS):
-        raise ValueError(f"a tool has no {min(unknown)!r}")
-    for name, value in fields.items():
-        types = _FIELDS[name]
-        if not isinstance(value, types) or (type(value) is bool and bool not in types):
-            raise ValueError(f"{name} of a tool cannot be {value!r}")
-    if "name" not in fields:
-        raise ValueError("a tool has a name")
-    if "min_tier" in fields:
-        fields["min_tier"] = Tier.parse(fields["min_tier"])
-    if fields.get("on_interrupt") is not None:
-        fields["on_interrupt"] = OnInterrupt(fields["on_interrupt"])
-    if "examples" in fields:
-        fields["examples"] = tuple(fields["examples"])
-    return ToolDefinition(**fields), fingerprint
-
-
-_NONE: Final = type(None)
-_FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
-    "name": (str,),
-    "group": (str,),
-    "description": (str,),
-    "parameters": (dict,),
-    "estimated_duration": (int, float, _NONE),
-    "max_duration": (int, float, _NONE),
-    "server_timeout": (int, float, _NONE),
-    "read_only": (bool,),
-    "idempotent": (bool,),
-    "cacheable": (int, float),
-    "per_npc": (bool,),
-    "min_tier": (str,),
-    "examples": (list,),
-    "on_interrupt": (str, _NONE),
-    "speech_field": (str, _NONE),
-    "speech_template": (str, _NONE),
-    "environment": (str, _NONE),
-    "origin": (str,),
-    "external": (bool,),
-    "expose_as": (str, _NONE),
-}

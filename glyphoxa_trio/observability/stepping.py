@@ -30,6 +30,9 @@ import attrs
 import trio
 
 HELD: Final = 1.0  # seconds for which time may stand still
+# How far times of a replay may be off, seconds, by the clock that was recorded on.
+_ROUNDED: Final = 1e-6  # a virtual clock that adds up its jumps
+_REAL: Final = 0.05
 
 
 def _silent(at: float, seconds: float) -> None: ...
@@ -114,3 +117,13 @@ class SteppingClock(trio.abc.Clock, trio.abc.Instrument):
 
     def _passed(self) -> float:
         return self._real() - self._began
+
+
+def exactness() -> tuple[str, float]:
+    """The clock that this runs on, and how exact a replay of it can be."""
+    from trio.testing import MockClock
+
+    clock = trio.lowlevel.current_clock()
+    if isinstance(clock, SteppingClock) or getattr(clock, "exact", False):
+        return "stepping", 0.0
+    return ("virtual", _ROUNDED) if isinstance(clock, MockClock) else ("real", _REAL)

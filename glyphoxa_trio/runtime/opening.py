@@ -59,8 +59,8 @@ async def open_runtime(
     """Everything a configuration describes, running, until the block is left.
 
     Leaving interrupts every turn, ends every server process, and takes at most 2
-    seconds, also with servers that resist; a handler that shields itself can hold
-    it up for longer, since nothing in trio ends that.
+    seconds, also with servers that resist, and 2 more while a disk hangs; a handler
+    that shields itself can hold it up for longer, since nothing in trio ends that.
 
     Args:
       config: a file, or what `load_config` made of one, or whatever makes one,

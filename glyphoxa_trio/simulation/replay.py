@@ -21,7 +21,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Call, Ref, Request, lone_errors
-from glyphoxa_trio.config import Config, ServerSpec
+from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.npc.utterance import (
@@ -36,26 +36,22 @@ from glyphoxa_trio.observability.recording_format import (
     Line,
     Recorded,
     config_of,
-    definition_of,
 )
+from glyphoxa_trio.observability.recording_tools import definition_of
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.runtime.world import World
-from glyphoxa_trio.tools.definition import Tool, ToolDefinition
+from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.tier import Tier
 
 from . import replay_diff, virtual
+from .replay_answers import Notes
 from .replay_clock import ExactClock
 from .replay_conductor import Conductor
 from .replay_ear import Ear
-from .replay_world import (
-    Absent,
-    Answers,
-    Notes,
-    ReplayModel,
-    Stage,
-    as_line,
-    probes_of,
-)
+from .replay_models import ReplayModel
+from .replay_rules import rehearsed, ruled
+from .replay_tools import Answers
+from .replay_world import Absent, Stage, as_line, probes_of
 
 # Virtual seconds that a turn may go on for, once everything recorded is over.
 _LONGER: Final = 120.0
@@ -254,29 +250,11 @@ class _Play:
             self._answers.tool(definition, fingerprint)
             for definition, fingerprint in made
         ]
-        return tuple(found for tool in tools if (found := self._ruled(tool)))
-
-    def _ruled(self, tool: Tool) -> Tool | None:
-        """The tool under the configuration of this replay; None if it is left out.
-
-        What was recorded has the rules of that time in it, so what is applied is
-        what differs.
-        """
-        definition = tool.definition
-        if not definition.external:
-            stated = self.config.tools
-            override = stated.get(definition.key) or stated.get(definition.name)
-        else:
-            spec = _spec(self.config, definition)
-            before = _spec(self.recorded.config, definition)
-            if spec is None or (spec.allow and definition.name not in spec.allow):
-                return None
-            override = spec.tools.get(definition.name)
-            if before is not None and before.tools.get(definition.name) == override:
-                override = None
-        if override is not None:
-            definition = override.applied_to(definition)
-        return attrs.evolve(tool, definition=definition)
+        return tuple(
+            found
+            for tool in tools
+            if (found := ruled(tool, self.config, self.recorded.config))
+        )
 
     def _put(self, tools: tuple[Tool, ...]) -> None:
         """These are all of ours from now on."""
@@ -320,37 +298,3 @@ def posted(ref: Ref[Any], request: Request[Any]) -> None:
     whoever asked, and is of no use to anybody here."""
     with suppress(trio.WouldBlock, trio.ClosedResourceError, trio.BrokenResourceError):
         ref._channel.send_nowait(Call(request))
-
-
-def _spec(config: Config, definition: ToolDefinition) -> ServerSpec | None:
-    found = (x for x in config.mcp.servers if x.name == definition.group)
-    return next(found, None)
-
-
-def rehearsed(config: Config) -> Config:
-    """The configuration without what a replay takes from its recording: built-in
-    tools and what is stated of them, calibration, what is kept on a disk.
-    """
-    nothing = Config()
-    builtin = config.builtin
-    return attrs.evolve(
-        config,
-        llm=nothing.llm,
-        telemetry=nothing.telemetry,
-        tools={},
-        builtin=attrs.evolve(
-            builtin,
-            dice=attrs.evolve(builtin.dice, enabled=False),
-            rules=attrs.evolve(builtin.rules, enabled=False),
-            files=attrs.evolve(builtin.files, enabled=False),
-        ),
-        mcp=attrs.evolve(config.mcp, remember=False),
-        calibration=attrs.evolve(
-            config.calibration, at_start=False, every=None, remember=False
-        ),
-        # On virtual time a loop is never late; looking would only disturb the order.
-        overload=attrs.evolve(
-            config.overload,
-            enabled=config.overload.enabled and config.overload.max_turns is not None,
-        ),
-    )

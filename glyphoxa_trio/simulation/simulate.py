@@ -29,6 +29,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from . import virtual
 from .latency import Known, Latency
+from .plans import rehearsable
 from .scenery import Act, Ending, Scenery
 from .script import Line, Rehearsal, ScriptedModel, usual_script
 
@@ -192,12 +193,9 @@ def simulate(
     if problems:
         raise ConfigError(*problems)
     chosen = tier_by or config.calibration.tier_by
+    staged = rehearsable(config)
     staged = attrs.evolve(
-        config,
-        mcp=attrs.evolve(config.mcp, remember=False),
-        calibration=attrs.evolve(
-            config.calibration, tier_by=chosen, remember=False, every=None
-        ),
+        staged, calibration=attrs.evolve(staged.calibration, tier_by=chosen)
     )
     stated = {key: one.latency() for key, one in rehearsal.latencies.items()}
     environment = settings_of(config).environment

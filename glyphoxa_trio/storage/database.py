@@ -200,10 +200,12 @@ def _version(connection: apsw.Connection, path: Path, schema: Schema) -> int:
     Raises:
       UnusableFile: if it is not one of ours, or ahead of us.
     """
-    mark = connection.pragma("application_id")
-    version = connection.pragma("user_version")
+    with connection:  # of one moment, since others may be making the file
+        mark = connection.pragma("application_id")
+        version = connection.pragma("user_version")
+        changes = connection.pragma("schema_version")
     if mark != schema.mark:
-        if mark or version or connection.pragma("schema_version"):
+        if mark or version or changes:
             raise UnusableFile(f"{path}: it is no file of {schema.what}")
         return 0
     newest = len(schema.migrations)

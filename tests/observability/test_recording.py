@@ -34,15 +34,17 @@ from glyphoxa_trio.config.servers import McpConfig
 from glyphoxa_trio.observability.recording import open_recording
 from glyphoxa_trio.observability.recording_config import config_as_data
 from glyphoxa_trio.observability.recording_format import (
-    KINDS,
     BadRecording,
-    definition_as_data,
-    definition_of,
     read_recording,
     recorded,
 )
 from glyphoxa_trio.observability.recording_hiding import HIDDEN, Hiding, in_pieces
+from glyphoxa_trio.observability.recording_kinds import KINDS
 from glyphoxa_trio.observability.recording_lines import Lines
+from glyphoxa_trio.observability.recording_tools import (
+    definition_as_data,
+    definition_of,
+)
 from glyphoxa_trio.observability.stepping import HELD, Quiet, SteppingClock
 from glyphoxa_trio.runtime import open_runtime
 from glyphoxa_trio.secret import Secret
@@ -460,17 +462,18 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 # The format.
 
-_seconds = st.integers(1, 10**7).map(lambda x: x / 1000)
+_whole = st.integers(1, 10**7)  # milliseconds
+_seconds = _whole.map(lambda x: x / 1000)
 _text = st.text(min_size=1, max_size=8).filter(lambda x: bool(x.strip()))
 
 
 @st.composite
 def configs(draw: st.DrawFn) -> Config:
-    fast = draw(_seconds)
+    fast, more = draw(st.tuples(_whole, _whole))
     ceilings = sorted(draw(st.tuples(_seconds, _seconds, _seconds)))
     limits = TierLimits(
-        fast_threshold=fast,
-        standard_threshold=fast + draw(_seconds),
+        fast_threshold=fast / 1000,
+        standard_threshold=(fast + more) / 1000,
         fast_ceiling=ceilings[0],
         standard_ceiling=ceilings[1],
         deep_ceiling=ceilings[2],

@@ -28,6 +28,7 @@ from glyphoxa_trio.simulation.promises import Monitor
 )
 @given(plans())
 def test_a_runtime_keeps_its_promises(plan: Plan) -> None:
+    # G16 to G18, G20, G26, G31, A37, A38, A44, A45
     monitor = rehearse(plan)
     assert not monitor.broken, "\n".join(map(str, monitor.broken))
 

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import apsw
 import attrs
@@ -333,6 +334,27 @@ def test_a_backup_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
         backup(database, tmp_path / "nowhere" / "copy.db")
     database.close()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["copy.db", "notes.db"]
+
+
+def test_a_file_that_somebody_makes_while_we_look_at_it_is_no_strangers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, overtaken = tmp_path / "notes.db", list[bool]()
+
+    class Slow(apsw.Connection):
+        def pragma(self, name: str, *value: Any, **more: Any) -> Any:
+            if name == "user_version" and not overtaken:
+                overtaken.append(True)
+                with suppress(StorageError):  # one of the two has to wait
+                    open_database(path, SCHEMA, patience=0.05).close()
+            return super().pragma(name, *value, **more)
+
+    monkeypatch.setattr(apsw, "Connection", Slow)
+    database = open_database(path, SCHEMA)
+    write(database, "Hm.")
+    assert notes(database) == ["Hm."]
+    database.close()
+    assert overtaken
 
 
 MANY = """

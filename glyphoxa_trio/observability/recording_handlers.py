@@ -1,0 +1,167 @@
+"""What a recording puts in front of tools' handlers: it notes calls and answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+import outcome
+
+import trio
+
+from glyphoxa_trio.actors.flight import FlightEnded
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.definition import (
+    AnswerUnusable,
+    CallContext,
+    ConnectionLost,
+    Tool,
+    ToolError,
+    ToolUnavailable,
+)
+from glyphoxa_trio.tools.outcome import ToolResult
+
+from .recording_hiding import AsJson
+from .recording_models import Note
+
+# Of blocking handlers, as `Flights` has them.
+_THREADS: Final = 40
+_THREADS_PER_TOOL: Final = 8
+
+FAILURES: Final[Mapping[str, type[GlyphoxaError]]] = {
+    "answer_unusable": AnswerUnusable,  # one of the next, so before it
+    "tool_error": ToolError,
+    "unavailable": ToolUnavailable,
+    "connection_lost": ConnectionLost,
+    "failed": GlyphoxaError,
+}
+"""What a handler may raise on purpose, as a recording names it. All else is a bug."""
+
+
+@attrs.frozen
+class HeardHandler:
+    """A tool's handler, as `Tool.handler` of its stand-in.
+
+    A blocking one runs in a thread of ours: what the host launches in a thread ends
+    there at a moment that nobody else is told of. Cancelled, it is waited for as the
+    host waits for any flight, until it stops or the recording ends.
+    """
+
+    tool: Tool
+    _threads: Threads = attrs.field(eq=False)
+    _note: Note = attrs.field(eq=False)
+    _number: Callable[[], int] = attrs.field(eq=False)
+
+    async def __call__(self, arguments: Mapping[str, Any], context: CallContext) -> Any:
+        number, key = self._number(), self.tool.key
+        whose: dict[str, Any]
+        whose = {"npc": context.npc, "id": context.call_id} if context.npc else {}
+        if context.call_id == "probe":
+            whose = {"until": context.deadline}
+        asked = AsJson(json.dumps(arguments))
+        self._note("call", call=number, tool=key, arguments=asked, **whose)
+        try:
+            if self.tool.blocking:
+                value = await self._threads.run(
+                    key, self.tool.handler, arguments, context
+                )
+            else:
+                value = await self.tool.handler(arguments, context)  # type: ignore[misc]
+        except trio.Cancelled:
+            self._note("answer", call=number, cancelled=True)
+            raise
+        except SystemExit as error:
+            ended = FlightEnded(repr(error))
+            self._note("answer", call=number, error=_failure(ended))
+            raise
+        except Exception as error:  # border: the handler is foreign code
+            self._note("answer", call=number, error=_failure(error))
+            raise
+        except BaseException:
+            self._note("answer", call=number, cancelled=True)
+            raise
+        self._note("answer", call=number, **_answer(value), **_in_spite())
+        return value
+
+
+def _answer(value: object) -> dict[str, Any]:
+    try:
+        result = ToolResult.of(value)
+        return {"result": AsJson(json.dumps(attrs.asdict(result)))}
+    except Exception as error:  # border: the value is foreign, and no result
+        return {"error": _failure(error)}
+
+
+def _in_spite() -> dict[str, Any]:
+    cancelled = trio.current_effective_deadline() == -float("inf")
+    return {"in_spite": True} if cancelled else {}
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    known = (name for name, kind in FAILURES.items() if isinstance(error, kind))
+    kind = next(known, "crashed")
+    crash = {"error": type(error).__name__} if kind == "crashed" else {}
+    return {"kind": kind, **crash, "detail": str(error)}
+
+
+@attrs.define(eq=False)
+class Threads:
+    """Runs blocking handlers. One that goes on after its cancellation holds its task,
+    so that the host counts it, but not beyond ``over``."""
+
+    over: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _all: trio.CapacityLimiter = attrs.field(
+        factory=lambda: trio.CapacityLimiter(_THREADS), init=False
+    )
+    _seats: dict[str, trio.CapacityLimiter] = attrs.field(factory=dict, init=False)
+
+    async def run(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
+        seats = self._seats.get(key)
+        if seats is None:
+            seats = self._seats[key] = trio.CapacityLimiter(_THREADS_PER_TOOL)
+        token, ended = trio.lowlevel.current_trio_token(), trio.Event()
+        # Each side first says what it did and then looks what the other did.
+        began = done = cancelled = False
+
+        def work() -> Any:
+            nonlocal began, done
+            began = True
+            try:
+                return outcome.capture(function, *args)
+            finally:
+                done = True
+                if cancelled:
+                    _tell(token, ended)
+
+        async with seats:
+            try:
+                result = await trio.to_thread.run_sync(
+                    work, abandon_on_cancel=True, limiter=self._all
+                )
+            except trio.Cancelled:
+                cancelled = True
+                if began and not done:
+                    with trio.CancelScope(shield=True):
+                        await _either(ended, self.over)
+                raise
+            return result.unwrap()
+
+
+def _tell(token: trio.lowlevel.TrioToken, ended: trio.Event) -> None:
+    with suppress(trio.RunFinishedError):  # nobody waits any more
+        token.run_sync_soon(ended.set)
+
+
+async def _either(one: trio.Event, other: trio.Event) -> None:
+    async def end_after(event: trio.Event) -> None:
+        await event.wait()
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(end_after, one)
+        nursery.start_soon(end_after, other)

@@ -1,0 +1,27 @@
+"""What a recording puts in front of the history of measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from glyphoxa_trio.host import History
+from glyphoxa_trio.tools.history import Place
+from glyphoxa_trio.tools.window import Sample
+
+
+@attrs.define(eq=False)
+class HeardHistory:
+    """Somebody's `History`; what it loads is put into ``samples``, too."""
+
+    _history: History
+    _samples: list[tuple[Place, Sample]]
+
+    async def load(self, expiry: float) -> list[tuple[Place, Sample]]:
+        found = await self._history.load(expiry)
+        self._samples += found
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._history, name)

@@ -1,0 +1,115 @@
+"""Which lines there are in a recording, and which keys each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+
+@attrs.frozen
+class Key:
+    """What may stand there; None is in ``types`` of what may be missing."""
+
+    types: tuple[type, ...]
+    needed: bool = True
+
+
+_TEXT, _WHOLE, _SWITCH = Key((str,)), Key((int,)), Key((bool,))
+NUMBER, _OBJECT, _LIST = Key((int, float)), Key((dict,)), Key((list,))
+
+
+def _if_given(key: Key) -> Key:
+    return Key((*key.types, type(None)), needed=False)
+
+
+KINDS: Final[Mapping[str, Mapping[str, Key]]] = {
+    "recording": {
+        "format": _WHOLE,
+        "package": _if_given(_TEXT),
+        "clock": _if_given(_TEXT),
+        "tolerance": _if_given(NUMBER),
+        "approver": _if_given(_SWITCH),
+        "approval_timeout": _if_given(NUMBER),
+        "approved": _if_given(_OBJECT),
+        "config": _OBJECT,
+    },
+    "measured": {
+        "key": _TEXT,
+        "environment": _TEXT,
+        "origin": _if_given(_TEXT),
+        "sample": _OBJECT,
+    },
+    "tools": {"tools": _LIST},
+    "server": {"server": _TEXT, "state": _TEXT, "tools": _if_given(_LIST)},
+    "say": {
+        "say": _WHOLE,
+        "npc": _TEXT,
+        "text": _TEXT,
+        "speaker": _if_given(_TEXT),
+        "tier": _if_given(_TEXT),
+    },
+    "heard": {"say": _WHOLE, "events": _WHOLE},
+    "left": {
+        "say": _WHOLE,
+        "asked": _if_given(_WHOLE),
+        "got": _if_given(_WHOLE),
+        "over": _if_given(_SWITCH),
+    },
+    "hearing": {"npc": _TEXT, "text": _TEXT, "speaker": _if_given(_TEXT)},
+    "interrupt": {"npc": _TEXT},
+    "elevate": {"npc": _TEXT, "tier": _TEXT, "seconds": NUMBER},
+    "approve": {"npc": _TEXT, "question": _TEXT, "yes": _SWITCH},
+    "approved": {"tool": _TEXT},
+    "request": {
+        "request": _WHOLE,
+        "npc": _if_given(_TEXT),
+        "turn": _if_given(_WHOLE),
+        "round": _if_given(_WHOLE),
+        "prompt": _if_given(_TEXT),
+    },
+    "model": {
+        "request": _WHOLE,
+        "text": _if_given(_TEXT),
+        "call": _if_given(_OBJECT),
+        "working": _if_given(_SWITCH),
+        "finished": _if_given(_OBJECT),
+        "failed": _if_given(_OBJECT),
+        "connected": _if_given(_SWITCH),
+        "hung_up": _if_given(NUMBER),
+    },
+    "call": {
+        "call": _WHOLE,
+        "tool": _TEXT,
+        "arguments": _OBJECT,
+        "npc": _if_given(_TEXT),
+        "id": _if_given(_TEXT),
+        "until": _if_given(NUMBER),
+    },
+    "answer": {
+        "call": _WHOLE,
+        "result": _if_given(_OBJECT),
+        "error": _if_given(_OBJECT),
+        "cancelled": _if_given(_SWITCH),
+        "in_spite": _if_given(_SWITCH),
+    },
+    "event": {"event": _TEXT},
+    "reload": {"config": _OBJECT, "approved": _if_given(_OBJECT)},
+    "leaving": {},
+    "inexact": {"why": _TEXT},
+    "unrecorded": {"what": _TEXT},
+    "end": {"why": _TEXT},
+}
+ONE_OF: Final = {
+    "model": (
+        "text",
+        "call",
+        "working",
+        "finished",
+        "failed",
+        "connected",
+        "hung_up",
+    ),
+    "answer": ("result", "error", "cancelled"),
+}

@@ -1,0 +1,115 @@
+"""What a recording puts between players and NPCs: it notes what they say and hear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Ref, Request, Stream
+from glyphoxa_trio.npc import FanOutDone, TurnDone, TurnEvent
+from glyphoxa_trio.npc.utterance import Utterance
+
+from .recording_models import Note
+from .stepping import Quiet
+
+
+@attrs.frozen(eq=False)
+class HeardRef(Ref[Any]):
+    """An NPC's session.
+
+    Args:
+      told: called with each message; it returns the one that is sent instead.
+      quiet: what people do comes last of all that happens at one instant, so that a
+        replay knows its place. None is a clock on which nothing has one.
+    """
+
+    told: Callable[[Request[Any]], Request[Any]] = attrs.field(kw_only=True)
+    quiet: Quiet | None = attrs.field(kw_only=True)
+
+    async def ask(self, request: Request[Any], *, within: float) -> Any:
+        if self.quiet is not None:
+            await until_quiet(self.quiet)
+        return await super().ask(self.told(request), within=within)
+
+    @classmethod
+    def of(
+        cls,
+        ref: Ref[Any],
+        told: Callable[[Request[Any]], Request[Any]],
+        quiet: Quiet | None,
+    ) -> HeardRef:
+        if isinstance(ref, HeardRef):
+            return ref
+        sending = ref.name, ref._channel, ref._stopped, ref._counts
+        return cls(*sending, told=told, quiet=quiet)
+
+
+async def until_quiet(quiet: Quiet, *, first: bool = False) -> None:
+    event = trio.Event()
+    quiet.when_quiet(event.set, first=first)
+    await event.wait()
+
+
+@attrs.define(eq=False)
+class HeardStream(Stream[TurnEvent]):
+    """What a listener hears of one turn. Noted is when it took its time, and where
+    it left: that decides what an NPC remembers of its own words."""
+
+    say: int = attrs.field(kw_only=True)
+    note: Note = attrs.field(kw_only=True)
+    scope: trio.CancelScope = attrs.field(kw_only=True)
+    quiet: Quiet | None = attrs.field(kw_only=True)
+    _asked: int = attrs.field(default=0, init=False)
+    _got: int = attrs.field(default=0, init=False)
+    _given_at: float | None = attrs.field(default=None, init=False)
+    _is_over: bool = attrs.field(default=False, init=False)
+    gone: bool = attrs.field(default=False, init=False)
+
+    def tell_if_behind(self) -> None:
+        """Note how far it has come, if there is more to hear at this moment."""
+        if self._events or self._handed:
+            self.note("heard", say=self.say, events=self._asked)
+
+    async def __anext__(self) -> TurnEvent:
+        if self._given_at is not None and trio.current_time() > self._given_at:
+            self.note("heard", say=self.say, events=self._asked)
+        self._asked += 1
+        event = await super().__anext__()
+        self._given_at = trio.current_time()
+        self._got += 1
+        self._is_over = isinstance(event, TurnDone)
+        return event
+
+    async def send(self, event: TurnEvent) -> None:
+        if self.quiet is not None and isinstance(event, FanOutDone):
+            # What the calls say of their tools counts from the next round on, and
+            # is told to an actor: it must not depend on who is first.
+            await until_quiet(self.quiet, first=True)
+        await super().send(event)
+
+    def leave(self) -> None:
+        if self.quiet is None or self._is_over:
+            self._leave()
+        else:
+            self.quiet.when_quiet(self._leave)
+
+    def _leave(self) -> None:
+        over = {"over": True} if self._is_over else {}
+        self.note("left", say=self.say, asked=self._asked, got=self._got, **over)
+        self.gone = True
+        self.scope.cancel("the listener left")
+        super().leave()
+
+
+def with_scope(utterance: Utterance, scope: trio.CancelScope) -> Utterance:
+    """The utterance as its session has it: what its listener cancels is cancelled
+    by the stream, in its own time."""
+    inner = Utterance(utterance.text, utterance.speaker, utterance.override)
+    inner.stream, inner.exchange = utterance.stream, utterance.exchange
+    inner.begins, inner.ended = utterance.begins, utterance.ended
+    inner.scope = scope
+    return inner

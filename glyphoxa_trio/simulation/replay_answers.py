@@ -1,0 +1,62 @@
+"""What a recorded session meets when it is played again: models and tools that answer
+as they did, after as long as they did, and servers that nobody starts.
+
+An answer comes at its recorded time if its question does; if a changed rule moved the
+question, as long after it. What nobody asked in the recording has no answer, and
+whatever is asked instead makes a replay a *what-if*: `Notes` says from where on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Mapping,
+)
+from typing import Any
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.observability.recording_format import Line
+
+from .replay_conductor import Conductor
+
+
+@attrs.define(eq=False)
+class Notes:
+    """What a replay could not take from its recording, for people, in order."""
+
+    texts: list[str] = attrs.field(factory=list)
+
+    def add(self, text: str) -> None:
+        line = f"{trio.current_time():.3f} s: {text}"
+        if line not in self.texts:
+            self.texts.append(line)
+
+
+@attrs.frozen
+class Shift:
+    """Recorded times as those of a replay, for what follows from one question."""
+
+    recorded: float
+    now: float
+    conductor: Conductor
+
+    def of(self, at: float) -> float:
+        # Not now + (at - recorded): that would be another float of the same time.
+        if self.now == self.recorded:
+            return at
+        return self.now + (at - self.recorded)
+
+    async def wait(self, line: Line) -> None:
+        if self.now == self.recorded:
+            await self.conductor.cue(line).wait()
+        else:
+            await trio.sleep_until(max(self.of(line["at"]), trio.current_time()))
+
+
+def bug(error: Mapping[str, Any]) -> Exception:
+    """An error that is called as the recorded one was, since outcomes name it."""
+    kind = type(str(error.get("error") or "Exception"), (Exception,), {})
+    raised: Exception = kind(error.get("detail", ""))
+    return raised

@@ -1,0 +1,65 @@
+"""A configuration as a replay serves it, and what it makes of a recorded tool."""
+
+from __future__ import annotations
+
+import attrs
+
+from glyphoxa_trio.config import Config, ServerSpec
+from glyphoxa_trio.tools.definition import Tool, ToolDefinition
+
+
+def ruled(tool: Tool, now: Config, then: Config) -> Tool | None:
+    """The tool as another configuration has it; None if it is left out.
+
+    What was recorded has the rules of ``then`` in it, so what is applied is what
+    differs ``now``.
+    """
+    definition = tool.definition
+    if not definition.external:
+        stated = now.tools
+        override = stated.get(definition.key) or stated.get(definition.name)
+    else:
+        spec = _spec(now, definition)
+        before = _spec(then, definition)
+        if spec is None or (spec.allow and definition.name not in spec.allow):
+            return None
+        override = spec.tools.get(definition.name)
+        if before is not None and before.tools.get(definition.name) == override:
+            override = None
+    if override is not None:
+        definition = override.applied_to(definition)
+    return attrs.evolve(tool, definition=definition)
+
+
+def _spec(config: Config, definition: ToolDefinition) -> ServerSpec | None:
+    found = (x for x in config.mcp.servers if x.name == definition.group)
+    return next(found, None)
+
+
+def rehearsed(config: Config) -> Config:
+    """The configuration without what a replay takes from its recording: built-in
+    tools and what is stated of them, calibration, what is kept on a disk.
+    """
+    nothing = Config()
+    builtin = config.builtin
+    return attrs.evolve(
+        config,
+        llm=nothing.llm,
+        telemetry=nothing.telemetry,
+        tools={},
+        builtin=attrs.evolve(
+            builtin,
+            dice=attrs.evolve(builtin.dice, enabled=False),
+            rules=attrs.evolve(builtin.rules, enabled=False),
+            files=attrs.evolve(builtin.files, enabled=False),
+        ),
+        mcp=attrs.evolve(config.mcp, remember=False),
+        calibration=attrs.evolve(
+            config.calibration, at_start=False, every=None, remember=False
+        ),
+        # On virtual time a loop is never late; looking would only disturb the order.
+        overload=attrs.evolve(
+            config.overload,
+            enabled=config.overload.enabled and config.overload.max_turns is not None,
+        ),
+    )
