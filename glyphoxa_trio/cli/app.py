@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import Model
 from .mcp import mcp_app
+from .proofs import Config, proofs
 
 app = typer.Typer(
     name="glyphoxa",
@@ -28,10 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Config = Annotated[
-    Path,
-    typer.Argument(help="A configuration: YAML, TOML or JSON.", show_default=False),
-]
 ModelName = Annotated[
     str | None,
     typer.Option(
@@ -240,45 +236,6 @@ def calibrate(
 
 
 @app.command()
-def leaderboard(
-    config: Config,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure first.")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Each tool as one line of JSON.")
-    ] = False,
-) -> None:
-    """The tools that were measured, ranked by their median within each category.
-
-    A category is a tool's own name: dice.roll and luck.roll are two of a kind. The
-    badge is Lightning below 50 ms, Fast below 200, Standard below 1000, else Slow;
-    beside it stands in which turns there is room for the tool. Figures are those of
-    earlier runs, where they are remembered, and of --calibrate.
-    """
-    from .leaderboard import leaderboard as run
-
-    raise typer.Exit(run(config, calibrate=calibrate, as_json=json))
-
-
-@app.command()
-def telemetry(
-    config: Config,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure first.")
-    ] = False,
-) -> None:
-    """What would be told to others about the tools of CONFIG, and to whom.
-
-    Nothing is sent. Telemetry is off unless CONFIG says telemetry.enabled; then this
-    is what a running table tells, with the figures as they are now.
-    """
-    from .leaderboard import preview as run
-
-    raise typer.Exit(run(config, calibrate=calibrate))
-
-
-@app.command()
 def check(
     config: Config,
     servers: Annotated[
@@ -293,163 +250,6 @@ def check(
     from .check import check as run
 
     raise typer.Exit(run(config, servers=servers))
-
-
-@app.command()
-def simulate(
-    config: Config,
-    script: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file with the conversation, the model's pace and latencies of"
-            " tools: docs/simulating.md.",
-            show_default=False,
-        ),
-    ] = None,
-    turns: Annotated[
-        int | None, typer.Option(help="How many turns.", min=1, show_default="500")
-    ] = None,
-    tier_by: Annotated[
-        TierBy | None,
-        typer.Option(help="Only this one; all three otherwise.", show_default=False),
-    ] = None,
-    online: Annotated[
-        bool,
-        typer.Option(
-            "--online/--offline",
-            help="Ask the servers what they offer, or take what earlier runs know.",
-        ),
-    ] = True,
-    seed: Annotated[int, typer.Option(help="The same seed, the same figures.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    pictures: Annotated[
-        Path | None,
-        typer.Option(help="Draw them into this folder.", show_default=False),
-    ] = None,
-) -> None:
-    """What the turns of CONFIG will be like, before anybody waits for one.
-
-    The production code on virtual time, with tools that take as long as was
-    measured, stated or declared: time to the first sentence, whole turns, tiers,
-    and how often a turn ends at its ceiling, under each tier_by.
-    """
-    from .simulate import run_simulation
-
-    raise typer.Exit(
-        run_simulation(
-            config,
-            script=script,
-            turns=turns,
-            tier_by=tier_by,
-            online=online,
-            seed=seed,
-            in_json=json,
-            pictures=pictures,
-        )
-    )
-
-
-@app.command()
-def verify(
-    config: Config,
-    online: Annotated[
-        bool,
-        typer.Option(
-            "--online/--offline",
-            help="Ask the servers what they offer, or take what earlier runs know.",
-        ),
-    ] = True,
-    script: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file that states latencies of tools: docs/simulating.md.",
-            show_default=False,
-        ),
-    ] = None,
-    approvals: Annotated[
-        bool,
-        typer.Option(
-            "--approvals", help="Somebody answers questions about tools, as in play."
-        ),
-    ] = False,
-    examples: Annotated[
-        int, typer.Option(help="How many random evenings are played.", min=0)
-    ] = 300,
-    seconds: Annotated[
-        float, typer.Option(help="How long they may take.", min=1.0)
-    ] = 30.0,
-    seed: Annotated[int, typer.Option(help="The same seed, the same evenings.")] = 0,
-    examples_to: Annotated[
-        Path, typer.Option(help="Where examples of errors are written.")
-    ] = Path(),
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-) -> None:
-    """Prove that CONFIG keeps its promises, and comes true.
-
-    What each NPC can reach in each tier, and whether it answers in time; then random
-    evenings with slow, dying and stubborn tools, on virtual time. What is wrong has
-    an example that glyphoxa replay shows. Exit status: 0 all is well, or there are
-    only warnings; 1 there are errors; 2 bad input.
-    """
-    from .verify import verify as run
-
-    raise typer.Exit(
-        run(
-            config,
-            online=online,
-            script=script,
-            approvals=approvals,
-            examples=examples,
-            seconds=seconds,
-            seed=seed,
-            examples_to=examples_to,
-            in_json=json,
-        )
-    )
-
-
-@app.command()
-def replay(
-    recording: Annotated[
-        Path,
-        typer.Argument(help="What play --record has written.", show_default=False),
-    ],
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", help="Play it under this one instead.", show_default=False
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Play it with this changed: tiers.fast.ceiling_ms=300,"
-            " npcs.bartok.budget_tier=deep.",
-            show_default=False,
-        ),
-    ] = None,
-    events: Annotated[
-        Path | None,
-        typer.Option(
-            "--events",
-            help="Write the events that it comes to into this file.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """Play a recorded session again, on virtual time, and compare.
-
-    The production code with the same words, answers and times comes to the same
-    events; what a changed rule makes of them shows as a difference. Exit status: 0 the
-    same, 1 not the same, 2 no recording that can be replayed.
-    """
-    from .replay import run_replay
-
-    raise typer.Exit(
-        run_replay(recording, config=config, settings=settings or (), events=events)
-    )
 
 
 Pid = Annotated[
@@ -486,4 +286,5 @@ def reload(pid: Pid = None) -> None:
     raise typer.Exit(run(pid=pid))
 
 
+app.add_typer(proofs)
 app.add_typer(mcp_app)
