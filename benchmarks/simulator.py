@@ -30,7 +30,8 @@ from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig, Server
 from glyphoxa_trio.npc import FanOutDone
 from glyphoxa_trio.simulation.latency import Known, Latency, Stated
 from glyphoxa_trio.simulation.script import Line, ModelPace, Rehearsal, ScriptedModel
-from glyphoxa_trio.simulation.simulate import TurnSeen, converse, simulate
+from glyphoxa_trio.simulation.seen import TurnSeen
+from glyphoxa_trio.simulation.simulate import converse, simulate
 from glyphoxa_trio.simulation.survey import survey
 from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.tier import Tier

@@ -16,7 +16,8 @@ from glyphoxa_trio.config import Config, load_as, load_config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.simulation.report import as_json
 from glyphoxa_trio.simulation.script import Rehearsal
-from glyphoxa_trio.simulation.simulate import Simulated, Spread, simulate
+from glyphoxa_trio.simulation.seen import Simulated, Spread
+from glyphoxa_trio.simulation.simulate import simulate
 from glyphoxa_trio.simulation.survey import Survey, measured, survey
 from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.tier import Tier

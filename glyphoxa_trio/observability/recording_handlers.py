@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
-import outcome
 
 import trio
 
@@ -124,37 +122,44 @@ class Threads:
         seats = self._seats.get(key)
         if seats is None:
             seats = self._seats[key] = trio.CapacityLimiter(_THREADS_PER_TOOL)
-        token, ended = trio.lowlevel.current_trio_token(), trio.Event()
-        # Each side first says what it did and then looks what the other did.
-        began = done = cancelled = False
-
-        def work() -> Any:
-            nonlocal began, done
-            began = True
-            try:
-                return outcome.capture(function, *args)
-            finally:
-                done = True
-                if cancelled:
-                    _tell(token, ended)
-
-        async with seats:
-            try:
-                result = await trio.to_thread.run_sync(
-                    work, abandon_on_cancel=True, limiter=self._all
-                )
-            except trio.Cancelled:
-                cancelled = True
-                if began and not done:
-                    with trio.CancelScope(shield=True):
-                        await _either(ended, self.over)
-                raise
-            return result.unwrap()
+        seat = _Seat(seats, self._all)
+        try:
+            return await trio.to_thread.run_sync(
+                function,
+                *args,
+                abandon_on_cancel=True,
+                # trio documents that anything with these two methods will do.
+                limiter=cast("trio.CapacityLimiter", seat),
+            )
+        except trio.Cancelled:
+            if seat.taken:
+                with trio.CancelScope(shield=True):
+                    await _either(seat.free, self.over)
+            raise
 
 
-def _tell(token: trio.lowlevel.TrioToken, ended: trio.Event) -> None:
-    with suppress(trio.RunFinishedError):  # nobody waits any more
-        token.run_sync_soon(ended.set)
+@attrs.define(eq=False)
+class _Seat:
+    """A limiter of one thread; ``free`` is set when that has really ended."""
+
+    _own: trio.CapacityLimiter
+    _all: trio.CapacityLimiter
+    taken: bool = attrs.field(default=False, init=False)
+    free: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        await self._own.acquire_on_behalf_of(borrower)
+        try:
+            await self._all.acquire_on_behalf_of(borrower)
+        except BaseException:
+            self._own.release_on_behalf_of(borrower)
+            raise
+        self.taken = True
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        self._all.release_on_behalf_of(borrower)
+        self._own.release_on_behalf_of(borrower)
+        self.free.set()
 
 
 async def _either(one: trio.Event, other: trio.Event) -> None:

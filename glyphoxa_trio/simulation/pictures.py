@@ -9,7 +9,7 @@ from typing import Any, Final
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 
-from .simulate import Simulated, TurnSeen
+from .seen import Simulated, TurnSeen
 
 # Told apart by people who see colours differently, too.
 _COLOURS: Final = {

@@ -9,7 +9,7 @@ from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import milliseconds
 
-from .simulate import Simulated, Spread
+from .seen import Simulated, Spread
 
 
 def as_json(runs: Sequence[Simulated], *, configured: TierBy) -> dict[str, Any]:

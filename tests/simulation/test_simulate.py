@@ -21,7 +21,8 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.simulation.latency import Known, Latency, Part, Stated
 from glyphoxa_trio.simulation.pictures import NoPictures, draw
 from glyphoxa_trio.simulation.script import Line, ModelPace, Rehearsal
-from glyphoxa_trio.simulation.simulate import Simulated, Spread, simulate
+from glyphoxa_trio.simulation.seen import Simulated, Spread
+from glyphoxa_trio.simulation.simulate import simulate
 from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
 
