@@ -250,11 +250,7 @@ class _Play:
             self._answers.tool(definition, fingerprint)
             for definition, fingerprint in made
         ]
-        return tuple(
-            found
-            for tool in tools
-            if (found := ruled(tool, self.config, self.recorded.config))
-        )
+        return tuple(found for tool in tools if (found := ruled(tool, self.config)))
 
     def _put(self, tools: tuple[Tool, ...]) -> None:
         """These are all of ours from now on."""

@@ -8,24 +8,20 @@ from glyphoxa_trio.config import Config, ServerSpec
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 
 
-def ruled(tool: Tool, now: Config, then: Config) -> Tool | None:
-    """The tool as another configuration has it; None if it is left out.
+def ruled(tool: Tool, config: Config) -> Tool | None:
+    """The tool as this configuration has it; None if it is left out.
 
-    What was recorded has the rules of ``then`` in it, so what is applied is what
-    differs ``now``.
+    It was recorded as another one had it. What that states and this does not, stays.
     """
     definition = tool.definition
     if not definition.external:
-        stated = now.tools
+        stated = config.tools
         override = stated.get(definition.key) or stated.get(definition.name)
     else:
-        spec = _spec(now, definition)
-        before = _spec(then, definition)
+        spec = _spec(config, definition)
         if spec is None or (spec.allow and definition.name not in spec.allow):
             return None
         override = spec.tools.get(definition.name)
-        if before is not None and before.tools.get(definition.name) == override:
-            override = None
     if override is not None:
         definition = override.applied_to(definition)
     return attrs.evolve(tool, definition=definition)

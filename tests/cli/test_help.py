@@ -37,8 +37,8 @@ def test_help_teaches(verb: tuple[str, ...]) -> None:
 
 def test_every_verb_is_listed_with_one_line() -> None:
     helped = run(env={"COLUMNS": "200"})  # no words at all: the same as --help
-    verbs = ("play", "ask", "tools", "calibrate", "check", "status", "reload", "mcp")
-    verbs += ("verify", "simulate", "replay", "leaderboard", "telemetry")
+    verbs = ["play", "ask", "tools", "calibrate", "check", "status", "reload", "mcp"]
+    verbs += ["verify", "simulate", "replay", "leaderboard", "telemetry"]
     for verb in verbs:
         (line,) = [x for x in helped.stdout.splitlines() if x.startswith(f"│ {verb} ")]
         assert line.rstrip("│ ").endswith(".")
