@@ -40,7 +40,7 @@ async def open_record(
     if path is None:
         yield REAL
         return
-    from glyphoxa_trio.observability.recording import open_recording
+    from glyphoxa_trio.observability.recording.recording import open_recording
 
     opened = open_recording(path)
     try:

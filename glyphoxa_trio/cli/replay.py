@@ -13,13 +13,13 @@ from rich.table import Table
 
 from glyphoxa_trio.config import Config, ConfigError, load_config
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.observability.recording_format import (
+from glyphoxa_trio.observability.recording.format import (
     Line,
     Recorded,
     config_of,
     read_recording,
 )
-from glyphoxa_trio.simulation.replay import Replayed, replay
+from glyphoxa_trio.simulation.replay.again import Replayed, replay
 from glyphoxa_trio.units import in_ms
 
 from .common import complain

@@ -23,9 +23,15 @@ from glyphoxa_trio.runtime.assembly import state_folder
 from glyphoxa_trio.simulation.plans import record
 from glyphoxa_trio.simulation.script import Rehearsal
 from glyphoxa_trio.simulation.survey import survey
-from glyphoxa_trio.simulation.verify import Finding, Known, Reach, Severity, Verdict
-from glyphoxa_trio.simulation.verify import verify as look_at
-from glyphoxa_trio.simulation.verify_report import as_json
+from glyphoxa_trio.simulation.verify.report import as_json
+from glyphoxa_trio.simulation.verify.verdict import (
+    Finding,
+    Known,
+    Reach,
+    Severity,
+    Verdict,
+)
+from glyphoxa_trio.simulation.verify.verdict import verify as look_at
 from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.units import in_ms
 

@@ -49,13 +49,13 @@ from glyphoxa_trio.providers.llm import (
 )
 from glyphoxa_trio.runtime import Runtime, World, open_runtime
 from glyphoxa_trio.runtime.witness import Witness
+from glyphoxa_trio.simulation.promises.monitor import Monitor, Promise
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.tools.outcome import ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 
 from . import virtual
-from .promises import Monitor, Promise
 from .scenery import Act, Ending, Scenery
 
 # Long after every limit there is: whatever is not over by then never ends.
@@ -194,10 +194,9 @@ def rehearse(plan: Plan, *, keep: bool = False) -> Monitor:
 
 def record(plan: Plan, file: IO[bytes]) -> Monitor:
     """Play it once more, and write a recording of it: `glyphoxa replay` shows that."""
-    from glyphoxa_trio.observability.recording import Recorder
-    from glyphoxa_trio.observability.recording_lines import Lines
-
-    from .replay_clock import ExactClock
+    from glyphoxa_trio.observability.recording.lines import Lines
+    from glyphoxa_trio.observability.recording.recording import Recorder
+    from glyphoxa_trio.simulation.replay.clock import ExactClock
 
     lines = Lines(file)
 

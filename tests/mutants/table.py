@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from glyphoxa_trio.simulation.promises import Promise
+from glyphoxa_trio.simulation.promises.monitor import Promise
 
 WHOLE_HOST: Final = "tests/simulation/test_whole_host.py"
 

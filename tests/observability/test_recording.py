@@ -31,17 +31,17 @@ from glyphoxa_trio.config import (
     parse,
 )
 from glyphoxa_trio.config.servers import McpConfig
-from glyphoxa_trio.observability.recording import open_recording
-from glyphoxa_trio.observability.recording_config import config_as_data
-from glyphoxa_trio.observability.recording_format import (
+from glyphoxa_trio.observability.recording.config import config_as_data
+from glyphoxa_trio.observability.recording.format import (
     BadRecording,
     read_recording,
     recorded,
 )
-from glyphoxa_trio.observability.recording_hiding import HIDDEN, Hiding, in_pieces
-from glyphoxa_trio.observability.recording_kinds import KINDS
-from glyphoxa_trio.observability.recording_lines import Lines
-from glyphoxa_trio.observability.recording_tools import (
+from glyphoxa_trio.observability.recording.hiding import HIDDEN, Hiding, in_pieces
+from glyphoxa_trio.observability.recording.kinds import KINDS
+from glyphoxa_trio.observability.recording.lines import Lines
+from glyphoxa_trio.observability.recording.recording import open_recording
+from glyphoxa_trio.observability.recording.tools import (
     definition_as_data,
     definition_of,
 )

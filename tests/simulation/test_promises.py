@@ -32,10 +32,14 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.npc import FanOutDone, TierSelected, Timings, TurnDone, TurnEnd
 from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.simulation.plans import Asks, Plan, Utterance, rehearse
-from glyphoxa_trio.simulation.promises import Monitor, Promise, conversation_faults
-from glyphoxa_trio.simulation.promises_calls import CallSeen, TurnSeen
-from glyphoxa_trio.simulation.promises_journal import stale
-from glyphoxa_trio.simulation.promises_turn import judged
+from glyphoxa_trio.simulation.promises.calls import CallSeen, TurnSeen
+from glyphoxa_trio.simulation.promises.journal import stale
+from glyphoxa_trio.simulation.promises.monitor import (
+    Monitor,
+    Promise,
+    conversation_faults,
+)
+from glyphoxa_trio.simulation.promises.turn import judged
 from glyphoxa_trio.simulation.scenery import Act, Ending
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
 from glyphoxa_trio.tools.gate import TrustMode

@@ -31,22 +31,22 @@ from glyphoxa_trio.config import Config, parse
 from glyphoxa_trio.config.overrides import ToolOverride
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import Npc
-from glyphoxa_trio.observability.recording import recorder_of
-from glyphoxa_trio.observability.recording_format import (
+from glyphoxa_trio.observability.recording.format import (
     BadRecording,
     Recorded,
     read_recording,
     recorded,
 )
-from glyphoxa_trio.observability.recording_kinds import KINDS
-from glyphoxa_trio.observability.recording_lines import Lines
+from glyphoxa_trio.observability.recording.kinds import KINDS
+from glyphoxa_trio.observability.recording.lines import Lines
+from glyphoxa_trio.observability.recording.recording import recorder_of
 from glyphoxa_trio.observability.stepping import SteppingClock
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.simulation import virtual
-from glyphoxa_trio.simulation.replay import replay
-from glyphoxa_trio.simulation.replay_clock import ExactClock
-from glyphoxa_trio.simulation.replay_diff import difference
+from glyphoxa_trio.simulation.replay.again import replay
+from glyphoxa_trio.simulation.replay.clock import ExactClock
+from glyphoxa_trio.simulation.replay.diff import difference
 from glyphoxa_trio.simulation.scenery import Act, Ending, Scenery
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.tier import Tier
@@ -279,7 +279,7 @@ def test_two_replays_are_the_same_whatever_the_hash_seed_and_the_order_of_tasks(
     # A process of its own each: nothing may hang on identities or hashes.
     data = random_session(7)
     code = (
-        "import sys; from glyphoxa_trio.observability.recording_format import recorded;"
+        "import sys; from glyphoxa_trio.observability.recording.format import recorded;"
         "from glyphoxa_trio.simulation.replay import replay;"
         "sys.stdout.buffer.write(replay(recorded(sys.stdin.buffer.read())).as_bytes())"
     )

@@ -23,12 +23,18 @@ from glyphoxa_trio.config import (
     ToolOverride,
     TurnConfig,
 )
-from glyphoxa_trio.simulation import verify_random
 from glyphoxa_trio.simulation.latency import Known as How
 from glyphoxa_trio.simulation.latency import Latency
 from glyphoxa_trio.simulation.plans import Plan, rehearse
-from glyphoxa_trio.simulation.promises import Broken, Promise
-from glyphoxa_trio.simulation.verify import Finding, Known, Severity, Verdict, verify
+from glyphoxa_trio.simulation.promises.monitor import Broken, Promise
+from glyphoxa_trio.simulation.verify import evenings
+from glyphoxa_trio.simulation.verify.verdict import (
+    Finding,
+    Known,
+    Severity,
+    Verdict,
+    verify,
+)
 from glyphoxa_trio.tools.history import Measured, Place
 from glyphoxa_trio.tools.outcome import Limit, Status
 from glyphoxa_trio.tools.tier import Tier
@@ -243,7 +249,7 @@ def test_a_broken_promise_is_shrunk_to_the_shortest_evening(
         fault = Broken(Promise.ON_TIME, "Bo", 1.0, "it is made to")
         return _Fake([fault] if calls >= 2 else [])
 
-    monkeypatch.setattr(verify_random, "rehearse", fragile)
+    monkeypatch.setattr(evenings, "rehearse", fragile)
     verdict = look(table("oracle.consult"), examples=200, seconds=60)
     (error,) = verdict.errors
     assert error.what == "a broken promise"
@@ -259,7 +265,7 @@ def test_a_runtime_that_dies_is_a_broken_promise(
     def dies(plan: Plan) -> Any:
         raise RuntimeError("oh")
 
-    monkeypatch.setattr(verify_random, "rehearse", dies)
+    monkeypatch.setattr(evenings, "rehearse", dies)
     (error,) = look(table("oracle.consult"), examples=5, seconds=60).errors
     assert "RuntimeError" in error.text
 

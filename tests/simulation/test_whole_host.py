@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from glyphoxa_trio.npc import TurnEvent
 from glyphoxa_trio.simulation.plans import Plan, rehearse
 from glyphoxa_trio.simulation.plans_random import plans
-from glyphoxa_trio.simulation.promises import Monitor
+from glyphoxa_trio.simulation.promises.monitor import Monitor
 
 
 @settings(

@@ -11,7 +11,7 @@ import trio
 
 from glyphoxa_trio.actors import Stream
 from glyphoxa_trio.npc import FanOutDone, TurnEvent
-from glyphoxa_trio.observability.recording_players import until_quiet
+from glyphoxa_trio.observability.recording.players import until_quiet
 from glyphoxa_trio.observability.stepping import Quiet
 
 

@@ -7,10 +7,15 @@ from typing import Final
 
 from glyphoxa_trio.config import TurnConfig
 from glyphoxa_trio.npc import TurnEnd
+from glyphoxa_trio.simulation.promises.calls import (
+    Broken,
+    CallSeen,
+    Promise,
+    RoundSeen,
+    TurnSeen,
+)
 from glyphoxa_trio.tools.outcome import Effect, Limit, Outcome, Status
 from glyphoxa_trio.tools.tier import TierLimits
-
-from .promises_calls import Broken, CallSeen, Promise, RoundSeen, TurnSeen
 
 _NOT_RUN: Final = {Status.DENIED, Status.SKIPPED, Status.INVALID_ARGUMENTS}
 

@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.npc import ToolsShown, TurnEvent
+from glyphoxa_trio.observability.recording.hiding import Hiding, Later
 from glyphoxa_trio.providers.llm import (
     LLM,
     CallReady,
@@ -26,8 +27,6 @@ from glyphoxa_trio.providers.llm import (
     LLMRequest,
     TextChunk,
 )
-
-from .recording_hiding import Hiding, Later
 
 where: ContextVar[tuple[str, int, int]] = ContextVar("where", default=("", 0, 0))
 """NPC, turn and round of whatever runs in this task."""

@@ -12,6 +12,8 @@ import trio
 
 from glyphoxa_trio.actors.flight import FlightEnded
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.observability.recording.hiding import AsJson
+from glyphoxa_trio.observability.recording.models import Note
 from glyphoxa_trio.tools.definition import (
     AnswerUnusable,
     CallContext,
@@ -21,9 +23,6 @@ from glyphoxa_trio.tools.definition import (
     ToolUnavailable,
 )
 from glyphoxa_trio.tools.outcome import ToolResult
-
-from .recording_hiding import AsJson
-from .recording_models import Note
 
 # Of blocking handlers, as `Flights` has them.
 _THREADS: Final = 40

@@ -32,26 +32,27 @@ from glyphoxa_trio.npc.utterance import (
     Say,
     Utterance,
 )
-from glyphoxa_trio.observability.recording_format import (
+from glyphoxa_trio.observability.recording.format import (
     Line,
     Recorded,
     config_of,
 )
-from glyphoxa_trio.observability.recording_tools import definition_of
+from glyphoxa_trio.observability.recording.tools import definition_of
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.runtime.world import World
+from glyphoxa_trio.simulation import virtual
+from glyphoxa_trio.simulation.replay.answers import Notes
+from glyphoxa_trio.simulation.replay.clock import ExactClock
+from glyphoxa_trio.simulation.replay.conductor import Conductor
+from glyphoxa_trio.simulation.replay.ear import Ear
+from glyphoxa_trio.simulation.replay.models import ReplayModel
+from glyphoxa_trio.simulation.replay.rules import rehearsed, ruled
+from glyphoxa_trio.simulation.replay.tools import Answers
+from glyphoxa_trio.simulation.replay.world import Absent, Stage, as_line, probes_of
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.tier import Tier
 
-from . import replay_diff, virtual
-from .replay_answers import Notes
-from .replay_clock import ExactClock
-from .replay_conductor import Conductor
-from .replay_ear import Ear
-from .replay_models import ReplayModel
-from .replay_rules import rehearsed, ruled
-from .replay_tools import Answers
-from .replay_world import Absent, Stage, as_line, probes_of
+from . import diff
 
 # Virtual seconds that a turn may go on for, once everything recorded is over.
 _LONGER: Final = 120.0
@@ -68,7 +69,7 @@ class Replayed:
     """What a replay came to.
 
     Args:
-      events: as lines of a recording, in `replay_diff.in_order`.
+      events: as lines of a recording, in `diff.in_order`.
       difference: a unified diff of the events, line by line; empty if there is none.
       notes: what it could not take from the recording.
     """
@@ -84,7 +85,7 @@ class Replayed:
 
     def as_bytes(self) -> bytes:
         """The events, each a line of JSON: what is compared."""
-        return b"".join(replay_diff.text_of(x).encode() + b"\n" for x in self.events)
+        return b"".join(diff.text_of(x).encode() + b"\n" for x in self.events)
 
 
 def replay(recorded: Recorded, config: Config | None = None) -> Replayed:
@@ -102,10 +103,8 @@ def replay(recorded: Recorded, config: Config | None = None) -> Replayed:
         after = [line for line in events if line["at"] < recorded.over]
     return Replayed(
         recorded=recorded,
-        events=tuple(replay_diff.in_order(after)),
-        difference=tuple(
-            replay_diff.difference(before, after, tolerance=recorded.tolerance)
-        ),
+        events=tuple(diff.in_order(after)),
+        difference=tuple(diff.difference(before, after, tolerance=recorded.tolerance)),
         notes=tuple(play.notes.texts),
     )
 

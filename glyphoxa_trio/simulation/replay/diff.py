@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from glyphoxa_trio.observability.recording_format import Line
+from glyphoxa_trio.observability.recording.format import Line
 
 # Published by calls, which run in parallel.
 _OF_CALLS: Final = frozenset(

@@ -15,19 +15,26 @@ from glyphoxa_trio.host import Listing
 from glyphoxa_trio.npc import TierSelected, ToolFinished, ToolsShown
 from glyphoxa_trio.runtime import open_runtime
 from glyphoxa_trio.runtime.grants import GrantProblem, grant_of
+from glyphoxa_trio.simulation import virtual
+from glyphoxa_trio.simulation.latency import Known as How
+from glyphoxa_trio.simulation.latency import Latency
+from glyphoxa_trio.simulation.plans import (
+    Answer,
+    Asks,
+    Plan,
+    Utterance,
+    rehearsable,
+    rehearse,
+    text_of,
+)
+from glyphoxa_trio.simulation.scenery import Act, Ending, Scenery
+from glyphoxa_trio.simulation.verify.verdict import Called, Known, Reach
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.instance import NoInstance, minimal_instance
 from glyphoxa_trio.tools.outcome import Outcome
 from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
-
-from . import virtual
-from .latency import Known as How
-from .latency import Latency
-from .plans import Answer, Asks, Plan, Utterance, rehearsable, rehearse, text_of
-from .scenery import Act, Ending, Scenery
-from .verify import Called, Known, Reach
 
 # What a tool takes of which nobody knows anything: as much as makes it DEEP.
 _UNKNOWN: Final = 2.0

@@ -14,11 +14,10 @@ from itertools import pairwise
 import attrs
 
 from glyphoxa_trio.host.executor import LONGEST_FLIGHT
+from glyphoxa_trio.simulation.promises.calls import Broken, CallSeen, Promise
+from glyphoxa_trio.simulation.scenery import Ending, Performance
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.outcome import Effect, Status
-
-from .promises_calls import Broken, CallSeen, Promise
-from .scenery import Ending, Performance
 
 _ANSWERS = {Ending.ANSWER, Ending.STUBBORN, Ending.SAY_NO}
 

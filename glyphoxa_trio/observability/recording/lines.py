@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 
 import attrs
 
-from .recording_hiding import Hiding, in_pieces
+from glyphoxa_trio.observability.recording.hiding import Hiding, in_pieces
 
 MOST_BYTES: Final = 256 * 1024 * 1024  # of one recording
 _LAST: Final = 1024  # bytes that are kept for the line that says that it is full

@@ -16,10 +16,16 @@ from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
 
 from glyphoxa_trio.npc import TurnDone
-from glyphoxa_trio.tools.tier import Tier
-
-from .plans import Answer, Asks, Plan, Reply, Step, Utterance, rehearse
-from .plans_random import (
+from glyphoxa_trio.simulation.plans import (
+    Answer,
+    Asks,
+    Plan,
+    Reply,
+    Step,
+    Utterance,
+    rehearse,
+)
+from glyphoxa_trio.simulation.plans_random import (
     TICK,
     acts,
     ending,
@@ -29,10 +35,11 @@ from .plans_random import (
     sometimes,
     ticks,
 )
-from .promises import Broken, Monitor, Promise
-from .scenery import Act, Ending
-from .verify import Finding, Reach, Severity
-from .verify_reach import Scene, arguments_of
+from glyphoxa_trio.simulation.promises.monitor import Broken, Monitor, Promise
+from glyphoxa_trio.simulation.scenery import Act, Ending
+from glyphoxa_trio.simulation.verify.reach import Scene, arguments_of
+from glyphoxa_trio.simulation.verify.verdict import Finding, Reach, Severity
+from glyphoxa_trio.tools.tier import Tier
 
 _ODD = "{}", "{", "[]", '{"no": "such thing"}', ""
 

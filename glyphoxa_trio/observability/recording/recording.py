@@ -26,15 +26,14 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.observability.outputs import Output
+from glyphoxa_trio.observability.recording.hiding import Hiding
+from glyphoxa_trio.observability.recording.lines import MOST_BYTES, Lines, RecordingFile
+from glyphoxa_trio.observability.recording.recorder import Recorder, recorder_of
+from glyphoxa_trio.observability.records import Level, Record
+from glyphoxa_trio.observability.stepping import SteppingClock
+from glyphoxa_trio.observability.writer import Writer
 from glyphoxa_trio.runtime.world import REAL, World
-
-from .outputs import Output
-from .recording_hiding import Hiding
-from .recording_lines import MOST_BYTES, Lines, RecordingFile
-from .recording_recorder import Recorder, recorder_of
-from .records import Level, Record
-from .stepping import SteppingClock
-from .writer import Writer
 
 if TYPE_CHECKING:
     pass

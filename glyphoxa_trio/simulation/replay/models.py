@@ -13,9 +13,9 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.observability.recording_format import Line, Recorded
-from glyphoxa_trio.observability.recording_hiding import Hiding
-from glyphoxa_trio.observability.recording_models import digest, where
+from glyphoxa_trio.observability.recording.format import Line, Recorded
+from glyphoxa_trio.observability.recording.hiding import Hiding
+from glyphoxa_trio.observability.recording.models import digest, where
 from glyphoxa_trio.providers.llm import (
     CallReady,
     ErrorKind,
@@ -28,10 +28,9 @@ from glyphoxa_trio.providers.llm import (
     Usage,
     Working,
 )
+from glyphoxa_trio.simulation.replay.answers import Notes, Shift, bug
+from glyphoxa_trio.simulation.replay.conductor import Conductor
 from glyphoxa_trio.tools.outcome import ToolCall
-
-from .replay_answers import Notes, Shift, bug
-from .replay_conductor import Conductor
 
 _NOTHING_HIDDEN: Final = Hiding()
 

@@ -10,8 +10,8 @@
 It hears every event in the moment it is published, knows what was granted because
 whoever changes that tells it too, and has the journal of what really ran. It asks
 nothing of the rooms that it judges: each rule is said once more, in the plainest
-way, in the files beside this one (`promises_gate`, `promises_turn`,
-`promises_journal`, with `promises_rights` for who may do what).
+way, in the files beside this one (`gate`, `turn`,
+`journal`, with `rights` for who may do what).
 
 Without a scenery, as on real time, what ran is not judged. Above 300 lines, because
 whatever is told and heard of a runtime comes together here.
@@ -48,16 +48,15 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.runtime import Runtime, World
+from glyphoxa_trio.simulation.promises.calls import Broken, CallSeen, Promise, TurnSeen
+from glyphoxa_trio.simulation.promises.gate import Doorkeeper
+from glyphoxa_trio.simulation.promises.journal import Journal, stale, still_running
+from glyphoxa_trio.simulation.promises.rights import Ledger
+from glyphoxa_trio.simulation.promises.turn import judged
+from glyphoxa_trio.simulation.scenery import Performance, Scenery
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.outcome import Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
-
-from .promises_calls import Broken, CallSeen, Promise, TurnSeen
-from .promises_gate import Doorkeeper
-from .promises_journal import Journal, stale, still_running
-from .promises_rights import Ledger
-from .promises_turn import judged
-from .scenery import Performance, Scenery
 
 __all__ = ["Broken", "Monitor", "Promise"]
 

@@ -7,16 +7,15 @@ from typing import Final
 
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.host import Listing
+from glyphoxa_trio.simulation.latency import Known as How
+from glyphoxa_trio.simulation.plans import Plan, Utterance
+from glyphoxa_trio.simulation.verify.reach import SETTLED, Scene
+from glyphoxa_trio.simulation.verify.verdict import Called, Finding, Reach, Severity
 from glyphoxa_trio.tools.gate import Reason, Refusal
 from glyphoxa_trio.tools.naming import names_in_full
 from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import in_ms
-
-from .latency import Known as How
-from .plans import Plan, Utterance
-from .verify import Called, Finding, Reach, Severity
-from .verify_reach import SETTLED, Scene
 
 _SOME: Final = 0.05  # of the calls: fewer are an accident
 

@@ -4,8 +4,8 @@
     verdict.errors, verdict.reaches, verdict.findings
 
 First every NPC calls every tool it can reach, in every tier, once, at the tool's
-usual latency (`verify_reach`): what can be reached, what not and why, and whether it
-answers in time. Then random evenings at this very table (`verify_random`): slow,
+usual latency (`reach`): what can be reached, what not and why, and whether it
+answers in time. Then random evenings at this very table (`evenings`): slow,
 dying and stubborn tools, models that misbehave, interruptions, elevations, reloads;
 the promises are watched all the while, and one that is broken is shrunk to the
 shortest evening that breaks it. All of it on virtual time.
@@ -25,13 +25,12 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.simulation.latency import Latency
+from glyphoxa_trio.simulation.plans import Plan
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.tools.outcome import Limit, Status
 from glyphoxa_trio.tools.tier import Tier
-
-from .latency import Latency
-from .plans import Plan
 
 EXAMPLES: Final = 300
 SECONDS: Final = 30.0
@@ -153,9 +152,9 @@ def verify(
     Raises:
       ConfigError: if nothing can be opened with it at all.
     """
-    from .verify_expect import expectations
-    from .verify_random import explore
-    from .verify_reach import reaches, scout
+    from glyphoxa_trio.simulation.verify.evenings import explore
+    from glyphoxa_trio.simulation.verify.expect import expectations
+    from glyphoxa_trio.simulation.verify.reach import reaches, scout
 
     scene = scout(config, known)
     reached = reaches(scene)

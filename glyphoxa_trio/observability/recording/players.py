@@ -12,9 +12,8 @@ import trio
 from glyphoxa_trio.actors import Ref, Request, Stream
 from glyphoxa_trio.npc import FanOutDone, TurnDone, TurnEvent
 from glyphoxa_trio.npc.utterance import Utterance
-
-from .recording_models import Note
-from .stepping import Quiet
+from glyphoxa_trio.observability.recording.models import Note
+from glyphoxa_trio.observability.stepping import Quiet
 
 
 @attrs.frozen(eq=False)

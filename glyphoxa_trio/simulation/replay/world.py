@@ -21,19 +21,18 @@ from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.mcp.transport import Session
 from glyphoxa_trio.npc import TurnEvent
-from glyphoxa_trio.observability.recording_format import Line, Recorded
-from glyphoxa_trio.observability.recording_hiding import Hiding
-from glyphoxa_trio.observability.recording_lines import beside
-from glyphoxa_trio.observability.recording_models import mark
+from glyphoxa_trio.observability.recording.format import Line, Recorded
+from glyphoxa_trio.observability.recording.hiding import Hiding
+from glyphoxa_trio.observability.recording.lines import beside
+from glyphoxa_trio.observability.recording.models import mark
 from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.runtime.witness import Witness
+from glyphoxa_trio.simulation.replay.conductor import Conductor
 from glyphoxa_trio.tools.definition import (
     Tool,
 )
 from glyphoxa_trio.tools.history import Place
 from glyphoxa_trio.tools.window import Sample, SampleKind
-
-from .replay_conductor import Conductor
 
 _NOTHING_HIDDEN: Final = Hiding()
 

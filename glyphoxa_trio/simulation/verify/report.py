@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from glyphoxa_trio.simulation.verify.verdict import Called, Finding, Reach, Verdict
 from glyphoxa_trio.units import milliseconds
-
-from .verify import Called, Finding, Reach, Verdict
 
 
 def as_json(verdict: Verdict, examples: Mapping[int, str]) -> dict[str, Any]:

@@ -18,9 +18,8 @@ from urllib.parse import quote
 import attrs
 
 from glyphoxa_trio.config import Config
+from glyphoxa_trio.observability.redaction import Redaction
 from glyphoxa_trio.secret import Secret
-
-from .redaction import Redaction
 
 HIDDEN: Final = "[secret]"
 

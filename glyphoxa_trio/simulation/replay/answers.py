@@ -17,9 +17,8 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.observability.recording_format import Line
-
-from .replay_conductor import Conductor
+from glyphoxa_trio.observability.recording.format import Line
+from glyphoxa_trio.simulation.replay.conductor import Conductor
 
 
 @attrs.define(eq=False)

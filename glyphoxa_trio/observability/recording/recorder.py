@@ -29,28 +29,27 @@ from glyphoxa_trio.npc.utterance import (
     Say,
     Utterance,
 )
+from glyphoxa_trio.observability.recording.config import config_as_data
+from glyphoxa_trio.observability.recording.format import FORMAT
+from glyphoxa_trio.observability.recording.handlers import HeardHandler, Threads
+from glyphoxa_trio.observability.recording.hiding import Hiding
+from glyphoxa_trio.observability.recording.history import HeardHistory
+from glyphoxa_trio.observability.recording.lines import Lines
+from glyphoxa_trio.observability.recording.models import HeardModel, mark
+from glyphoxa_trio.observability.recording.players import (
+    HeardRef,
+    HeardStream,
+    until_quiet,
+    with_scope,
+)
+from glyphoxa_trio.observability.recording.tools import definition_as_data
+from glyphoxa_trio.observability.stepping import Quiet, exactness
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.runtime.witness import Witness
 from glyphoxa_trio.runtime.world import REAL, World
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.history import Place
 from glyphoxa_trio.tools.window import Sample
-
-from .recording_config import config_as_data
-from .recording_format import FORMAT
-from .recording_handlers import HeardHandler, Threads
-from .recording_hiding import Hiding
-from .recording_history import HeardHistory
-from .recording_lines import Lines
-from .recording_models import HeardModel, mark
-from .recording_players import (
-    HeardRef,
-    HeardStream,
-    until_quiet,
-    with_scope,
-)
-from .recording_tools import definition_as_data
-from .stepping import Quiet, exactness
 
 if TYPE_CHECKING:
     from glyphoxa_trio.runtime import Runtime

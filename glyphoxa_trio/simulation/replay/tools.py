@@ -12,8 +12,10 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.observability.recording_format import Line, Recorded
-from glyphoxa_trio.observability.recording_handlers import FAILURES
+from glyphoxa_trio.observability.recording.format import Line, Recorded
+from glyphoxa_trio.observability.recording.handlers import FAILURES
+from glyphoxa_trio.simulation.replay.answers import Notes, Shift, bug
+from glyphoxa_trio.simulation.replay.conductor import Conductor
 from glyphoxa_trio.tools.arguments import canonical
 from glyphoxa_trio.tools.definition import (
     CallContext,
@@ -23,9 +25,6 @@ from glyphoxa_trio.tools.definition import (
 )
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.units import in_ms
-
-from .replay_answers import Notes, Shift, bug
-from .replay_conductor import Conductor
 
 
 @attrs.define(eq=False)

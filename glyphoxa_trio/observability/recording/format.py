@@ -16,13 +16,12 @@ import attrs
 from glyphoxa_trio.config import Config, ConfigError, parse
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
+from glyphoxa_trio.observability.recording.handlers import FAILURES
+from glyphoxa_trio.observability.recording.kinds import KINDS, NUMBER, ONE_OF
+from glyphoxa_trio.observability.recording.tools import definition_of
 from glyphoxa_trio.providers.llm import ErrorKind, FinishReason
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
-
-from .recording_handlers import FAILURES
-from .recording_kinds import KINDS, NUMBER, ONE_OF
-from .recording_tools import definition_of
 
 FORMAT: Final = 1
 _LONGEST_LINE: Final = 64 * 1024 * 1024

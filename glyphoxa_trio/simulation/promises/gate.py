@@ -15,14 +15,19 @@ import attrs
 from glyphoxa_trio.host import Listing
 from glyphoxa_trio.host.catalogue import Snapshot
 from glyphoxa_trio.npc import Decision, ToolsShown, ToolStarted
+from glyphoxa_trio.simulation.promises.calls import (
+    Broken,
+    CallSeen,
+    Promise,
+    RoundSeen,
+    TurnSeen,
+)
+from glyphoxa_trio.simulation.promises.rights import Ledger, is_down, too_slow
+from glyphoxa_trio.simulation.scenery import Ending, Performance
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.gate import Reason
 from glyphoxa_trio.tools.outcome import Limit, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier, TierLimits
-
-from .promises_calls import Broken, CallSeen, Promise, RoundSeen, TurnSeen
-from .promises_rights import Ledger, is_down, too_slow
-from .scenery import Ending, Performance
 
 _SEARCH: Final = "catalogue.tool_search"
 _IN_A_ROW: Final = 5  # D7: so many failures open a breaker
