@@ -4,7 +4,7 @@ It runs calls side by side, stops one when it is told to, and does next to nothi
 else, so that the clients dominate. Tools:
 
     echo           answers at once
-    wait           answers after so many seconds
+    wait, pause    answer after so many seconds
     ponder         answers after 40 ms, mostly, and sometimes long after that
     cancelled      how many calls it was told to stop
     die            the process ends
@@ -39,6 +39,7 @@ TOOLS = [
     for name, schema in (
         ("echo", NOTHING),
         ("wait", SECONDS),
+        ("pause", SECONDS),
         ("ponder", NOTHING),
         ("cancelled", NOTHING),
         ("die", NOTHING),
@@ -61,7 +62,7 @@ async def call(ident: object, name: str, arguments: dict[str, Any], told: int) -
         os._exit(3)
     if name == "ponder":
         await asyncio.sleep(CHANCE.lognormvariate(math.log(0.04), 0.8))
-    if name == "wait":
+    if name in ("wait", "pause"):
         await asyncio.sleep(arguments.get("seconds", 0))
     said(ident, str(told) if name == "cancelled" else "done")
 
