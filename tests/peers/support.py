@@ -21,6 +21,7 @@ from glyphoxa_trio.config import (
     CalibrationConfig,
     Config,
     McpConfig,
+    OverloadConfig,
     RestartConfig,
     ServerSpec,
 )
@@ -112,6 +113,8 @@ async def at_the_table(*specs: ServerSpec) -> AsyncGenerator[Table]:
         # A probe would be one more call, and some tests count what there is.
         calibration=CalibrationConfig(at_start=False),
         mcp=McpConfig(servers=specs, remember=False),
+        # It looks how late the loop is, and some tests wait for a loop that rests.
+        overload=OverloadConfig(enabled=False),
     )
     warnings: list[ServerWarning] = []
     pids: set[int] = set()
