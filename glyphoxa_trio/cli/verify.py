@@ -19,7 +19,7 @@ import trio
 
 from glyphoxa_trio.config import Config, load_as, load_config
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.runtime.assembly import state_folder
+from glyphoxa_trio.runtime.assembly import measurements_of
 from glyphoxa_trio.simulation.plans import record
 from glyphoxa_trio.simulation.script import Rehearsal
 from glyphoxa_trio.simulation.survey import survey
@@ -93,10 +93,8 @@ def verify(
 
 def _measured(config: Config) -> tuple[Measured, ...]:
     """What earlier runs measured, its age counted from now. Blocks on the disk."""
-    remember = config.calibration.remember
-    path = state_folder(config) / "measurements.db"
-    wanted = config.mcp.remember if remember is None else remember
-    if not wanted or not path.exists():
+    path = measurements_of(config)
+    if path is None or not path.exists():
         return ()
     from glyphoxa_trio.storage.measurements import MeasurementFile
 

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.config.fields import InMs, above_zero, if_given, not_empty
+from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
 
 # So many quantiles stand for a distribution: enough for a p99.
@@ -19,6 +20,10 @@ _RESOLUTION: Final = 1000
 _P95: Final = NormalDist().inv_cdf(0.95)
 # No tool's tail is as long, and beyond it numbers end.
 _LONGEST_TAIL: Final = 10_000
+
+
+# What a tool takes of which nobody knows anything: as much as makes it DEEP. Seconds.
+_UNKNOWN: Final = 2.0
 
 
 class Known(StrEnum):
@@ -143,3 +148,15 @@ class Latency:
         quantiles = [window.percentile(p, 0.0) for p in range(1, 101)]
         found = tuple(x for x in quantiles if x is not None)
         return cls(found, Known.MEASURED) if found else None
+
+
+def usual(
+    definition: ToolDefinition | None, stated: Latency | None, measured: Latency | None
+) -> Latency:
+    """How long a tool takes, by the best that is known: stated, measured, declared."""
+    found = stated or measured
+    if found is not None:
+        return found
+    if definition is None or definition.estimated_duration is None:
+        return Latency((_UNKNOWN,), Known.ASSUMED)
+    return Latency((definition.estimated_duration,), Known.DECLARED)

@@ -28,14 +28,12 @@ from glyphoxa_trio.tools.outcome import Limit
 from glyphoxa_trio.tools.tier import Tier
 
 from . import virtual
-from .latency import Known, Latency
+from .latency import Latency, usual
 from .plans import rehearsable
 from .scenery import Act, Ending, Scenery
 from .script import Line, Rehearsal, ScriptedModel, usual_script
 from .seen import Simulated, ToolSeen, TurnSeen
 
-# What a tool takes of which nobody knows anything: as much as makes it DEEP.
-_UNKNOWN: Final = 2.0
 _STARTS: Final = 60.0  # seconds, virtual ones, for servers to be ready
 
 
@@ -58,12 +56,7 @@ class Director:
         definition = self.definitions.get(key)
         named = None if definition is None else definition.environment
         where = (named or self.environment, key)
-        found = self.stated.get(key) or self.measured.get(where)
-        if found is not None:
-            return found
-        if definition is None or definition.estimated_duration is None:
-            return Latency((_UNKNOWN,), Known.ASSUMED)
-        return Latency((definition.estimated_duration,), Known.DECLARED)
+        return usual(definition, self.stated.get(key), self.measured.get(where))
 
     def __call__(self, key: str, arguments: Mapping[str, Any]) -> Act:
         latency = self.latency(key)

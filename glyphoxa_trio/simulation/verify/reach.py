@@ -12,12 +12,13 @@ import attrs
 
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host.measurements import Measurements
 from glyphoxa_trio.npc import TierSelected, ToolFinished, ToolsShown
 from glyphoxa_trio.runtime import open_runtime
+from glyphoxa_trio.runtime.assembly import settings_of
 from glyphoxa_trio.runtime.grants import GrantProblem, grant_of
 from glyphoxa_trio.simulation import virtual
-from glyphoxa_trio.simulation.latency import Known as How
-from glyphoxa_trio.simulation.latency import Latency
+from glyphoxa_trio.simulation.latency import Latency, usual
 from glyphoxa_trio.simulation.plans import (
     Answer,
     Asks,
@@ -36,8 +37,6 @@ from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
-# What a tool takes of which nobody knows anything: as much as makes it DEEP.
-_UNKNOWN: Final = 2.0
 _ENDED: Final = (SampleKind.OK, SampleKind.TIMEOUT)
 # Servers have started by then, and what is measured at the start has been.
 SETTLED: Final = 200.0
@@ -115,22 +114,18 @@ def scout(config: Config, known: Known) -> Scene:
             )
 
     scene = virtual.run(look)
-    usual = partial(_usual, known)
-    return attrs.evolve(scene, usual={x.key: usual(x) for x in scene.listings})
+    took = partial(_usual, config, known)
+    return attrs.evolve(scene, usual={x.key: took(x) for x in scene.listings})
 
 
-def _usual(known: Known, listing: Listing) -> Latency:
-    if (stated := known.stated.get(listing.key)) is not None:
-        return stated
-    samples = [x for x in known.measured if x.place.key == listing.key]
-    ended = [x.seconds for x in samples if x.kind in _ENDED]
-    cut = [x.seconds for x in samples if x.kind is SampleKind.CENSORED]
-    if (measured := Latency.measured(ended, cut)) is not None:
-        return measured
-    declared = listing.definition.estimated_duration
-    if declared is not None:
-        return Latency((declared,), How.DECLARED)
-    return Latency((_UNKNOWN,), How.ASSUMED)
+def _usual(config: Config, known: Known, listing: Listing) -> Latency:
+    place = Measurements(settings_of(config)).place(listing.definition)
+    samples = [x for x in known.measured if x.place == place]
+    measured = Latency.measured(
+        [x.seconds for x in samples if x.kind in _ENDED],
+        [x.seconds for x in samples if x.kind is SampleKind.CENSORED],
+    )
+    return usual(listing.definition, known.stated.get(listing.key), measured)
 
 
 def arguments_of(listing: Listing) -> Mapping[str, object]:
