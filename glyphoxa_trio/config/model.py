@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -21,6 +21,7 @@ from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
 
+from .cost import CostConfig
 from .fields import (
     InHours,
     InMinutes,
@@ -34,7 +35,16 @@ from .fields import (
 )
 from .overrides import ToolOverride
 from .problems import ConfigError
+from .scene import SceneConfig
 from .servers import McpConfig, is_private, web_address
+from .voices import (
+    CascadeMode,
+    Engine,
+    FillerConfig,
+    S2SConfig,
+    SpeechConfig,
+    VoiceConfig,
+)
 
 
 def private_address(self: Any, field: attrs.Attribute[Any], value: str) -> None:
@@ -121,25 +131,13 @@ class LlmConfig:
                 raise ConfigError(*(f"{self.provider} needs {key}" for key in missing))
 
 
-_ENGINES_TO_COME: Final = ("s2s", "sentence_cascade")
-
-
-def _engine(_: Any, __: attrs.Attribute[str], value: str) -> None:
-    if value in _ENGINES_TO_COME:
-        raise ValueError(
-            f"engine {value!r} is not available yet in this version; use 'cascaded'"
-        )
-    if value != "cascaded":
-        raise ValueError("engine must be 'cascaded'")
-
-
 @attrs.frozen(kw_only=True)
 class NpcConfig:
     """One NPC (G30). ``tools`` grants by name, key or glob (D13).
 
-    ``fallback`` holds what it says when there is nothing to say (D12b), ``voice``
-    is kept for whoever speaks, ``model`` replaces the model of `LlmConfig`, and
-    ``trust`` the trust of all.
+    ``fallback`` holds what it says when there is nothing to say (D12b), ``model``
+    replaces the model of `LlmConfig`, and ``trust`` the trust of all; ``fast_model``
+    opens for a ``sentence_cascade``.
     """
 
     name: str = attrs.field(validator=not_empty)
@@ -149,13 +147,15 @@ class NpcConfig:
     secret_knowledge: tuple[Text, ...] = ()
     behaviour_rules: tuple[Text, ...] = ()
     greeting: str = ""
-    engine: str = attrs.field(default="cascaded", validator=_engine)
+    engine: Engine = Engine.CASCADED
+    cascade_mode: CascadeMode = CascadeMode.AUTO
+    fast_model: str | None = None
     budget_tier: Tier = Tier.FAST
     tools: tuple[Text, ...] = ()
     trust: TrustConfig | None = None
     fallback: tuple[Text, ...] = ()
     model: str | None = None
-    voice: Mapping[str, Any] = attrs.field(factory=dict)
+    voice: VoiceConfig = attrs.field(factory=VoiceConfig)
 
 
 @attrs.frozen(kw_only=True)
@@ -266,7 +266,8 @@ class TelemetryConfig:
 @attrs.frozen(kw_only=True)
 class Config:
     """Everything a runtime is built from. ``tools`` overrides built-in tools, by
-    canonical key or exposed name.
+    canonical key or exposed name; ``template_defaults`` fill the ``{names}`` of prompts
+    and greetings that nobody gave a value (A32, A36).
     """
 
     npcs: tuple[NpcConfig, ...] = ()
@@ -283,3 +284,9 @@ class Config:
     speculation: SpeculationConfig = SpeculationConfig()
     hedging: HedgingRules = NO_HEDGING
     telemetry: TelemetryConfig = TelemetryConfig()
+    s2s: S2SConfig = attrs.field(factory=S2SConfig)
+    speech: SpeechConfig = attrs.field(factory=SpeechConfig)
+    filler: FillerConfig = attrs.field(factory=FillerConfig)
+    scene: SceneConfig = attrs.field(factory=SceneConfig)
+    cost: CostConfig = attrs.field(factory=CostConfig)
+    template_defaults: Mapping[str, str] = attrs.field(factory=dict)

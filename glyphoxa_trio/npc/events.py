@@ -1,7 +1,8 @@
 """What happens in a turn, as frozen events. Times are seconds.
 
 Every turn ends in exactly one `TurnDone`, also the interrupted, the failed and
-the late ones, so that figures do not count only the turns that went well.
+the late ones, so that figures do not count only the turns that went well. Above
+300 lines: what can happen is read in one place.
 """
 
 from __future__ import annotations
@@ -85,6 +86,56 @@ class Sentence(TurnEvent):
 
     text: str
     round: int
+
+
+@attrs.frozen(kw_only=True)
+class Filler(TurnEvent):
+    """Something short is said while a tool is waited for (D19). It is no part of the
+    answer and is not remembered; a voice drops it once the answer begins."""
+
+    text: str
+    round: int
+
+
+@attrs.frozen(kw_only=True)
+class Speech(TurnEvent):
+    """A piece of what is to be played: PCM16, mono, ``rate`` Hz.
+
+    ``filler``: it belongs to a `Filler`.
+    """
+
+    pcm: bytes
+    rate: int
+    filler: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return len(self.pcm) / 2 / self.rate
+
+
+@attrs.frozen(kw_only=True)
+class Flush(TurnEvent):
+    """Stop playing at once, and forget what was not played yet of this turn."""
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Transcript(TurnEvent):
+    """What a player is understood to have said, as far as it is known."""
+
+    speaker: str
+    text: str
+    final: bool
+
+
+@attrs.frozen(kw_only=True)
+class EngineSwitched(TurnEvent):
+    """The turn goes another way than its NPC's own (G37)."""
+
+    engine: str
+    instead_of: str
+    reason: str
 
 
 class Decision(StrEnum):

@@ -32,6 +32,7 @@ from glyphoxa_trio.config import (
     parse,
 )
 from glyphoxa_trio.config.layout import layout
+from glyphoxa_trio.config.voices import VoiceConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import OnInterrupt, ToolDefinition
@@ -174,13 +175,21 @@ def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
         "secret_knowledge": ["The ring is forged."],
         "behaviour_rules": ["Stays."],
         "greeting": "Yes?",
-        "engine": "cascaded",
+        "engine": "sentence_cascade",
+        "cascade_mode": "always",
+        "fast_model": "small",
         "budget_tier": "standard",
         "tools": ["roll", "memory.*"],
         "trust": {"mode": "full", "allow_tools": ["memory.*"]},
         "fallback": ["Hm."],
         "model": "large",
-        "voice": {"id": 7, "style": ["low", {"pace": "${PACE}"}]},
+        "voice": {
+            "name": "marin",
+            "language": "en-GB",
+            "speed": 0.9,
+            "pronunciation": {"Ysolde": "ee-ZOLD"},
+            "extra": {"style": ["low", {"pace": "${PACE}"}]},
+        },
     }
     (npc,) = read({"npcs": [entry]}, PACE="slow").npcs
     assert attrs.asdict(npc, recurse=False) == entry | {
@@ -192,7 +201,13 @@ def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
         "tools": ("roll", "memory.*"),
         "trust": TrustConfig(mode=TrustMode.FULL, allow_tools=("memory.*",)),
         "fallback": ("Hm.",),
-        "voice": {"id": 7, "style": ["low", {"pace": "slow"}]},
+        "voice": VoiceConfig(
+            name="marin",
+            language="en-GB",
+            speed=0.9,
+            pronunciation={"Ysolde": "ee-ZOLD"},
+            extra={"style": ["low", {"pace": "slow"}]},
+        ),
     }
 
 
@@ -481,9 +496,9 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
             "must not be empty @ tavern.yaml.npcs[0].tools[1]",
         ),
         (
-            {"npcs": [{"name": "a", "engine": "s2s"}]},
+            {"npcs": [{"name": "a", "engine": "psychic"}]},
             (
-                "engine 's2s' is not available yet in this version; use 'cascaded'"
+                "expected one of cascaded, sentence_cascade, s2s, got 'psychic'"
                 " @ tavern.yaml.npcs[0].engine"
             ),
         ),
@@ -683,7 +698,7 @@ def test_a_problem_names_its_place(data: Any, problem: str) -> None:
 
 def test_every_problem_is_reported_at_once() -> None:
     data = {
-        "npcs": [{"nmae": "x"}, {"name": "a", "engine": "sentence_cascade"}],
+        "npcs": [{"nmae": "x"}, {"name": "a", "engine": "psychic"}],
         "mcp": {"servers": [{"name": "a"}, DICE | {"timeout_ms": "soon"}, 3]},
         "turn": {"queue": 0, "silence_ms": None},
     }
@@ -700,7 +715,7 @@ def test_every_problem_is_reported_at_once() -> None:
 
 
 def test_a_name_that_is_taken_is_seen_beside_other_problems() -> None:
-    data = {"npcs": [{"name": "A", "greeting": 1}, {"name": "a", "engine": "s2s"}]}
+    data = {"npcs": [{"name": "A", "greeting": 1}, {"name": "a", "engine": "psychic"}]}
     assert [problem.split("@ ")[1] for problem in problems(data)] == [
         "tavern.yaml.npcs[0].greeting",
         "tavern.yaml.npcs[1].engine",

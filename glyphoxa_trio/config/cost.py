@@ -1,0 +1,27 @@
+"""The keys for what models cost, and how much of it may be spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from .fields import above_zero, if_given, not_negative
+
+
+@attrs.frozen(kw_only=True)
+class Price:
+    """Of one model, in any one currency, per million tokens."""
+
+    input: float = attrs.field(default=0.0, validator=not_negative)
+    output: float = attrs.field(default=0.0, validator=not_negative)
+
+
+@attrs.frozen(kw_only=True)
+class CostConfig:
+    """``prices`` by model; ``per_npc`` and ``total`` are ceilings of one run, None
+    any amount."""
+
+    prices: Mapping[str, Price] = attrs.field(factory=dict)
+    per_npc: float | None = attrs.field(default=None, validator=if_given(above_zero))
+    total: float | None = attrs.field(default=None, validator=if_given(above_zero))

@@ -1,0 +1,139 @@
+"""The keys for whatever speaks: voices, speech-to-speech models, speech, fillers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from glyphoxa_trio.secret import Secret
+
+from .fields import (
+    InMinutes,
+    InMs,
+    Text,
+    above_zero,
+    if_given,
+    not_negative,
+    of_minutes,
+)
+from .problems import ConfigError
+from .servers import web_address
+
+
+class Engine(StrEnum):
+    """What turns what is said into an answer (G30)."""
+
+    CASCADED = "cascaded"
+    SENTENCE_CASCADE = "sentence_cascade"
+    S2S = "s2s"
+
+
+class CascadeMode(StrEnum):
+    """When a `sentence_cascade` NPC opens with the fast model (D23c)."""
+
+    AUTO = "auto"  # when at least one tool is visible
+    ALWAYS = "always"
+    OFF = "off"
+
+
+@attrs.frozen(kw_only=True)
+class VoiceConfig:
+    """How an NPC sounds, whichever engine speaks.
+
+    ``name`` is the vendor's or the synthesiser's, ``language`` a tag such as ``en-GB``,
+    ``pronunciation`` what is said in place of a written word, ``extra`` is kept as it is
+    for whoever speaks.
+    """
+
+    name: str | None = None
+    language: str | None = None
+    speed: float = attrs.field(default=1.0, validator=above_zero)
+    pronunciation: Mapping[str, Text] = attrs.field(factory=dict)
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+class S2SProvider(StrEnum):
+    OPENAI_REALTIME = "openai_realtime"
+    GEMINI_LIVE = "gemini_live"
+
+
+@attrs.frozen(kw_only=True)
+class S2SConfig:
+    """The speech-to-speech model of NPCs whose engine is ``s2s`` (G33, G36).
+
+    ``automatic``: the server hears when somebody begins and ends to speak, and
+    answers by itself. ``rotate`` is the age at which a socket is replaced, ``idle``
+    the silence after which it is closed until somebody speaks again.
+
+    Raises:
+      ConfigError: if there is a provider and no model.
+    """
+
+    provider: S2SProvider | None = None
+    model: str | None = None
+    base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
+    api_key: Secret | None = None
+    voice: str | None = None
+    automatic: bool = True
+    route: bool = True
+    filler: bool = False
+    tool_timeout: InMs = attrs.field(default=30.0, validator=above_zero)
+    rotate: InMinutes = attrs.field(default=of_minutes(55), validator=above_zero)
+    idle: InMinutes = attrs.field(default=of_minutes(10), validator=above_zero)
+
+    def __attrs_post_init__(self) -> None:
+        if self.provider is not None and not self.model:
+            raise ConfigError(f"{self.provider} needs model")
+
+
+class SynthesisProvider(StrEnum):
+    ESPEAK = "espeak"
+
+
+class RecognitionProvider(StrEnum):
+    POCKETSPHINX = "pocketsphinx"
+    TRANSCRIPTIONS = "transcriptions"
+
+
+@attrs.frozen(kw_only=True)
+class SynthesisConfig:
+    """What makes speech of the sentences of NPCs that are not ``s2s``."""
+
+    provider: SynthesisProvider | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RecognitionConfig:
+    """What understands players for NPCs that are not ``s2s``."""
+
+    provider: RecognitionProvider | None = None
+    model: str | None = None
+    base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
+    api_key: Secret | None = None
+
+
+@attrs.frozen(kw_only=True)
+class SpeechConfig:
+    synthesis: SynthesisConfig = attrs.field(factory=SynthesisConfig)
+    recognition: RecognitionConfig = attrs.field(factory=RecognitionConfig)
+
+
+@attrs.frozen(kw_only=True)
+class FillerConfig:
+    """Something short to say while a tool is waited for (D19, G41).
+
+    After ``after`` in a fan-out, if what is missing usually takes longer than
+    ``threshold`` in all; never both a filler and a fast answer.
+    """
+
+    enabled: bool = True
+    after: InMs = attrs.field(default=0.7, validator=not_negative)
+    threshold: InMs = attrs.field(default=1.0, validator=above_zero)
+    lines: tuple[Text, ...] = (
+        "Hm, let me see.",
+        "A moment.",
+        "Let me think.",
+    )
