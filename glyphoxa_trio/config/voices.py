@@ -44,8 +44,8 @@ class VoiceConfig:
     """How an NPC sounds, whichever engine speaks.
 
     ``name`` is the vendor's or the synthesiser's, ``language`` a tag such as ``en-GB``,
-    ``pronunciation`` what is said in place of a written word, ``extra`` is kept as it is
-    for whoever speaks.
+    ``pronunciation`` what is said in place of a written word, ``extra`` is kept as it
+    is for whoever speaks.
     """
 
     name: str | None = None
