@@ -50,7 +50,7 @@ def _judged(
     message: str | bytes | Mapping[str, Any], models: Mapping[str, type[BaseModel]]
 ) -> BaseModel:
     fields = message if isinstance(message, Mapping) else json.loads(message)
-    kind = fields.get("type")
+    kind = str(fields.get("type"))
     assert kind in models, f"no event type {kind!r}"
     event = models[kind].model_validate(fields)
     assert not (unknown := unknown_keys(event)), f"{kind}: unknown {unknown}"
