@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,15 @@ def state_folder(
 
 
 _numbers = itertools.count()
+
+
+@pytest.fixture
+def espeak() -> None:
+    """For tests with real speech. With ``GLYPHOXA_ESPEAK=required``, as in CI, they
+    fail without the program instead of being skipped."""
+    if shutil.which("espeak-ng"):
+        return
+    missing = "espeak-ng is not installed (apt install espeak-ng)"
+    if os.environ.get("GLYPHOXA_ESPEAK") == "required":
+        pytest.fail(missing)
+    pytest.skip(missing)

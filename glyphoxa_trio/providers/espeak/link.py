@@ -1,0 +1,162 @@
+"""`espeak-ng` as a `Synthesizer`: one process says one sentence, and can be killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.providers.audio import WIDTH, AudioError, Resampler
+from glyphoxa_trio.providers.speech import SpeechError, Voice
+from glyphoxa_trio.providers.wav import WavReader
+
+from .wire import options, said
+
+PROGRAM: Final = "espeak-ng"
+RATE: Final = 22_050  # of its own voices; others are resampled to it
+PATIENCE: Final = 10.0  # seconds for the next piece: it needs milliseconds
+_PIECE: Final = 8 * 1024  # bytes read at a time, 0.2 s of speech
+_COMPLAINT: Final = 4 * 1024  # bytes of stderr that are worth reading
+_END: Final = 1.0  # seconds for the kernel to hand over a process that was killed
+# Of the host's environment it gets what a program needs to find its own data (D15).
+_SAFE: Final = ("PATH", "HOME", "TMPDIR", "ESPEAK_DATA_PATH")
+
+
+def installed(program: str = PROGRAM) -> bool:
+    return shutil.which(program) is not None
+
+
+@attrs.frozen(kw_only=True)
+class Espeak:
+    """The program, found on ``PATH`` when it is needed.
+
+    Several sentences at a time are several processes. `Voice.name` is one of its
+    voices, such as ``en-us`` or ``en+f3``.
+    """
+
+    program: str = PROGRAM
+    rate: int = RATE
+
+    @property
+    def label(self) -> str:
+        return self.program
+
+    @asynccontextmanager
+    async def speak(
+        self, text: str, voice: Voice
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Say one sentence; leaving kills the process and waits until it is gone.
+
+        Raises:
+          SpeechError: see `Synthesizer.speak`.
+        """
+        process = await self._start(voice)
+        try:
+            assert process.stdin is not None
+            # It reads all of it before it says anything, so this cannot lock up. If
+            # it is gone already, its status says why.
+            with suppress(trio.BrokenResourceError), _patience():
+                await process.stdin.send_all(said(text, voice.pronunciation))
+                await process.stdin.aclose()
+            yield _Pieces(process, self.rate)
+        finally:
+            await _end(process)
+
+    async def _start(self, voice: Voice) -> trio.Process:
+        try:
+            return await trio.lowlevel.open_process(
+                [self.program, *options(voice)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={name: os.environ[name] for name in _SAFE if name in os.environ},
+                start_new_session=True,  # a Ctrl-C is for us to understand
+            )
+        except FileNotFoundError:
+            raise SpeechError(
+                f"{self.program} is not installed: apt install espeak-ng, "
+                "brew install espeak-ng"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise SpeechError(f"{self.program} cannot be started: {error}") from None
+
+
+@attrs.define(eq=False)
+class _Pieces:
+    """What one process says, as it is read."""
+
+    _process: trio.Process
+    _rate: int
+    _wav: WavReader = attrs.field(factory=WavReader, init=False)
+    _resampler: Resampler | None = attrs.field(default=None, init=False)
+    _rest: bytes = attrs.field(default=b"", init=False)  # half a sample
+    _over: bool = attrs.field(default=False, init=False)
+
+    def __aiter__(self) -> _Pieces:
+        return self
+
+    async def __anext__(self) -> bytes:
+        assert self._process.stdout is not None
+        while not self._over:
+            with _patience():
+                data = bytes(await self._process.stdout.receive_some(_PIECE))
+                if not data:
+                    await self._finish()
+            try:
+                piece = self._heard(data)
+            except AudioError as error:
+                raise SpeechError(f"{PROGRAM}: {error}") from None
+            if piece:
+                return piece
+        raise StopAsyncIteration
+
+    def _heard(self, data: bytes) -> bytes:
+        audio = self._rest + self._wav.feed(data) if data else self._rest
+        whole = len(audio) // WIDTH * WIDTH
+        audio, self._rest = audio[:whole], audio[whole:]
+        if self._resampler is None:
+            if self._wav.rate is None:
+                return b""
+            self._resampler = Resampler(self._wav.rate, self._rate)
+        piece = self._resampler.feed(audio)
+        return piece if data else piece + self._resampler.end()
+
+    async def _finish(self) -> None:
+        """It has said all: was that all?"""
+        self._over = True
+        assert self._process.stderr is not None
+        complaint = bytes(await self._process.stderr.receive_some(_COMPLAINT))
+        if await self._process.wait() != 0:
+            text = " ".join(complaint.decode(errors="replace").split())
+            status = self._process.returncode
+            raise SpeechError(f"{PROGRAM}: {text or f'ended with status {status}'}")
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """The wait for a process has an end, which is an error."""
+    try:
+        with trio.fail_after(PATIENCE):
+            yield
+    except trio.TooSlowError:
+        raise SpeechError(f"{PROGRAM}: silent for {PATIENCE:g} s") from None
+
+
+async def _end(process: trio.Process) -> None:
+    """Kill it, and whatever it has started to speak through, at once."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    with trio.move_on_after(_END, shield=True):
+        await process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                await pipe.aclose()
