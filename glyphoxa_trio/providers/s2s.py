@@ -456,6 +456,7 @@ class S2S(Protocol):
         Leaving closes it within a second. Owns its tasks: one reads, one writes.
 
         Raises:
-          LinkClosed: if it cannot be opened. Has no time limit of its own.
+          LinkClosed: if it cannot be opened within 15 s; without `Ready` within
+            15 more, `receive` raises it.
         """
         ...

@@ -1,0 +1,105 @@
+"""What waits to be sent: three lanes, each with a bound.
+
+Control leaves before audio; see `Lane`. Audio that waits for too long is dropped,
+the oldest first, and counted. Control is never dropped: too much of it means that
+the peer does not read, and that is the end of the socket.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.providers.live_wire import Frame, Lane
+
+MAX_AUDIO: Final = 512 * 1024  # bytes: 8 s of base64 at 24 kHz
+MAX_CONTROL: Final = 16 * 1024 * 1024  # bytes
+
+
+class TooMuchControl(Exception):
+    """`MAX_CONTROL` is exceeded: nothing of this can be sent any more."""
+
+
+@attrs.define(eq=False)
+class Outbox:
+    """Frames on their way, put in without waiting and taken out by one task."""
+
+    dropped: int = 0
+    _setup: deque[Frame] = attrs.field(factory=deque, init=False)
+    _control: deque[Frame] = attrs.field(factory=deque, init=False)
+    _audio: deque[Frame] = attrs.field(factory=deque, init=False)
+    _control_size: int = attrs.field(default=0, init=False)
+    _audio_size: int = attrs.field(default=0, init=False)
+    _is_open: bool = attrs.field(default=False, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+    _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def put(self, frame: Frame, *, setup: bool = False) -> None:
+        """Add a frame. Those of the ``setup`` do not wait for `open`.
+
+        Raises:
+          TooMuchControl: the outbox is of no use afterwards.
+        """
+        if setup:
+            self._setup.append(frame)
+            self._control_size += len(frame.data)
+        elif frame.lane is Lane.AUDIO:
+            self._put_audio(frame)
+        else:
+            if frame.lane is Lane.AFTER_AUDIO:
+                self._control.extend(self._audio)
+                self._control_size += self._audio_size
+                self._audio.clear()
+                self._audio_size = 0
+            self._control.append(frame)
+            self._control_size += len(frame.data)
+        if self._control_size > MAX_CONTROL:
+            raise TooMuchControl
+        self._changed.set()
+
+    def _put_audio(self, frame: Frame) -> None:
+        self._audio.append(frame)
+        self._audio_size += len(frame.data)
+        while self._audio_size > MAX_AUDIO and len(self._audio) > 1:
+            self._audio_size -= len(self._audio.popleft().data)
+            self.dropped += 1
+
+    def open(self) -> None:
+        """The socket is set up: everything may leave."""
+        self._is_open = True
+        self._changed.set()
+
+    def close(self) -> None:
+        """Give out nothing more."""
+        self._closed = True
+        self._changed.set()
+
+    async def get(self) -> Frame | None:
+        """The next frame, or None once closed. Cancelled, it takes none."""
+        while True:
+            if self._closed:
+                return None
+            if (frame := self._next()) is not None:
+                return frame
+            self._changed = trio.Event()
+            await self._changed.wait()
+
+    def _next(self) -> Frame | None:
+        for lane in (self._setup, self._control) if self._is_open else (self._setup,):
+            if lane:
+                frame = lane.popleft()
+                self._control_size -= len(frame.data)
+                return frame
+        if self._is_open and self._audio:
+            frame = self._audio.popleft()
+            self._audio_size -= len(frame.data)
+            return frame
+        return None

@@ -1,0 +1,299 @@
+"""One open socket to a speech-to-speech model, under whichever vendor's wire.
+
+    async with open_live_socket(wire, url=url, headers=headers) as link:
+        link.send(SendText(Line("user", "Who is there?")))
+        event = await link.receive()
+
+One task reads, one writes, one pings, one watches the wire's clock. They live a
+little longer than the block: whoever leaves it says goodbye properly, for less than
+a second, also when cancelled. Nothing of theirs is raised into the block; what ends
+the socket is what `receive` raises, after every event before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from math import inf
+from typing import Final
+
+import attrs
+import h11
+from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
+from wsproto.utilities import LocalProtocolError
+
+import trio
+
+from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.providers.live_wire import Wire
+from glyphoxa_trio.providers.llm import ErrorKind
+from glyphoxa_trio.providers.s2s import Command, Event, LinkClosed, LinkStatistics
+from glyphoxa_trio.secret import Secret
+
+from .dialling import Address, Dial, Headers, dial, dialled, rejected, upgrade
+from .failures import on_close
+from .outbox import Outbox, TooMuchControl
+
+OPEN_TIMEOUT: Final = 15.0  # seconds for connection, TLS and upgrade together
+SETUP_TIMEOUT: Final = 15.0  # seconds from there to `Ready`
+PING_EVERY: Final = 20.0  # seconds
+PING_PATIENCE: Final = 10.0  # seconds for the answer
+CLOSE_GRACE: Final = 0.8  # seconds to say goodbye
+MAX_WAITING: Final = 32 * 1024 * 1024  # bytes of messages whose events nobody took
+
+
+@asynccontextmanager
+async def open_live_socket(
+    wire: Wire,
+    *,
+    url: str,
+    headers: Headers = (),
+    secret: Secret | None = None,
+    dial: Dial = dial,
+) -> AsyncIterator[LiveSocket]:
+    """Open a socket at ``url`` (ws or wss) and carry ``wire`` over it.
+
+    Leaving closes it, within a second whatever the peer does. Frames that wait are
+    not sent any more.
+
+    Args:
+      headers: of the upgrade; they are never shown.
+      secret: removed from whatever of the server's words is quoted.
+
+    Raises:
+      LinkClosed: it cannot be opened, within `OPEN_TIMEOUT`.
+      ValueError: for an address that is not one of a WebSocket.
+    """
+    link = LiveSocket(wire, secret)
+    address = Address.of(url)
+    with lone_errors():
+        async with trio.open_nursery() as nursery:
+            await nursery.start(link._live, address, headers, dial)
+            try:
+                yield link
+            finally:
+                await link._leave()
+
+
+@attrs.define(eq=False)
+class LiveSocket:
+    """A `Link` over trio-websocket. See the module's docstring."""
+
+    _wire: Wire
+    _secret: Secret | None = attrs.field(default=None, repr=False)
+    _socket: WebSocketConnection | None = attrs.field(default=None, init=False)
+    _outbox: Outbox = attrs.field(factory=Outbox, init=False, repr=False)
+    # Each with the size of its message, if it is the first of it.
+    _events: deque[tuple[Event, int]] = attrs.field(factory=deque, init=False)
+    _waiting: int = attrs.field(default=0, init=False)
+    _reader: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False, repr=False
+    )
+    _end: LinkClosed | None = attrs.field(default=None, init=False)
+    _leaving: bool = attrs.field(default=False, init=False)
+    _written: trio.Event = attrs.field(factory=trio.Event, init=False, repr=False)
+    _scope: trio.CancelScope = attrs.field(
+        factory=trio.CancelScope, init=False, repr=False
+    )
+    _setup_until: float = attrs.field(default=inf, init=False)
+    _due: float = attrs.field(default=inf, init=False)
+    _due_moved: trio.Event = attrs.field(factory=trio.Event, init=False, repr=False)
+    _sent: int = attrs.field(default=0, init=False)
+    _received: int = attrs.field(default=0, init=False)
+
+    def send(self, command: Command) -> None:
+        """Put it on its way; see `Link.send`.
+
+        Raises:
+          ValueError: if the wire never allows it.
+        """
+        if self._end is None and not self._leaving:
+            self._wire.send(command, trio.current_time())
+            self._after(setup=False)
+
+    async def receive(self) -> Event:
+        """The next event, in order. Cancelled, it loses none.
+
+        Raises:
+          LinkClosed: when the socket is gone and every event was taken.
+        """
+        # A whole checkpoint: a flood of events must let others run.
+        await trio.lowlevel.checkpoint()
+        while not self._events:
+            if self._end is not None:
+                raise self._end.with_traceback(None)
+            await self._reader.park()
+        event, size = self._events.popleft()
+        self._waiting -= size
+        return event
+
+    def statistics(self) -> LinkStatistics:
+        return LinkStatistics(
+            sent=self._sent,
+            received=self._received,
+            audio_dropped=self._outbox.dropped,
+            unknown=dict(self._wire.unknown),
+        )
+
+    async def _live(
+        self,
+        address: Address,
+        headers: Headers,
+        dial: Dial,
+        task_status: trio.TaskStatus[None],
+    ) -> None:
+        """Open, and do everything until the end. Shielded once it is open."""
+        stream: trio.abc.Stream | None = None
+        try:
+            with lone_errors(), self._scope:
+                async with trio.open_nursery() as carrier:
+                    until = trio.current_time() + OPEN_TIMEOUT
+                    stream = await dialled(dial, address, until)
+                    self._socket = await upgrade(
+                        carrier, stream, address, headers, self._secret, until
+                    )
+                    self._scope.shield = True
+                    now = trio.current_time()
+                    self._setup_until = now + SETUP_TIMEOUT
+                    self._wire.opening(now)
+                    self._after(setup=True)
+                    task_status.started()
+                    async with trio.open_nursery() as parts:
+                        for part in (self._read, self._write, self._ping):
+                            parts.start_soon(part, self._socket)
+                        parts.start_soon(self._watch_the_clock)
+                    carrier.cancel_scope.cancel()
+        except HandshakeError as error:  # of trio-websocket's reader
+            raise rejected(error, self._secret) from None
+        except (LocalProtocolError, h11.LocalProtocolError):
+            # trio-websocket's reader answers where the protocol allows no answer:
+            # an upgrade that is none, and a ping that comes while it closes.
+            end = on_close(None, None)
+            if self._socket is None:
+                raise end from None
+            self._fail(end)
+        finally:
+            if stream is not None:
+                await trio.aclose_forcefully(stream)
+
+    async def _leave(self) -> None:
+        """Say goodbye, within `CLOSE_GRACE`, and stop everything."""
+        with trio.move_on_after(CLOSE_GRACE, shield=True):
+            if self._end is None and self._socket is not None:
+                self._leaving = True
+                self._outbox.close()
+                await self._written.wait()  # half a frame would be no goodbye
+                await self._socket.aclose()
+        self._fail(LinkClosed(ErrorKind.INTERRUPTED, "left", retryable=True))
+
+    def _fail(self, end: LinkClosed) -> None:
+        """This is the end, if it has not ended yet."""
+        if self._end is None:
+            self._end = end
+            self._outbox.close()
+            self._reader.unpark_all()
+        self._scope.cancel()
+
+    async def _read(self, socket: WebSocketConnection) -> None:
+        while True:
+            try:
+                message = await socket.get_message()
+            except ConnectionClosed as closed:
+                if not self._leaving:
+                    self._fail(self._closed(closed))
+                return
+            self._received += 1
+            now = trio.current_time()
+            self._step(partial(self._wire.receive, message, now), len(message))
+
+    async def _write(self, socket: WebSocketConnection) -> None:
+        try:
+            while (frame := await self._outbox.get()) is not None:
+                await socket.send_message(frame.data)
+                self._sent += 1
+        except ConnectionClosed as closed:
+            await self._see_the_end(closed)
+        finally:
+            self._written.set()
+
+    async def _ping(self, socket: WebSocketConnection) -> None:
+        while True:
+            await trio.sleep(PING_EVERY)
+            with trio.move_on_after(PING_PATIENCE) as patience:
+                try:
+                    await socket.ping()
+                except ConnectionClosed as closed:
+                    await self._see_the_end(closed)
+                    return
+            if patience.cancelled_caught:
+                detail = f"no answer to a ping within {PING_PATIENCE:.0f} s"
+                self._fail(LinkClosed(ErrorKind.SILENCE, detail, retryable=True))
+                return
+
+    async def _see_the_end(self, closed: ConnectionClosed) -> None:
+        """Leave it to the reader, who has messages to read before; but not for ever:
+        it may itself wait for a peer that has closed and does not read."""
+        await trio.sleep(CLOSE_GRACE)
+        if not self._leaving:
+            self._fail(self._closed(closed))
+
+    async def _watch_the_clock(self) -> None:
+        while True:
+            with trio.move_on_at(self._due):
+                await self._due_moved.wait()
+            self._due_moved = trio.Event()
+            now = trio.current_time()
+            if now < self._due:
+                continue
+            if not self._wire.ready and now >= self._setup_until:
+                detail = f"the server did not set up within {SETUP_TIMEOUT:.0f} s"
+                self._fail(LinkClosed(ErrorKind.SILENCE, detail, retryable=True))
+                return
+            self._step(partial(self._wire.wake, now), 0)
+
+    def _step(self, step: Callable[[], list[Event]], size: int) -> None:
+        """One step of the wire; its events are for the reader."""
+        try:
+            events = step()
+        except LinkClosed as end:
+            self._fail(end)
+            return
+        for event in events:
+            self._events.append((event, size))
+            self._waiting += size
+            size = 0
+        if events:
+            self._reader.unpark()
+        if self._waiting > MAX_WAITING:
+            detail = "nobody takes the events of this socket"
+            self._fail(LinkClosed(ErrorKind.OVERLOADED, detail, retryable=False))
+        else:
+            self._after(setup=True)
+
+    def _after(self, *, setup: bool) -> None:
+        """What a step of the wire leaves to be done."""
+        try:
+            for frame in self._wire.outgoing():
+                self._outbox.put(frame, setup=setup and not self._outbox.is_open)
+        except TooMuchControl:
+            detail = "the server does not read; too much waits to be sent"
+            self._fail(LinkClosed(ErrorKind.OVERLOADED, detail, retryable=True))
+            return
+        if self._wire.ready:
+            self._outbox.open()
+        due = inf if self._wire.alarm is None else self._wire.alarm
+        if not self._wire.ready:
+            due = min(due, self._setup_until)
+        if due != self._due:
+            self._due = due
+            self._due_moved.set()
+
+    def _closed(self, closed: ConnectionClosed) -> LinkClosed:
+        reason = closed.reason
+        return on_close(
+            reason.code if reason else None,
+            reason.reason if reason else None,
+            self._secret,
+        )
