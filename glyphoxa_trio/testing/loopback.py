@@ -15,26 +15,43 @@ _RECEIVE: Final = 64 * 1024  # bytes asked of the socket at a time
 
 
 @asynccontextmanager
-async def open_loopback(
-    serve: Callable[[trio.SocketStream], Awaitable[None]],
-) -> AsyncIterator[str]:
-    """Serve a free port of 127.0.0.1 until the block is left; yields the origin.
+async def open_background() -> AsyncIterator[trio.Nursery]:
+    """A nursery whose tasks are cut when the block is left.
 
-    An error of the block leaves it as it is; one of ``serve`` ends the block, in an
+    An error of the block leaves it as it is; one of a task ends the block, in an
     exception group.
     """
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        port = listeners[0].socket.getsockname()[1]
-        nursery.start_soon(trio.serve_listeners, serve, listeners)
         try:
-            yield f"http://127.0.0.1:{port}"
+            yield nursery
         except Exception as error:  # leaves the block as it is, not in a group
             failure = error
         nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+@asynccontextmanager
+async def open_loopback(
+    serve: Callable[[trio.SocketStream], Awaitable[None]],
+) -> AsyncIterator[str]:
+    """Serve a free port of 127.0.0.1 until the block is left; yields the origin.
+
+    Errors are those of `open_background`.
+    """
+    async with open_background() as nursery:
+        yield f"http://127.0.0.1:{await listen(nursery, serve)}"
+
+
+async def listen(
+    nursery: trio.Nursery, serve: Callable[[trio.SocketStream], Awaitable[None]]
+) -> int:
+    """Serve a free port of 127.0.0.1 in ``nursery``; returns the port."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    nursery.start_soon(trio.serve_listeners, serve, listeners)
+    port: int = listeners[0].socket.getsockname()[1]
+    return port
 
 
 @attrs.define(eq=False)

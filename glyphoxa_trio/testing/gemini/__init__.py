@@ -1,0 +1,1 @@
+"""The parts of the fake of Gemini Live, `testing.gemini_server`."""

@@ -1,0 +1,148 @@
+"""What one Gemini session hears: realtime input, and who is speaking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+import trio
+
+from ..voice.ear import Activity, Ear
+from ..voice.hears import Hears, understood
+from ..voice.steps import Heard, UserSpeaks
+from ..voice.wire import Message
+from .refused import INVALID, Refused, pcm_of
+
+if TYPE_CHECKING:
+    from .session import GeminiSession
+
+_SILENCE_MS: Final = 500
+_RATE: Final = 16_000
+
+
+@attrs.define(eq=False)
+class Hearing:
+    """The microphone of one session.
+
+    ``audio`` is all that the client sent, ``utterances`` what was taken as speech.
+    """
+
+    session: GeminiSession = attrs.field(repr=False)
+    _hears: Hears = attrs.field(repr=False)
+    audio: bytearray = attrs.field(factory=bytearray, repr=False)
+    rates: set[int] = attrs.field(factory=set)
+    utterances: list[bytes] = attrs.field(factory=list, repr=False)
+    speaking: bool = False
+    _buffer: bytearray = attrs.field(factory=bytearray, repr=False)
+    _ear: Ear = attrs.field(factory=lambda: Ear(_RATE, _SILENCE_MS), repr=False)
+    _late: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
+
+    @property
+    def _config(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.session.setup.get("realtimeInputConfig", {})
+        return found
+
+    @property
+    def _detection(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._config.get("automaticActivityDetection", {})
+        return found
+
+    @property
+    def automatic(self) -> bool:
+        return not self._detection.get("disabled", False)
+
+    def take(self, content: Message, message: Message) -> None:
+        """One message of realtime input. Raises `Refused`."""
+        if "text" in content:
+            self.session.turns.user_said(content["text"])
+        elif "audio" in content:
+            self._audio(*pcm_of(content["audio"]))
+        elif "mediaChunks" in content:
+            self.session.violate("deprecated", "mediaChunks", message)
+            for chunk in content["mediaChunks"]:
+                self._audio(*pcm_of(chunk))
+        elif "audioStreamEnd" in content:
+            self._ear.forget()
+            if self.automatic and self.speaking:
+                self._ends(None)
+        elif "video" not in content:
+            if self.automatic:
+                detail = (
+                    "Explicit activity control is not supported when automatic"
+                    " activity detection is enabled."
+                )
+                raise Refused(INVALID, "activity", detail)
+            if "activityStart" in content and not self.speaking:
+                self._begins()
+            elif "activityEnd" in content and self.speaking:
+                self._ends(None)
+            else:
+                self.session.violate("activity_order", str([*content]), message)
+
+    async def user_speaks(self, step: UserSpeaks) -> None:
+        """Somebody speaks, as far as the server is concerned."""
+        if not self.automatic:
+            raise ValueError("nobody is heard while detection is disabled")
+        if step.after is not None:
+            await trio.sleep(step.after)
+        self._begins()
+        await trio.sleep(step.ms / 1000)
+        self._ends(Heard(step.text))
+
+    def turn_ended(self) -> None:
+        """What was understood too late comes now."""
+        late, self._late = self._late, []
+        for tell in late:
+            tell()
+
+    def _audio(self, pcm: bytes, rate: int) -> None:
+        self.audio += pcm
+        self.rates.add(rate)
+        if not self.automatic:
+            if self.speaking:
+                self._buffer += pcm
+            return
+        self._buffer += pcm
+        self._ear.rate = rate
+        silence = self._detection.get("silenceDurationMs", _SILENCE_MS)
+        self._ear.silence_ms = silence
+        for activity, _ in self._ear.hear(pcm):
+            if activity is Activity.BEGINS:
+                self._begins()
+            elif self.speaking:
+                self._ends(None)
+
+    def _begins(self) -> None:
+        self.speaking = True
+        self._signal("ACTIVITY_START")
+        if self._config.get("activityHandling") != "NO_INTERRUPTION":
+            self.session.turns.interrupt()
+
+    def _ends(self, heard: Heard | None) -> None:
+        self.speaking = False
+        self._signal("ACTIVITY_END")
+        pcm = bytes(self._buffer)
+        self._buffer.clear()
+        if heard is None:
+            heard = understood(self._hears, pcm, len(self.utterances))
+        self.utterances.append(pcm)
+        found = heard
+
+        def tell() -> None:
+            content = {"inputTranscription": {"text": found.text}}
+            self.session.wire.emit({"serverContent": content})
+
+        if "inputAudioTranscription" in self.session.setup and not heard.fails:
+            if heard.late:
+                self._late.append(tell)
+            else:
+                tell()
+        self.session.turns.user_said(heard.text)
+
+    def _signal(self, kind: str) -> None:
+        if self.session.setup.get("explicitVadSignal"):
+            offset = f"{self._ear.ms / 1000:g}s"
+            activity = {"voiceActivityType": kind, "audioOffset": offset}
+            self.session.wire.emit({"voiceActivity": activity})

@@ -1,0 +1,43 @@
+"""What a Gemini conversation is made of. A value, so that a handle is a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ..voice.steps import Said, ToolOutput
+
+
+@attrs.frozen
+class History:
+    """Lines, oldest first; the answers to calls since the user spoke last.
+
+    ``asked`` is how many replies were begun; ``model`` is fixed from the first setup.
+    """
+
+    model: str
+    lines: tuple[Said, ...] = ()
+    outputs: tuple[ToolOutput, ...] = ()
+    asked: int = 0
+
+    @property
+    def user(self) -> str:
+        spoken = [line.text for line in self.lines if line.role == "user"]
+        return spoken[-1] if spoken else ""
+
+    def said(self, role: str, text: str) -> History:
+        lines = (*self.lines, Said(role, text))
+        outputs = () if role == "user" else self.outputs
+        return attrs.evolve(self, lines=lines, outputs=outputs)
+
+    def answered(self, name: str, call_id: str, response: Mapping[str, Any]) -> History:
+        output = ToolOutput(name, call_id, dict(response))
+        return attrs.evolve(self, outputs=(*self.outputs, output))
+
+
+def text_of(content: Mapping[str, Any] | None) -> str:
+    """The text of a ``Content``."""
+    parts = (content or {}).get("parts", ())
+    return " ".join(part["text"] for part in parts if "text" in part)

@@ -1,0 +1,37 @@
+"""What makes the fake of Gemini Live close a socket, beyond the shape of a message."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Mapping
+from typing import Any, Final
+
+INVALID: Final = 1007
+POLICY: Final = 1008
+
+
+class Refused(Exception):
+    """The socket is closed for what the client said."""
+
+    def __init__(self, code: int, word: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.word = word
+        self.detail = detail
+
+
+def pcm_of(blob: Mapping[str, Any]) -> tuple[bytes, int]:
+    """The samples of a blob, and their rate. Raises `Refused`."""
+    kind, _, rest = str(blob.get("mimeType", "")).partition(";")
+    name, _, rate = rest.strip().partition("=")
+    if kind != "audio/pcm" or (rest and (name != "rate" or not rate.isdigit())):
+        detail = f"Unsupported mime type {blob.get('mimeType')!r}."
+        raise Refused(INVALID, "mime_type", detail)
+    try:
+        pcm = b64decode(str(blob.get("data", "")), validate=True)
+    except (NotBase64, ValueError):
+        raise Refused(INVALID, "not_base64", "Base64 decoding failed.") from None
+    if len(pcm) % 2:
+        raise Refused(INVALID, "half_sample", "Whole samples of 16 bits.")
+    return pcm, int(rate or 16_000)

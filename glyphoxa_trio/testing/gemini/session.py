@@ -1,0 +1,235 @@
+"""One socket of the fake Gemini Live server: what its client says, what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+import trio
+
+from ..voice.front import Violation
+from ..voice.shapes import Misfit
+from ..voice.steps import (
+    Close,
+    Drop,
+    Expire,
+    GoAway,
+    Send,
+    Step,
+    UserSpeaks,
+)
+from ..voice.wire import Message, Wire
+from .calls import Calls
+from .hearing import Hearing
+from .history import History, text_of
+from .profiles import Profile, profile_of
+from .refused import INVALID, POLICY, Refused
+from .shapes import client
+from .turns import Turns
+
+if TYPE_CHECKING:
+    from ..gemini_server import GeminiServer
+
+
+@attrs.define(eq=False)
+class GeminiSession:
+    """The state of one socket, and the conversation it goes on with.
+
+    ``setup`` is as the client sent it, with the documentation's names; ``calls`` are
+    those of this socket by id.
+    """
+
+    wire: Wire
+    server: GeminiServer = attrs.field(repr=False)
+    nursery: trio.Nursery = attrs.field(repr=False)
+    setup: Message = attrs.field(factory=dict, repr=False)
+    profile: Profile = attrs.field(init=False)
+    history: History = attrs.field(init=False, repr=False)
+    hearing: Hearing = attrs.field(init=False, repr=False)
+    turns: Turns = attrs.field(init=False, repr=False)
+    calls: Calls = attrs.field(init=False, repr=False)
+    declared: dict[str, str] = attrs.field(factory=dict)
+    instructions: str = ""
+    resumed: bool = False
+    ready: bool = False
+    _seeding: bool = False  # the first history is not over yet
+    _begun: bool = False  # the conversation has, so that there is no first history
+    _ids: count[int] = attrs.field(factory=count, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.hearing = Hearing(self, self.server.hears)
+        self.calls = Calls(self)
+        self.turns = Turns(self)
+        self.wire.on_event = self.happen
+
+    async def run(self) -> None:
+        if self.server.lifetime is not None:
+            self.nursery.start_soon(self._expire_after, self.server.lifetime)
+        await self.wire.run(self._handle)
+
+    async def _expire_after(self, seconds: float) -> None:
+        notice = min(self.server.notice, seconds)
+        await trio.sleep(seconds - notice)
+        self.happen(GoAway(notice))
+        await trio.sleep(notice)
+        self.happen(Expire())
+
+    def new_id(self, kind: str) -> str:
+        return f"{kind}-{self.wire.number}-{next(self._ids)}"
+
+    def violate(self, code: str, detail: str, message: Mapping[str, Any]) -> None:
+        """Note what the client must not do."""
+        found = Violation(self.wire.number, code, detail, message)
+        self.server.violations.append(found)
+
+    def happen(self, event: Step) -> None:
+        """Something that the script wants to happen to this socket."""
+        match event:
+            case UserSpeaks():
+                self.nursery.start_soon(self.hearing.user_speaks, event)
+            case Send(message):
+                self.wire.emit(dict(message))
+            case GoAway(seconds):
+                self.wire.emit({"goAway": {"timeLeft": f"{seconds:g}s"}})
+            case Expire():
+                self.wire.end(Close(1001, "Session duration limit reached."))
+            case Close() | Drop():
+                self.wire.end(event)
+            case _:
+                raise ValueError(f"{event} cannot happen to a Gemini socket")
+
+    # What the client says
+
+    def _handle(self, message: Any) -> None:
+        shown = message if isinstance(message, dict) else {}
+        try:
+            kind, content = client(message)
+            self._take(kind, content, shown)
+        except Misfit as error:
+            detail = f"Invalid JSON payload received. {error}"
+            if error.kind == "unknown":
+                where, _, name = error.path.rpartition(".")
+                detail = (
+                    f'Invalid JSON payload received. Unknown name "{name}" at'
+                    f" '{where}': Cannot find field."
+                )
+            self._refuse(Refused(INVALID, error.kind, detail), shown)
+        except Refused as error:
+            self._refuse(error, shown)
+
+    def _refuse(self, error: Refused, message: Message) -> None:
+        self.violate(error.word, error.detail, message)
+        reason = error.detail.encode()[:120].decode(errors="ignore")
+        self.wire.end(Close(error.code, reason))
+
+    def _take(self, kind: str, content: Message, message: Message) -> None:
+        if kind == "setup":
+            self._set_up(content)
+            return
+        if not self.ready:
+            detail = "Nothing may be sent before setupComplete."
+            raise Refused(INVALID, "not_ready", detail)
+        match kind:
+            case "clientContent":
+                self._content(content)
+            case "realtimeInput":
+                if self._seeding:
+                    self.violate("history_unfinished", "no turnComplete yet", message)
+                    self._seeding = False
+                self._begun = True
+                self.hearing.take(content, message)
+            case "toolResponse":
+                self.calls.answer(content["functionResponses"], message)
+            case _:
+                self._update(content)
+
+    def _set_up(self, setup: Message) -> None:
+        if self.setup:
+            raise Refused(INVALID, "second_setup", "setup is sent once, and first.")
+        profile = self.server.profile or profile_of(setup["model"])
+        if profile is None or not setup["model"].startswith("models/"):
+            detail = f"{setup['model']} is not found for bidiGenerateContent."
+            raise Refused(POLICY, "no_such_model", detail)
+        self.profile = profile
+        self.setup = setup
+        self._declare(setup.get("tools", []))
+        self._check_thinking(setup)
+        self.instructions = text_of(setup.get("systemInstruction"))
+        self.history = History(setup["model"])
+        handle = setup.get("sessionResumption", {}).get("handle")
+        if handle:
+            self._resume(handle)
+        config = setup.get("historyConfig", {})
+        seeds = config.get("initialHistoryInClientContent", False)
+        self._seeding = seeds and not self.resumed
+        self.nursery.start_soon(self._complete)
+
+    async def _complete(self) -> None:
+        await trio.sleep(self.server.opens_after)
+        self.ready = True
+        self.wire.emit({"setupComplete": {"sessionId": self.new_id("session")}})
+
+    def _resume(self, handle: str) -> None:
+        found = self.server.handles.get(handle)
+        if found is None:
+            detail = "BidiGenerateContent session not found"
+            raise Refused(POLICY, "no_such_handle", detail)
+        if found.model != self.history.model:
+            detail = "A session cannot be resumed with another model."
+            raise Refused(INVALID, "other_model", detail)
+        self.history = found
+        self.resumed = self._begun = True
+
+    def _check_thinking(self, setup: Message) -> None:
+        config = setup.get("generationConfig", {}).get("thinkingConfig", {})
+        for key in config.keys() - self.profile.thinking:
+            detail = f"{key} is not supported by {setup['model']}."
+            raise Refused(INVALID, "thinking", detail)
+
+    def _declare(self, tools: Sequence[Message]) -> None:
+        declared: dict[str, str] = {}
+        for tool in tools:
+            for function in tool.get("functionDeclarations", ()):
+                default = self.profile.behaviors[0]
+                behavior = function.get("behavior", default)
+                if behavior == "UNSPECIFIED":
+                    behavior = default
+                if behavior not in self.profile.behaviors:
+                    detail = f"{behavior} is not supported by {self.profile.name}."
+                    raise Refused(INVALID, "behavior", detail)
+                declared[function["name"]] = behavior
+        self.declared = declared
+
+    def _update(self, update: Message) -> None:
+        if not self.profile.updates_context:
+            detail = f"contextUpdate is not supported by {self.profile.name}."
+            raise Refused(INVALID, "context_update", detail)
+        if "tools" in update:
+            self._declare(update["tools"].get("tools", []))
+        if "systemInstruction" in update:
+            self.instructions = text_of(update["systemInstruction"])
+
+    def _content(self, content: Message) -> None:
+        turns = content.get("turns", [])
+        complete = content.get("turnComplete", False)
+        if not self._seeding and not self.profile.takes_content:
+            detail = f"{self.profile.name} takes clientContent only as first history."
+            raise Refused(INVALID, "client_content", detail)
+        seeds = not self._begun and not complete and not self._seeding
+        last = turns[-1].get("role", "user") if turns else "user"
+        if seeds and self.profile.seeds_end_with_user and last != "user":
+            self.violate("seed", "history ends with the model", content)
+        if not self._seeding:
+            self.turns.interrupt()
+        for turn in turns:
+            role = turn.get("role", "user")
+            self.history = self.history.said(role, text_of(turn))
+        if self._seeding:
+            self._seeding = not complete
+        elif complete:
+            self._begun = True
+            self.turns.begin()
+        self.turns.tell_resumable()

@@ -1,0 +1,184 @@
+"""A scripted Gemini Live server: real WebSockets on loopback, and strict.
+
+    def script(turn: Turn) -> Reply:
+        if turn.outputs:
+            return Speak("Eleven. The lock gives way.", ms=800)
+        return CallTools([("roll", {"expression": "2d6+3"})])
+
+    async with open_gemini_server(script) as server:
+        link = GeminiLive(model="gemini-3.8-live", base_url=server.base_url)
+        ...
+    assert not server.violations
+
+What a model of the name takes is in `gemini.profiles`; anything else closes the
+socket, as the vendor does, and is noted in ``violations``. What its models say is
+the script's: see `voice.steps`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from ssl import SSLContext
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import attrs
+from trio_websocket import WebSocketRequest
+
+import trio
+
+from .gemini.history import History
+from .gemini.profiles import GEMINI_25 as GEMINI_25
+from .gemini.profiles import GEMINI_31 as GEMINI_31
+from .gemini.profiles import GEMINI_38 as GEMINI_38
+from .gemini.profiles import GEMINI_38_EXTENDED as GEMINI_38_EXTENDED
+from .gemini.profiles import Profile as Profile
+from .gemini.session import GeminiSession
+from .voice.front import Front, Violation, headers_of, open_front
+from .voice.hears import Hears
+from .voice.steps import CallTools as CallTools
+from .voice.steps import Close as Close
+from .voice.steps import Drop as Drop
+from .voice.steps import End as End
+from .voice.steps import Expire as Expire
+from .voice.steps import GoAway as GoAway
+from .voice.steps import Hang as Hang
+from .voice.steps import Heard as Heard
+from .voice.steps import On as On
+from .voice.steps import Pause as Pause
+from .voice.steps import Refuse as Refuse
+from .voice.steps import Reply as Reply
+from .voice.steps import Script as Script
+from .voice.steps import Send as Send
+from .voice.steps import Speak as Speak
+from .voice.steps import Turn as Turn
+from .voice.steps import TurnComplete as TurnComplete
+from .voice.steps import UserSpeaks as UserSpeaks
+from .voice.steps import silence as silence
+from .voice.wire import Message, Wire
+
+_PATH: Final = re.compile(
+    r"/ws/google\.ai\.generativelanguage\.(v1|v1alpha|v1beta)"
+    r"\.GenerativeService\.(BidiGenerateContent|BidiGenerateContentConstrained)"
+)
+
+
+@attrs.define(eq=False)
+class GeminiServer(Front[GeminiSession]):
+    """What its clients said so far, and what became of it.
+
+    ``handles`` are those that were given out, with what each remembers.
+    """
+
+    script: Script = attrs.field(default=(), repr=False)
+    hears: Hears = attrs.field(default=(), repr=False)
+    api_key: str | None = attrs.field(default=None, repr=False)
+    profile: Profile | None = None
+    opens_after: float = 0.0
+    lifetime: float | None = None
+    notice: float = 50.0
+    lag: float = 0.0
+    max_result: int | None = None
+    handles: dict[str, History] = attrs.field(factory=dict, repr=False)
+
+    def admit(self, request: WebSocketRequest) -> Refuse | None:
+        where = urlsplit(request.path)
+        if not _PATH.fullmatch(where.path):
+            self._note("no_such_path", where.path)
+            return _no(404, "NOT_FOUND", "The requested URL was not found.")
+        headers = headers_of(request)
+        key = headers.get("x-goog-api-key") or parse_qs(where.query).get("key", [""])[0]
+        token = headers.get("authorization", "").removeprefix("Token ")
+        if not key and not token:
+            self._note("no_key", "neither a key nor a token")
+            return _no(403, "PERMISSION_DENIED", "Method doesn't allow this caller.")
+        if self.api_key is not None and self.api_key not in (key, token):
+            return _no(400, "INVALID_ARGUMENT", "API key not valid.")
+        return None
+
+    def open_session(self, wire: Wire, nursery: trio.Nursery) -> GeminiSession:
+        return GeminiSession(wire, self, nursery)
+
+    @staticmethod
+    def words(message: Message) -> set[str]:
+        inner = {
+            f"{key}.{name}"
+            for key, content in message.items()
+            if isinstance(content, dict)
+            for name in content
+        }
+        return {*message, *inner}
+
+    def _note(self, code: str, detail: str) -> None:
+        self.violations.append(Violation(len(self.sessions), code, detail))
+
+
+def _no(status: int, word: str, detail: str) -> Refuse:
+    return Refuse(
+        status, {"error": {"code": status, "status": word, "message": detail}}
+    )
+
+
+@asynccontextmanager
+async def open_gemini_server(
+    script: Script,
+    *,
+    hears: Hears = (),
+    traps: Sequence[On] = (),
+    handshakes: Sequence[Refuse | None] = (),
+    api_key: str | None = None,
+    profile: Profile | None = None,
+    opens_after: float = 0.0,
+    lifetime: float | None = None,
+    notice: float = 50.0,
+    lag: float = 0.0,
+    max_result: int | None = None,
+    binary: bool = False,
+    grace: float = 1.0,
+    tls: SSLContext | None = None,
+    host: str = "127.0.0.1",
+    in_memory: bool = False,
+) -> AsyncIterator[GeminiServer]:
+    """Serve ``script`` until the block is left.
+
+    An error of the block leaves it as it is; one of the script ends the block, in an
+    exception group.
+
+    Args:
+      hears: what is understood of each utterance of a session, in order; or of its
+        PCM. Nothing, where there is no more.
+      traps: what happens once a certain message went over a socket.
+      handshakes: for each connection in order, what refuses it; None lets it in.
+      api_key: the only one that is good; None takes any.
+      profile: what the models take, whatever their name.
+      opens_after: seconds until a setup is complete.
+      lifetime: seconds until a socket is closed, after a ``goAway`` with ``notice``.
+      lag: seconds between the end of a generation and of its turn.
+      max_result: bytes of a ``toolResponse`` above which the service breaks (1011).
+      binary: frames are binary.
+      grace: see `Front`.
+      tls: serve TLS; ``host`` is then the name of the certificate.
+      in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
+    """
+    if not callable(script) and not script:
+        raise ValueError("a script needs at least one reply")
+    server = GeminiServer(
+        grace=grace,
+        traps=traps,
+        handshakes=list(handshakes),
+        ssl=tls,
+        binary=binary,
+        script=script,
+        hears=hears,
+        api_key=api_key,
+        profile=profile,
+        opens_after=opens_after,
+        lifetime=lifetime,
+        notice=notice,
+        lag=lag,
+        max_result=max_result,
+    )
+    async with open_front(server, "", in_memory=in_memory, host=host) as front:
+        yield front

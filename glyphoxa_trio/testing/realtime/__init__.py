@@ -1,0 +1,1 @@
+"""The parts of the fake of OpenAI Realtime, `testing.realtime_server`."""

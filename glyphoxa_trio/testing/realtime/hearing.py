@@ -1,0 +1,178 @@
+"""What one Realtime session hears: the input buffer, and turns if they are detected."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+import trio
+
+from ..voice.ear import Activity, Ear
+from ..voice.hears import Hears, understood
+from ..voice.steps import Heard, UserSpeaks
+from .items import BYTES_PER_MS, Item, ItemError
+
+if TYPE_CHECKING:
+    from .session import RealtimeSession
+
+_LEAST_MS: Final = 100
+_MOST: Final = 15 * 2**20  # bytes of one append
+_RATE: Final = 24_000
+
+
+@attrs.define(eq=False)
+class Hearing:
+    """The microphone of one session.
+
+    ``audio`` is all that the client sent, ``utterances`` what was committed of it.
+    """
+
+    session: RealtimeSession = attrs.field(repr=False)
+    _hears: Hears = attrs.field(repr=False)
+    audio: bytearray = attrs.field(factory=bytearray, repr=False)
+    utterances: list[bytes] = attrs.field(factory=list, repr=False)
+    _buffer: bytearray = attrs.field(factory=bytearray, repr=False)
+    _ear: Ear = attrs.field(factory=lambda: Ear(_RATE, 500), repr=False)
+    _item: str | None = None
+    _late: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
+
+    def append(self, text: str) -> None:
+        """Raises `ItemError` for what is no audio."""
+        try:
+            pcm = b64decode(text, validate=True)
+        except (NotBase64, ValueError):
+            detail = "Invalid 'audio'. Expected base64-encoded audio bytes."
+            raise ItemError("invalid_value", detail, "audio") from None
+        if len(pcm) > _MOST or len(pcm) % 2:
+            detail = "Invalid 'audio'. Whole samples, at most 15 MiB."
+            raise ItemError("invalid_value", detail, "audio")
+        self.audio += pcm
+        self._buffer += pcm
+        self._ear.silence_ms = self.session.settings.silence_ms
+        heard = self._ear.hear(pcm)
+        if self.session.settings.detection is None:
+            return
+        for activity, at in heard:
+            if activity is Activity.BEGINS:
+                self._begins(at)
+            elif self._item is not None:
+                self._ends(at, None)
+
+    def clear(self) -> None:
+        self._buffer.clear()
+        self._ear.forget()
+        self._item = None
+        self.session.tell("input_audio_buffer.cleared")
+
+    def commit(self) -> None:
+        """Raises `ItemError` if there is nothing to commit."""
+        ms = len(self._buffer) / BYTES_PER_MS
+        if ms < _LEAST_MS:
+            detail = (
+                "Error committing input audio buffer: buffer too small. Expected at"
+                f" least {_LEAST_MS}ms of audio, but buffer only has {ms:.2f}ms of"
+                " audio."
+            )
+            raise ItemError("input_audio_buffer_commit_empty", detail)
+        item_id, self._item = self._item, None
+        self._ear.forget()
+        self._commit(item_id or self.session.new_id("item"), None, answered=False)
+
+    async def user_speaks(self, step: UserSpeaks) -> None:
+        """Somebody speaks, as far as the server is concerned."""
+        if self.session.settings.detection is None:
+            raise ValueError("nobody is heard while turn detection is off")
+        if step.after is not None:
+            await trio.sleep(step.after)
+        began = self._ear.ms
+        self._begins(began)
+        await trio.sleep(step.ms / 1000)
+        self._ends(began + step.ms, Heard(step.text))
+
+    def response_ended(self) -> None:
+        """What was understood too late comes now."""
+        late, self._late = self._late, []
+        for tell in late:
+            tell()
+
+    def _begins(self, at: int) -> None:
+        detection = self.session.settings.detection or {}
+        self._item = self.session.new_id("item")
+        self.session.tell(
+            "input_audio_buffer.speech_started",
+            audio_start_ms=max(0, at - detection.get("prefix_padding_ms", 0)),
+            item_id=self._item,
+        )
+        active = self.session.responses.active
+        if active is not None and detection.get("interrupt_response"):
+            active.end("cancelled", "turn_detected")
+
+    def _ends(self, at: int, heard: Heard | None) -> None:
+        detection = self.session.settings.detection or {}
+        item_id, self._item = self._item or self.session.new_id("item"), None
+        self.session.tell(
+            "input_audio_buffer.speech_stopped", audio_end_ms=at, item_id=item_id
+        )
+        self._commit(item_id, heard, answered=bool(detection.get("create_response")))
+
+    def _commit(self, item_id: str, heard: Heard | None, *, answered: bool) -> None:
+        session = self.session
+        pcm = bytes(self._buffer)
+        self._buffer.clear()
+        number = len(self.utterances)
+        self.utterances.append(pcm)
+        if heard is None:
+            heard = understood(self._hears, pcm, number)
+        content: dict[str, Any] = {"type": "input_audio", "transcript": None}
+        item = Item(
+            {
+                "id": item_id,
+                "object": "realtime.item",
+                "type": "message",
+                "status": "completed",
+                "role": "user",
+                "content": [content],
+            }
+        )
+        last = session.conversation.items
+        session.tell(
+            "input_audio_buffer.committed",
+            item_id=item_id,
+            previous_item_id=last[-1].id if last else None,
+        )
+        session.add_item(item, done=True)
+        # The model hears what was said, whether or not a transcript is wanted.
+        session.responses.understood[item_id] = heard.text
+        if session.settings.transcribes:
+            self._transcribe(item, heard, len(pcm) / BYTES_PER_MS / 1000, answered)
+        if answered:
+            session.responses.begin({}, automatic=True)
+
+    def _transcribe(self, item: Item, heard: Heard, s: float, answered: bool) -> None:
+        prefix = "conversation.item.input_audio_transcription"
+        at = {"item_id": item.id, "content_index": 0}
+
+        def tell() -> None:
+            if heard.fails:
+                error = {
+                    "type": "transcription_error",
+                    "code": "audio_unintelligible",
+                    "message": "The audio could not be transcribed.",
+                }
+                self.session.tell(f"{prefix}.failed", **at, error=error)
+                return
+            item.wire["content"][0]["transcript"] = heard.text
+            self.session.tell(f"{prefix}.delta", **at, delta=heard.text)
+            usage = {"type": "duration", "seconds": s}
+            self.session.tell(
+                f"{prefix}.completed", **at, transcript=heard.text, usage=usage
+            )
+
+        if heard.late:
+            self._late.append(tell)
+        else:
+            tell()

@@ -1,0 +1,159 @@
+"""The conversation of one Realtime session: its items in order, and its calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from ..voice.steps import Said, ToolOutput
+
+BYTES_PER_MS = 48  # of PCM16 at 24 kHz
+
+
+class ItemError(Exception):
+    """What a client wants of an item, and cannot have. ``code`` is the vendor's."""
+
+    def __init__(self, code: str, detail: str, param: str | None = None) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.param = param
+
+
+@attrs.define(eq=False)
+class Item:
+    """One item. ``wire`` is its form on the wire, ``audio`` what was spoken of it."""
+
+    wire: dict[str, Any]
+    audio: bytearray = attrs.field(factory=bytearray, repr=False)
+    truncated_ms: int | None = None
+
+    @property
+    def id(self) -> str:
+        return str(self.wire["id"])
+
+    @property
+    def audio_ms(self) -> int:
+        """How much of it there is in the history."""
+        whole = len(self.audio) // BYTES_PER_MS
+        return whole if self.truncated_ms is None else self.truncated_ms
+
+    def line(self) -> Said | None:
+        """Who said what, if it is a message."""
+        if self.wire["type"] != "message":
+            return None
+        parts = [p.get("text", p.get("transcript")) for p in self.wire["content"]]
+        return Said(self.wire["role"], " ".join(filter(None, parts)))
+
+
+@attrs.define(eq=False)
+class Call:
+    """One call that the model made. ``over``: its response has ended."""
+
+    item: Item
+    response: str
+    over: bool = False
+    answered: bool = False
+
+    @property
+    def id(self) -> str:
+        return str(self.item.wire["call_id"])
+
+    @property
+    def is_owed(self) -> bool:
+        return not self.answered and self.item.wire["status"] == "completed"
+
+
+@attrs.define(eq=False)
+class Conversation:
+    """Items in order, and calls by id. Raises `ItemError` for what is not there."""
+
+    items: list[Item] = attrs.field(factory=list)
+    calls: dict[str, Call] = attrs.field(factory=dict)
+
+    def add(self, item: Item, after: str | None = None) -> str | None:
+        """Put it last, first (``root``), or after another. Returns its neighbour."""
+        if any(other.id == item.id for other in self.items):
+            detail = f"An item with the id {item.id!r} is already there."
+            raise ItemError("item_create_invalid_item_id", detail, "item.id")
+        place = len(self.items)
+        if after == "root":
+            place = 0
+        elif after is not None:
+            code = "item_create_invalid_previous_item_id"
+            place = self.place(after, code, "previous_item_id") + 1
+        self.items.insert(place, item)
+        return self.items[place - 1].id if place else None
+
+    def place(self, item_id: str, code: str, param: str = "item_id") -> int:
+        for place, item in enumerate(self.items):
+            if item.id == item_id:
+                return place
+        raise ItemError(code, f"There is no item {item_id!r}.", param)
+
+    def before(self, item: Item) -> str | None:
+        """The id of the item before this one."""
+        place = self.items.index(item)
+        return self.items[place - 1].id if place else None
+
+    def delete(self, item_id: str) -> None:
+        del self.items[self.place(item_id, "item_delete_invalid_item_id")]
+
+    def truncate(self, item_id: str, content_index: int, audio_end_ms: int) -> None:
+        """Forget what was not heard, and all that was said in words."""
+        code = "item_truncate_invalid_item_id"
+        item = self.items[self.place(item_id, code)]
+        content = item.wire.get("content", [])
+        if item.wire.get("role") != "assistant":
+            detail = "Only messages of the model can be truncated."
+            raise ItemError(code, detail, "item_id")
+        if content_index >= len(content) or (
+            content[content_index]["type"] != "output_audio"
+        ):
+            detail = f"There is no audio at {content_index}."
+            raise ItemError("invalid_value", detail, "content_index")
+        if audio_end_ms > item.audio_ms:
+            detail = (
+                f"Audio content of {item.audio_ms}ms is already shorter than"
+                f" {audio_end_ms}ms"
+            )
+            raise ItemError("invalid_value", detail, "audio_end_ms")
+        item.truncated_ms = audio_end_ms
+        content[content_index].pop("transcript", None)
+
+    def answer(self, call_id: str) -> Call:
+        """The call that a client has an output for."""
+        call = self.calls.get(call_id)
+        if call is None:
+            detail = f"Tool call ID '{call_id}' not found in conversation."
+            raise ItemError("invalid_tool_call_id", detail, "item.call_id")
+        if call.answered:
+            detail = f"Tool call ID '{call_id}' already has an output."
+            raise ItemError("invalid_tool_call_id", detail, "item.call_id")
+        return call
+
+    def owed(self) -> list[Call]:
+        return [call for call in self.calls.values() if call.is_owed]
+
+
+def told(items: list[Item]) -> tuple[str, tuple[Said, ...], tuple[ToolOutput, ...]]:
+    """What the user said last, every line, and the outputs since the former."""
+    user = ""
+    lines: list[Said] = []
+    outputs: list[ToolOutput] = []
+    names: dict[str, str] = {}
+    for item in items:
+        line = item.line()
+        if line is not None:
+            lines.append(line)
+            if line.role == "user":
+                user = line.text
+                outputs.clear()
+        elif item.wire["type"] == "function_call":
+            names[item.wire["call_id"]] = item.wire["name"]
+        else:
+            call_id = item.wire["call_id"]
+            name = names.get(call_id, "")
+            outputs.append(ToolOutput(name, call_id, item.wire["output"]))
+    return user, tuple(lines), tuple(outputs)

@@ -1,0 +1,133 @@
+"""The responses of one Realtime session: one at a time, but for those aside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+import trio
+
+from ..voice.front import Violation
+from ..voice.steps import Turn, reply_to
+from ..voice.wire import Message
+from .items import Item, told
+from .response import Response
+
+if TYPE_CHECKING:
+    from .session import RealtimeSession
+
+
+@attrs.define(eq=False)
+class Responses:
+    """All responses of one socket, in order.
+
+    ``active`` is the one that is part of the conversation, if it is running;
+    ``understood`` is, by item, what the model heard of speech.
+    """
+
+    session: RealtimeSession = attrs.field(repr=False)
+    every: list[Response] = attrs.field(factory=list, repr=False)
+    active: Response | None = None
+    understood: dict[str, str] = attrs.field(factory=dict, repr=False)
+    _wanted: bool = False  # the server itself wants one, once it may
+
+    def ask(self, event: Message) -> None:
+        """What a client's ``response.create`` leads to."""
+        session = self.session
+        request = event.get("response", {})
+        session.settings.check_reasoning(request, "response")
+        aside = request.get("conversation") == "none"
+        if self.active is not None and not aside:
+            code = "conversation_already_has_active_response"
+            detail = (
+                "Conversation already has an active response in progress:"
+                f" {self.active.id}. Wait until the response is finished before"
+                " creating a new one."
+            )
+            if not (self.active.automatic and self._crossed(self.active.began)):
+                session.violate(code, detail, event)
+            session.say_no(event, code, detail)
+            return
+        owed = session.conversation.owed()
+        if owed and not aside:
+            ids = ", ".join(call.id for call in owed)
+            warning = Violation(session.wire.number, "calls_owed", ids, event)
+            session.server.warnings.append(warning)
+        self.begin(request, automatic=False)
+
+    def begin(self, request: Mapping[str, Any], *, automatic: bool) -> None:
+        """Begin a response. One that the server itself wants waits for its turn."""
+        if automatic and self.active is not None:
+            self._wanted = True
+            return
+        session = self.session
+        settings = session.settings.of_response(request)
+        response = Response(
+            session.new_id("resp"), session, request, settings, automatic
+        )
+        steps = reply_to(session.server.script, self._turn(response))
+        self.every.append(response)
+        if not response.aside:
+            self.active = response
+        response.begin()
+        session.nursery.start_soon(partial(response.play, steps))
+
+    def ended(self, response: Response) -> None:
+        if response is not self.active:
+            return
+        self.active = None
+        self.session.hearing.response_ended()
+        if self._wanted:
+            self._wanted = False
+            self.begin({}, automatic=True)
+
+    def cancel(self, event: Message) -> None:
+        """What a client's ``response.cancel`` leads to."""
+        wanted = event.get("response_id")
+        for response in self.every:
+            named = response.id == wanted if wanted else response is self.active
+            if named and response.ended is None:
+                response.end("cancelled", "client_cancelled")
+                return
+        code = "response_cancel_not_active"
+        detail = "Cancellation failed: no active response found"
+        last = max((r.ended for r in self.every if r.ended is not None), default=None)
+        if last is None or not self._crossed(last):
+            self.session.violate(code, detail, event)
+        self.session.say_no(event, code, detail)
+
+    def _crossed(self, since: float) -> bool:
+        """Whether the client may not know yet what happened then."""
+        return trio.current_time() < since + self.session.server.grace
+
+    def _turn(self, response: Response) -> Turn:
+        items = self.session.conversation.items
+        if "input" in response.request:
+            items = [self._input(entry) for entry in response.request["input"]]
+        user, lines, outputs = told([self._as_heard(item) for item in items])
+        return Turn(
+            socket=self.session.wire.number,
+            number=len(self.every),
+            user=user,
+            outputs=outputs,
+            lines=lines,
+            instructions=response.settings["instructions"],
+            tools=response.tools,
+            request=response.request,
+        )
+
+    def _input(self, entry: Message) -> Item:
+        if entry["type"] != "item_reference":
+            return Item(dict(entry))
+        conversation = self.session.conversation
+        place = conversation.place(entry["id"], "item_not_found", "response.input")
+        return conversation.items[place]
+
+    def _as_heard(self, item: Item) -> Item:
+        words = self.understood.get(item.wire.get("id", ""))
+        if words is None:
+            return item
+        return Item({**item.wire, "content": [{"transcript": words}]})

@@ -1,0 +1,243 @@
+"""One response of the fake Realtime model: the steps of its reply, as events.
+
+What is said is said at once: an event is on its way before anything else can happen.
+So whoever ends a response, here or from outside, ends it between two events, and
+`Response.end` is the one place where what is open is closed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+import trio
+
+from ..voice.steps import (
+    CallTools,
+    End,
+    Fail,
+    Hang,
+    Pause,
+    Speak,
+    Step,
+    TurnComplete,
+)
+from .items import BYTES_PER_MS, Item
+from .saying import call, speak
+
+if TYPE_CHECKING:
+    from .session import RealtimeSession
+
+
+@attrs.define(eq=False)
+class Response:
+    """A response that is running, or was. ``aside``: it is no part of the talk.
+
+    Args:
+      request: what the client asked for this one only.
+      settings: what is in force for it, that included.
+      automatic: the server began it by itself.
+      ended: when it ended, on trio's clock.
+    """
+
+    id: str
+    session: RealtimeSession
+    request: Mapping[str, Any] = attrs.field(repr=False)
+    settings: Mapping[str, Any] = attrs.field(repr=False)
+    automatic: bool
+    began: float = attrs.field(factory=trio.current_time)
+    ended: float | None = None
+    status: str = "in_progress"
+    reason: str | None = None
+    error: Mapping[str, str] | None = None
+    output: list[Item] = attrs.field(factory=list, repr=False)
+    _open: Item | None = attrs.field(default=None, repr=False)
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
+
+    @property
+    def aside(self) -> bool:
+        return self.request.get("conversation") == "none"
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """What the model may call now, by name."""
+        choice = self.settings["tool_choice"]
+        if choice == "none":
+            return ()
+        names = [t["name"] for t in self.settings["tools"] if "name" in t]
+        if isinstance(choice, Mapping) and choice["type"] == "function":
+            names = [name for name in names if name == choice["name"]]
+        return tuple(names)
+
+    def begin(self) -> None:
+        self.tell("response.created", response=self._wire())
+        self.session.tell("rate_limits.updated", rate_limits=self._limits())
+
+    async def play(self, steps: Sequence[Step]) -> None:
+        """Do the steps, and end; unless somebody else ends it before."""
+        with self._scope:
+            for step in steps:
+                await self._do(step)
+                if self.ended is not None:
+                    return
+            self.end()
+
+    async def _do(self, step: Step) -> None:
+        match step:
+            case Speak():
+                await speak(self, step)
+            case CallTools():
+                await call(self, step)
+            case Pause(seconds):
+                await trio.sleep(seconds)
+            case Hang():
+                await trio.sleep_forever()
+            case End(status, reason):
+                self.end(status, reason)
+            case Fail(code, message, kind):
+                self.error = {"type": kind, "code": code, "message": message}
+                self.end("failed")
+            case TurnComplete():
+                pass  # this wire has no such thing
+            case _:
+                self.session.happen(step)
+        await self.session.wire.drained()
+
+    def end(self, status: str = "completed", reason: str | None = None) -> None:
+        """Close what is open, and say so. Nothing if it has ended."""
+        if self.ended is not None:
+            return
+        if self._open is not None:
+            self.close("incomplete")
+        self.ended = trio.current_time()
+        self.status, self.reason = status, reason
+        for item in self.output:
+            call = self.session.conversation.calls.get(item.wire.get("call_id", ""))
+            if call is not None:
+                call.over = True
+        # The events of a response are told first; what waits for its end comes after.
+        self.session.tell("response.done", response=self._wire())
+        self._scope.cancel()
+        self.session.responses.ended(self)
+
+    def tell(self, kind: str, **fields: Any) -> None:
+        if self.ended is None:
+            self.session.tell(kind, **fields)
+
+    def open_item(self, wire: dict[str, Any]) -> tuple[Item, dict[str, Any]]:
+        if self._open is not None:
+            self.close("incomplete")
+        head = {"id": self.session.new_id("item"), "object": "realtime.item"}
+        item = Item({**head, "status": "in_progress", **wire})
+        at = {
+            "response_id": self.id,
+            "item_id": item.id,
+            "output_index": len(self.output),
+            "content_index": 0,
+        }
+        if self.ended is None:
+            self.output.append(item)
+            self._open = item
+            shown = json.loads(json.dumps(item.wire))
+            index = at["output_index"]
+            self.tell(
+                "response.output_item.added",
+                response_id=self.id,
+                output_index=index,
+                item=shown,
+            )
+            if not self.aside:
+                self.session.add_item(item, done=False)
+        return item, at
+
+    def close(self, status: str) -> None:
+        item, self._open = self._open, None
+        if item is None or self.ended is not None:
+            return
+        item.wire["status"] = status
+        at: dict[str, Any] = {
+            "response_id": self.id,
+            "item_id": item.id,
+            "output_index": self.output.index(item),
+        }
+        if item.wire["type"] == "function_call":
+            keys = ("call_id", "name", "arguments")
+            called = {key: item.wire[key] for key in keys}
+            self.tell("response.function_call_arguments.done", **at, **called)
+        elif item.wire["content"]:
+            at["content_index"] = 0
+            content = item.wire["content"][0]
+            if content["type"] == "output_audio":
+                words = content["transcript"]
+                self.tell("response.output_audio.done", **at)
+                self.tell(
+                    "response.output_audio_transcript.done", **at, transcript=words
+                )
+                part = {"type": "audio", "transcript": words}
+            else:
+                self.tell("response.output_text.done", **at, text=content["text"])
+                part = {"type": "text", "text": content["text"]}
+            self.tell("response.content_part.done", **at, part=part)
+        shown = json.loads(json.dumps(item.wire))
+        self.tell(
+            "response.output_item.done",
+            response_id=self.id,
+            output_index=at["output_index"],
+            item=shown,
+        )
+        if not self.aside:
+            self.session.item_done(item)
+
+    def _wire(self) -> dict[str, Any]:
+        details: dict[str, Any] | None = None
+        if self.status not in ("in_progress", "completed"):
+            details = {"type": self.status}
+            if self.reason is not None:
+                details["reason"] = self.reason
+            if self.error is not None:
+                details["error"] = dict(self.error)
+        output = self.settings["audio"]["output"]
+        return {
+            "id": self.id,
+            "object": "realtime.response",
+            "status": self.status,
+            "status_details": details,
+            "output": [json.loads(json.dumps(item.wire)) for item in self.output],
+            "conversation_id": None if self.aside else self.session.conversation_id,
+            "output_modalities": self.settings["output_modalities"],
+            "max_output_tokens": self.settings["max_output_tokens"],
+            "audio": {"output": {"format": output["format"], "voice": _id(output)}},
+            "metadata": self.settings.get("metadata"),
+            "usage": None if self.status == "in_progress" else self._usage(),
+        }
+
+    def _usage(self) -> dict[str, Any]:
+        said = sum(len(json.dumps(item.wire)) // 4 for item in self.output)
+        spoken = sum(len(item.audio) // BYTES_PER_MS // 50 for item in self.output)
+        read = sum(
+            len(json.dumps(i.wire)) // 4 for i in self.session.conversation.items
+        )
+        return {
+            "total_tokens": read + said + spoken,
+            "input_tokens": read,
+            "output_tokens": said + spoken,
+            "input_token_details": {
+                "text_tokens": read,
+                "audio_tokens": 0,
+                "cached_tokens": 0,
+            },
+            "output_token_details": {"text_tokens": said, "audio_tokens": spoken},
+        }
+
+    def _limits(self) -> list[dict[str, Any]]:
+        left = 250_000 - 100 * len(self.session.responses.every)
+        limits = {"name": "tokens", "limit": 250_000, "reset_seconds": 0.2}
+        return [{**limits, "remaining": max(left, 0)}]
+
+
+def _id(output: Mapping[str, Any]) -> str:
+    voice = output["voice"]
+    return str(voice["id"]) if isinstance(voice, Mapping) else str(voice)

@@ -1,0 +1,112 @@
+"""What the fake Realtime model says in one response: speech, text and calls."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from ..voice.steps import CallTools, Speak, silence
+from .items import BYTES_PER_MS, Call, Item
+
+if TYPE_CHECKING:
+    from .response import Response
+
+
+async def speak(response: Response, step: Speak) -> None:
+    aloud = response.settings["output_modalities"] == ["audio"]
+    item, at = response.open_item(
+        {"type": "message", "role": "assistant", "content": []}
+    )
+    part = {"type": "audio", "transcript": ""} if aloud else {"type": "text"}
+    if not aloud:
+        part["text"] = ""
+    response.tell("response.content_part.added", **at, part=part)
+    if aloud:
+        await _aloud(response, step, item, at)
+    else:
+        item.wire["content"] = [{"type": "output_text", "text": ""}]
+        for word in _words(step.text):
+            item.wire["content"][0]["text"] += word
+            response.tell("response.output_text.delta", **at, delta=word)
+            await response.session.wire.drained()
+    if step.upto_ms is None:
+        response.close("completed")
+
+
+async def _aloud(
+    response: Response, step: Speak, item: Item, at: dict[str, Any]
+) -> None:
+    """Each piece of audio after the words of it: text runs ahead of sound."""
+    response.session.settings.spoken = True
+    content = {"type": "output_audio", "transcript": ""}
+    item.wire["content"] = [content]
+    pcm = silence(step.ms) if step.audio is None else step.audio
+    size = step.chunk_ms * BYTES_PER_MS
+    chunks = [pcm[i : i + size] for i in range(0, len(pcm), size)] or [b""]
+    words = _words(step.text)
+    upto = len(pcm) if step.upto_ms is None else step.upto_ms * BYTES_PER_MS
+    said = 0
+    for number, chunk in enumerate(chunks, 1):
+        if response.ended is not None or len(item.audio) >= upto > 0 or not upto:
+            return
+        until = -(-len(words) * number // len(chunks))
+        for word in words[said:until]:
+            content["transcript"] += word
+            response.tell("response.output_audio_transcript.delta", **at, delta=word)
+        said = until
+        piece = chunk[: upto - len(item.audio)]
+        if piece:
+            item.audio += piece
+            delta = b64encode(piece).decode()
+            response.tell("response.output_audio.delta", **at, delta=delta)
+        if step.paced:
+            await trio.sleep(len(piece) / BYTES_PER_MS / 1000)
+        await response.session.wire.drained()
+
+
+async def call(response: Response, step: CallTools) -> None:
+    if not response.tools and not step.undeclared:
+        return  # a model that was given no tools cannot call any
+    for slot, (name, arguments) in enumerate(step.calls):
+        if name not in response.tools and not step.undeclared:
+            raise ValueError(f"the script calls {name!r}; it has {response.tools}")
+        whole = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        call_id = step.ids[slot] if step.ids else response.session.new_id("call")
+        item, at = response.open_item(
+            {
+                "type": "function_call",
+                "call_id": call_id,
+                "name": name,
+                "arguments": "",
+            }
+        )
+        made = Call(item, response.id)
+        response.session.conversation.calls[call_id] = made
+        del at["content_index"]
+        stops = step.open and slot == len(step.calls) - 1
+        pieces = _pieces(whole, max(step.fragments, 2 if stops else 1))
+        for piece in pieces[:-1] if stops else pieces:
+            item.wire["arguments"] += piece
+            response.tell(
+                "response.function_call_arguments.delta",
+                **at,
+                call_id=call_id,
+                delta=piece,
+            )
+            await response.session.wire.drained()
+        if not stops:
+            response.close("completed")
+
+
+def _words(text: str) -> list[str]:
+    first, *rest = text.split(" ")
+    return [first, *(f" {word}" for word in rest)] if text else []
+
+
+def _pieces(text: str, count: int) -> list[str]:
+    edges = [len(text) * i // count for i in range(count + 1)]
+    return [text[a:b] for a, b in pairwise(edges)]

@@ -1,0 +1,143 @@
+"""A scripted OpenAI Realtime server (GA): real WebSockets on loopback, and strict.
+
+    def script(turn: Turn) -> Reply:
+        if turn.outputs:
+            return Speak(f"You rolled {turn.outputs[-1].output}.", ms=800)
+        return CallTools([("roll", {"expression": "2d6+3"})])
+
+    async with open_realtime_server(script) as server:
+        link = OpenAiRealtime(model="gpt-realtime-2", base_url=server.base_url)
+        ...
+    assert not server.violations
+
+It keeps what the vendor keeps (items, owed calls, the active response, the session)
+and refuses what the vendor refuses; what the client must not do is noted in
+``violations``. What its models say is the script's: see `voice.steps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import attrs
+from trio_websocket import WebSocketRequest
+
+import trio
+
+from .realtime.session import RealtimeSession
+from .voice.front import Front, Violation, headers_of, open_front
+from .voice.hears import Hears
+from .voice.steps import CallTools as CallTools
+from .voice.steps import Close as Close
+from .voice.steps import Drop as Drop
+from .voice.steps import End as End
+from .voice.steps import Error as Error
+from .voice.steps import Expire as Expire
+from .voice.steps import Fail as Fail
+from .voice.steps import Hang as Hang
+from .voice.steps import Heard as Heard
+from .voice.steps import On as On
+from .voice.steps import Pause as Pause
+from .voice.steps import Refuse as Refuse
+from .voice.steps import Reply as Reply
+from .voice.steps import Script as Script
+from .voice.steps import Send as Send
+from .voice.steps import Speak as Speak
+from .voice.steps import Turn as Turn
+from .voice.steps import UserSpeaks as UserSpeaks
+from .voice.steps import silence as silence
+from .voice.wire import Message, Wire
+
+PATH: Final = "/v1/realtime"
+
+
+@attrs.define(eq=False)
+class RealtimeServer(Front[RealtimeSession]):
+    """What its clients said so far, and what became of it."""
+
+    script: Script = attrs.field(default=(), repr=False)
+    hears: Hears = attrs.field(default=(), repr=False)
+    api_key: str | None = attrs.field(default=None, repr=False)
+    opens_after: float = 0.0
+    lifetime: float | None = None
+
+    def admit(self, request: WebSocketRequest) -> Refuse | None:
+        where = urlsplit(request.path)
+        if where.path != PATH:
+            self._note("no_such_path", where.path)
+            return _no(404, "no_such_path", f"Invalid URL ({where.path})")
+        if not parse_qs(where.query).get("model"):
+            self._note("missing_model", request.path)
+            return _no(400, "missing_model", "You must provide a model parameter.")
+        scheme, _, key = headers_of(request).get("authorization", "").partition(" ")
+        if scheme != "Bearer" or not key:
+            self._note("no_key", "no Bearer authorization")
+            return _no(401, "invalid_api_key", "You didn't provide an API key.")
+        if self.api_key is not None and key != self.api_key:
+            return _no(401, "invalid_api_key", "Incorrect API key provided.")
+        return None
+
+    def open_session(self, wire: Wire, nursery: trio.Nursery) -> RealtimeSession:
+        return RealtimeSession(wire, self, nursery)
+
+    @staticmethod
+    def words(message: Message) -> set[str]:
+        item = message.get("item")
+        inner = item.get("type") if isinstance(item, dict) else None
+        return {str(message.get("type")), str(inner)}
+
+    def _note(self, code: str, detail: str) -> None:
+        self.violations.append(Violation(len(self.sessions), code, detail))
+
+
+def _no(status: int, code: str, detail: str) -> Refuse:
+    error = {"type": "invalid_request_error", "code": code, "message": detail}
+    return Refuse(status, {"error": error})
+
+
+@asynccontextmanager
+async def open_realtime_server(
+    script: Script,
+    *,
+    hears: Hears = (),
+    traps: Sequence[On] = (),
+    handshakes: Sequence[Refuse | None] = (),
+    api_key: str | None = None,
+    opens_after: float = 0.0,
+    lifetime: float | None = None,
+    grace: float = 1.0,
+    in_memory: bool = False,
+) -> AsyncIterator[RealtimeServer]:
+    """Serve ``script`` until the block is left.
+
+    An error of the block leaves it as it is; one of the script ends the block, in an
+    exception group.
+
+    Args:
+      hears: what is understood of each utterance of a session, in order; or of its
+        PCM. Nothing, where there is no more.
+      traps: what happens once a certain message went over a socket.
+      handshakes: for each connection in order, what refuses it; None lets it in.
+      api_key: the only one that is good; None takes any.
+      opens_after: seconds until a socket is greeted.
+      lifetime: seconds until a session expires.
+      grace: see `Front`.
+      in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
+    """
+    if not callable(script) and not script:
+        raise ValueError("a script needs at least one reply")
+    server = RealtimeServer(
+        grace=grace,
+        traps=traps,
+        handshakes=list(handshakes),
+        script=script,
+        hears=hears,
+        api_key=api_key,
+        opens_after=opens_after,
+        lifetime=lifetime,
+    )
+    async with open_front(server, "/v1", in_memory=in_memory) as front:
+        yield front

@@ -1,0 +1,174 @@
+"""The door of a fake speech-to-speech server: sockets on loopback and in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from ssl import SSLContext
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import attrs
+from trio_websocket import ConnectionClosed, WebSocketRequest, wrap_server_stream
+
+import trio
+from trio.testing import memory_stream_pair
+
+from ..loopback import listen, open_background
+from .steps import On, Refuse
+from .wire import MAX_MESSAGE, Message, Wire
+
+_HANDSHAKE: Final = 30.0  # seconds that a client has to ask for its socket
+_LEAVING: Final = 1.0
+
+
+@attrs.frozen
+class Violation:
+    """What a client must not do. ``code`` says it in a word, ``message`` is its own."""
+
+    socket: int
+    code: str
+    detail: str
+    message: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+
+
+class Session(Protocol):
+    """One socket's conversation. Ends when its socket does."""
+
+    wire: Wire
+
+    async def run(self) -> None: ...
+
+
+S = TypeVar("S", bound=Session)
+
+
+@attrs.define(eq=False)
+class Front(Generic[S]):
+    """Accepts sockets, and keeps what became of each.
+
+    Args:
+      sessions: one per socket that was accepted, in order.
+      refused: how many were not.
+      violations: what clients did that the vendor forbids.
+      warnings: what is allowed, and yet a mistake as a rule.
+      grace: seconds after which a client is held to know what it was sent. What
+        only crossed with that on its way is answered, but is no violation.
+    """
+
+    grace: float = 1.0
+    base_url: str = ""
+    sessions: list[S] = attrs.field(factory=list, repr=False)
+    refused: int = 0
+    violations: list[Violation] = attrs.field(factory=list)
+    warnings: list[Violation] = attrs.field(factory=list)
+    _traps: Sequence[On] = attrs.field(factory=tuple, repr=False)
+    _handshakes: list[Refuse | None] = attrs.field(factory=list, repr=False)
+    _ssl: SSLContext | None = attrs.field(default=None, repr=False)
+    _binary: bool = False
+    _nursery: trio.Nursery = attrs.field(init=False, repr=False)
+    _changed: trio.Condition = attrs.field(factory=trio.Condition, repr=False)
+
+    def dial(self) -> trio.abc.Stream:
+        """A new connection, in memory: the client's end of it. Never TLS."""
+        ours, theirs = memory_stream_pair()
+        self._nursery.start_soon(self._serve, ours)
+        return theirs
+
+    async def wait_sessions(self, count: int) -> S:
+        """Return the last of the first ``count`` sessions, once there are so many."""
+        async with self._changed:
+            while len(self.sessions) < count:
+                await self._changed.wait()
+        return self.sessions[count - 1]
+
+    def admit(self, request: WebSocketRequest) -> Refuse | None:
+        """None for a client that may come in. For the vendor's own rules."""
+        raise NotImplementedError
+
+    def open_session(self, wire: Wire, nursery: trio.Nursery) -> S:
+        """The conversation of a new socket. For the vendor's own."""
+        raise NotImplementedError
+
+    @staticmethod
+    def words(message: Message) -> set[str]:
+        """The words that a script may call this message by."""
+        raise NotImplementedError
+
+    async def _serve_tcp(self, stream: trio.SocketStream) -> None:
+        if self._ssl is None:
+            await self._serve(stream)
+            return
+        tls = trio.SSLStream(stream, self._ssl, server_side=True, https_compatible=True)
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._serve(tls)
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        async with trio.open_nursery() as nursery:
+            request: WebSocketRequest | None = None
+            with trio.move_on_after(_HANDSHAKE):
+                request = await wrap_server_stream(
+                    nursery, stream, max_message_size=MAX_MESSAGE
+                )
+            if request is not None:
+                with suppress(ConnectionClosed):
+                    await self._greet(request, stream)
+            with trio.move_on_after(_LEAVING, shield=True):
+                await trio.aclose_forcefully(stream)
+            nursery.cancel_scope.cancel()
+
+    async def _greet(self, request: WebSocketRequest, stream: trio.abc.Stream) -> None:
+        refusal = self._handshakes.pop(0) if self._handshakes else None
+        refusal = refusal or self.admit(request)
+        if refusal is not None:
+            self.refused += 1
+            headers = {"content-type": "application/json", **refusal.headers}
+            pairs = [(k.encode(), v.encode()) for k, v in headers.items()]
+            body = json.dumps(refusal.body).encode()
+            await request.reject(refusal.status, extra_headers=pairs, body=body)
+            return
+        socket = await request.accept()
+        wire = Wire(
+            len(self.sessions),
+            request.path,
+            headers_of(request),
+            socket,
+            stream,
+            self.words,
+            self._traps,
+            self._binary,
+        )
+        async with trio.open_nursery() as nursery:
+            session = self.open_session(wire, nursery)
+            async with self._changed:
+                self.sessions.append(session)
+                self._changed.notify_all()
+            try:
+                await session.run()
+            finally:
+                with trio.move_on_after(_LEAVING):
+                    await socket.aclose()
+            nursery.cancel_scope.cancel()
+
+
+def headers_of(request: WebSocketRequest) -> dict[str, str]:
+    return {k.decode().lower(): v.decode("latin-1") for k, v in request.headers}
+
+
+F = TypeVar("F", bound="Front[Any]")
+
+
+@asynccontextmanager
+async def open_front(
+    server: F, path: str, *, in_memory: bool, host: str = "127.0.0.1"
+) -> AsyncIterator[F]:
+    """Serve until the block is left. Errors are those of `open_background`."""
+    async with open_background() as nursery:
+        server._nursery = nursery
+        if in_memory:
+            server.base_url = f"http://memory{path}"
+        else:
+            port = await listen(nursery, server._serve_tcp)
+            scheme = "https" if server._ssl else "http"
+            server.base_url = f"{scheme}://{host}:{port}{path}"
+        yield server

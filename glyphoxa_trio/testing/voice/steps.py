@@ -1,0 +1,262 @@
+"""What a fake speech-to-speech model can be told to do: the steps of its replies.
+
+A script is a list of replies, one per response of a conversation, the last
+repeating for ever; or a function of the `Turn`. A reply is one step or a list of
+steps, done in order. What a step leaves open (`Speak.upto_ms`, `CallTools.open`)
+stays open, so that the next step happens in the middle of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen
+class Speak:
+    """Text, said aloud: ``audio`` (PCM16 at 24 kHz), or silence of ``ms``.
+
+    Args:
+      chunk_ms: how much audio is in one message.
+      paced: one message per ``chunk_ms``, as fast as it is spoken; else at once.
+      upto_ms: only so much of it, and the rest never comes.
+    """
+
+    text: str
+    audio: bytes | None = attrs.field(default=None, kw_only=True)
+    ms: int = attrs.field(default=100, kw_only=True)
+    chunk_ms: int = attrs.field(default=40, kw_only=True)
+    paced: bool = attrs.field(default=False, kw_only=True)
+    upto_ms: int | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen
+class CallTools:
+    """Calls in parallel: (name, arguments), the arguments as data or as raw text.
+
+    Args:
+      ids: as many as calls; None makes good ones.
+      fragments: into how many pieces the arguments are cut (OpenAI).
+      open: the last call stops halfway through its arguments (OpenAI).
+      undeclared: the model may call what it was not given.
+      twice: each call comes in its other wire form as well (Gemini).
+    """
+
+    calls: Sequence[tuple[str, Any]]
+    ids: Sequence[str] | None = attrs.field(default=None, kw_only=True)
+    fragments: int = attrs.field(default=2, kw_only=True)
+    open: bool = attrs.field(default=False, kw_only=True)
+    undeclared: bool = attrs.field(default=False, kw_only=True)
+    twice: bool = attrs.field(default=False, kw_only=True)
+
+
+@attrs.frozen
+class Pause:
+    """Nothing, for so many seconds."""
+
+    seconds: float
+
+
+@attrs.frozen
+class Hang:
+    """Nothing more of this response, for ever."""
+
+
+@attrs.frozen
+class UserSpeaks:
+    """The server hears somebody speak, without any audio of the client.
+
+    It begins ``after`` so many seconds, beside the steps that follow, or at once;
+    it interrupts if the session wants that, lasts ``ms``, and is answered as
+    speech is answered.
+    """
+
+    text: str
+    ms: int = attrs.field(default=400, kw_only=True)
+    after: float | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen
+class End:
+    """The end of the response, other than by its last step.
+
+    ``status`` and ``reason`` are OpenAI's (``incomplete``, ``max_output_tokens``);
+    for Gemini ``reason`` is the ``turnCompleteReason``.
+    """
+
+    status: str = "completed"
+    reason: str | None = None
+
+
+@attrs.frozen
+class Fail:
+    """The response fails with this error; the session goes on (OpenAI)."""
+
+    code: str
+    message: str = "scripted failure"
+    type: str = "server_error"
+
+
+@attrs.frozen
+class Error:
+    """An error event; the response goes on (OpenAI)."""
+
+    code: str
+    message: str = "scripted error"
+    type: str = "invalid_request_error"
+
+
+@attrs.frozen
+class Send:
+    """A message as it stands: unknown types and fields, other dialects."""
+
+    message: Mapping[str, Any]
+
+
+@attrs.frozen
+class TurnComplete:
+    """The end of a turn in the middle of an interaction (Gemini)."""
+
+
+@attrs.frozen
+class GoAway:
+    """The server is about to close the socket (Gemini)."""
+
+    seconds: float
+
+
+@attrs.frozen
+class Close:
+    """The socket is closed with this code, after all that was said."""
+
+    code: int = 1000
+    reason: str = ""
+
+
+@attrs.frozen
+class Expire:
+    """The session is too old: its error, and the close that follows."""
+
+
+@attrs.frozen
+class Drop:
+    """The connection is gone, without a word."""
+
+
+Step = (
+    Speak
+    | CallTools
+    | Pause
+    | Hang
+    | UserSpeaks
+    | End
+    | Fail
+    | Error
+    | Send
+    | TurnComplete
+    | GoAway
+    | Close
+    | Expire
+    | Drop
+)
+Reply = Step | Sequence[Step]
+
+# Those that need no response to happen in: for `On`, and at any time.
+Event = UserSpeaks | Error | Send | GoAway | Close | Expire | Drop
+
+
+@attrs.frozen
+class On:
+    """An event of the socket, once a certain message went over it.
+
+    Args:
+      message: a word for what came from the client (OpenAI: the type of the event
+        or of its item; Gemini: a key, or two with a dot), or a test of it.
+      skip: how many such messages pass before.
+      sent: it is about messages of the server.
+      socket: the number of the socket, None for any.
+    """
+
+    message: str | Callable[[Mapping[str, Any]], bool]
+    event: Event
+    skip: int = attrs.field(default=0, kw_only=True)
+    sent: bool = attrs.field(default=False, kw_only=True)
+    socket: int | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen
+class Refuse:
+    """An HTTP status in place of a socket."""
+
+    status: int
+    body: Any = attrs.field(factory=lambda: {"error": {"message": "scripted refusal"}})
+    headers: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
+
+
+@attrs.frozen
+class Heard:
+    """What the server understands of one utterance, if a transcript is wanted.
+
+    ``late``: it comes after the response. ``fails``: it never comes.
+    """
+
+    text: str
+    late: bool = attrs.field(default=False, kw_only=True)
+    fails: bool = attrs.field(default=False, kw_only=True)
+
+
+@attrs.frozen
+class Said:
+    """One line of a conversation: who, and what."""
+
+    role: str
+    text: str
+
+
+@attrs.frozen
+class ToolOutput:
+    """What the client said of a call. ``output`` is text (OpenAI) or an object."""
+
+    name: str
+    id: str
+    output: Any
+
+
+@attrs.frozen(kw_only=True)
+class Turn:
+    """What the model knows when it is asked for a response.
+
+    Args:
+      number: how many responses of this conversation came before.
+      user: what the user said last, in text, as far as it was understood.
+      outputs: those that came since then, in order.
+      request: what the client asked for this response only.
+    """
+
+    socket: int
+    number: int
+    user: str
+    outputs: tuple[ToolOutput, ...]
+    lines: tuple[Said, ...]
+    instructions: str
+    tools: tuple[str, ...]
+    request: Mapping[str, Any]
+
+
+Script = Sequence[Reply] | Callable[[Turn], Reply]
+
+
+def reply_to(script: Script, turn: Turn) -> tuple[Step, ...]:
+    """The steps that ``script`` has for this turn."""
+    if callable(script):
+        reply = script(turn)
+    else:
+        reply = script[min(turn.number, len(script) - 1)]
+    return tuple(reply) if isinstance(reply, Sequence) else (reply,)
+
+
+def silence(ms: int, rate: int = 24_000) -> bytes:
+    """PCM16 in which nothing is heard."""
+    return bytes(2 * rate * ms // 1000)
