@@ -13,21 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glyphoxa_trio.providers.chat_completions.assembler import (
-    MAX_ARGUMENTS,
-    MAX_CALLS,
-    Assembler,
-)
-from glyphoxa_trio.providers.chat_completions.failures import (
-    status_error,
-    stream_error,
-)
+from glyphoxa_trio.providers.chat_completions.assembler import Assembler
 from glyphoxa_trio.providers.chat_completions.wire import (
+    DISPENSABLE,
     Options,
-    encoded,
-    refused_fields,
     request_body,
 )
+from glyphoxa_trio.providers.failures import status_error, stream_error
 from glyphoxa_trio.providers.llm import (
     CallReady,
     ErrorKind,
@@ -40,6 +32,12 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     ToolSpec,
     Usage,
+)
+from glyphoxa_trio.providers.payloads import (
+    MAX_ARGUMENTS,
+    MAX_CALLS,
+    encoded,
+    refused_fields,
 )
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.outcome import ToolCall
@@ -169,7 +167,7 @@ def test_what_a_server_cannot_take_is_left_out() -> None:
     assert body["parallel_tool_calls"] is True
     assert (body["max_tokens"], body["seed"]) == (5, 7)
     told = "unknown: parallel_tool_calls, stream_options, tool_choice, seed"
-    refused = refused_fields(body, told)
+    refused = refused_fields(body, told, DISPENSABLE)
     assert refused == {"parallel_tool_calls", "stream_options"}
     less = request_body(request, "m", options=options.without(refused))
     assert set(body) - set(less) == refused

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.providers.failures import stream_error
 from glyphoxa_trio.providers.llm import (
     CallReady,
     ErrorKind,
@@ -37,26 +38,20 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     Usage,
 )
+from glyphoxa_trio.providers.payloads import (
+    Payloads,
+    count,
+    is_whole,
+    string,
+    well_formed,
+)
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.outcome import ToolCall
-
-from .failures import excerpt, stream_error
-
-MAX_CALLS: Final = 64
-MAX_ARGUMENTS: Final = 256 * 1024  # characters, all calls of a response together
 
 _CUT: Final[Mapping[str, FinishReason]] = {
     "length": FinishReason.LENGTH,
     "content_filter": FinishReason.FILTERED,
 }
-
-
-def is_whole(arguments: str) -> bool:
-    """Whether this is a JSON object, closed."""
-    try:
-        return isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 @attrs.define(eq=False)
@@ -97,11 +92,15 @@ class Assembler:
 
     secret: Secret | None = None
     new_id: Callable[[], str] = _random_id
+    _payloads: Payloads = attrs.field(init=False)
     _slots: list[_Slot] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
     _reason: FinishReason | None = attrs.field(default=None, init=False)
     _usage: Usage | None = attrs.field(default=None, init=False)
     _over: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._payloads = Payloads(self.secret)
 
     @property
     def over(self) -> bool:
@@ -119,10 +118,7 @@ class Assembler:
             return []
         if data.strip() == "[DONE]":
             return self._end()
-        try:
-            return self._chunk(self._object(json.loads(data), "a chunk"))
-        except (ValueError, RecursionError):
-            raise self._malformed(f"not JSON: {data}") from None
+        return self._chunk(self._payloads.parsed(data))
 
     def finish(self) -> list[LLMEvent]:
         """The events that are left at the end of the stream.
@@ -145,19 +141,19 @@ class Assembler:
             raise stream_error(payload, self.secret)
         if isinstance(usage := payload.get("usage"), dict):
             self._usage = Usage(
-                input_tokens=_count(usage.get("prompt_tokens")),
-                output_tokens=_count(usage.get("completion_tokens")),
+                input_tokens=count(usage.get("prompt_tokens")),
+                output_tokens=count(usage.get("completion_tokens")),
             )
-        for choice in self._list(payload.get("choices"), "choices"):
-            choice = self._object(choice, "a choice")
+        for choice in self._payloads.as_list(payload.get("choices"), "choices"):
+            choice = self._payloads.as_object(choice, "a choice")
             if choice.get("index") in (0, None):
                 return self._choice(choice)
         return []
 
     def _choice(self, choice: dict[str, Any]) -> list[LLMEvent]:
-        delta = self._object(choice.get("delta") or {}, "a delta")
-        for entry in self._list(delta.get("tool_calls"), "tool_calls"):
-            self._fragment(self._object(entry, "a tool call"))
+        delta = self._payloads.as_object(choice.get("delta") or {}, "a delta")
+        for entry in self._payloads.as_list(delta.get("tool_calls"), "tool_calls"):
+            self._fragment(self._payloads.as_object(entry, "a tool call"))
         reason = choice.get("finish_reason")
         if reason == "error":
             raise LLMError(ErrorKind.INTERRUPTED, "the server gave up on the answer")
@@ -176,21 +172,21 @@ class Assembler:
                 if part.get("type") == "text"
             )
         if content is None or isinstance(content, str):
-            return _well_formed(content or "")
-        raise self._malformed("content is neither text nor parts of text")
+            return well_formed(content or "")
+        raise self._payloads.malformed("content is neither text nor parts of text")
 
     def _fragment(self, entry: dict[str, Any]) -> None:
-        function = self._object(entry.get("function") or {}, "a function")
+        function = self._payloads.as_object(entry.get("function") or {}, "a function")
         index = entry.get("index")
         index = index if isinstance(index, int) else None
-        call_id, name = _string(entry.get("id")), _string(function.get("name"))
+        call_id, name = string(entry.get("id")), string(function.get("name"))
         fragment = function.get("arguments")
         if isinstance(fragment, dict):
             fragment = json.dumps(fragment)
         elif fragment is None:
             fragment = ""
         elif not isinstance(fragment, str):
-            raise self._malformed("arguments are neither text nor an object")
+            raise self._payloads.malformed("arguments are neither text nor an object")
         slot = self._slot_of(index, call_id, name)
         if slot is None or not slot.continued_by(call_id, name, fragment):
             if not (call_id or name or fragment.strip()):
@@ -201,10 +197,7 @@ class Assembler:
         slot.name = slot.name or name
         slot.parts.append(fragment)
         self._size += len(fragment)
-        if len(self._slots) > MAX_CALLS:
-            raise self._malformed(f"more than {MAX_CALLS} calls in one answer")
-        if self._size > MAX_ARGUMENTS:
-            raise self._malformed(f"more than {MAX_ARGUMENTS} characters of arguments")
+        self._payloads.bounded(len(self._slots), self._size)
 
     def _slot_of(self, index: int | None, call_id: str, name: str) -> _Slot | None:
         slots = [slot for slot in reversed(self._slots) if index in (None, slot.index)]
@@ -232,7 +225,7 @@ class Assembler:
             if cut and not (slot.name and is_whole(arguments)):
                 continue
             if not slot.name:
-                raise self._malformed("a tool call without a name")
+                raise self._payloads.malformed("a tool call without a name")
             whole = (slot.index, slot.id, slot.name, arguments)
             if slot.id and whole in said:
                 continue
@@ -241,37 +234,6 @@ class Assembler:
             call_id = slot.id if fresh else self.new_id()
             used.add(call_id)
             # No arguments at all is how some servers say an empty object.
-            text = _well_formed(arguments) if arguments.strip() else "{}"
+            text = well_formed(arguments) if arguments.strip() else "{}"
             calls.append(ToolCall(call_id, slot.name, text))
         return calls
-
-    def _object(self, value: object, what: str) -> dict[str, Any]:
-        if isinstance(value, dict):
-            return value
-        raise self._malformed(f"{what} is not an object")
-
-    def _list(self, value: object, what: str) -> list[Any]:
-        if value is None or isinstance(value, list):
-            return value or []
-        raise self._malformed(f"{what} is not a list")
-
-    def _malformed(self, detail: str) -> LLMError:
-        return LLMError(ErrorKind.MALFORMED, excerpt(detail, self.secret))
-
-
-def _string(value: object) -> str:
-    return _well_formed(value) if isinstance(value, str) else ""
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value >= 0 else 0
-
-
-def _well_formed(text: str) -> str:
-    """``text`` with surrogate pairs joined and lone halves replaced.
-
-    JSON may spell half a character; no later request could be encoded with it.
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

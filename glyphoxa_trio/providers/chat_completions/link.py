@@ -1,46 +1,22 @@
-"""The chat-completions protocol over HTTP: `httpx2` and its SSE reader (D26)."""
+"""The chat-completions protocol at its `Endpoint`."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import (
-    AbstractContextManager,
-    asynccontextmanager,
-    contextmanager,
-    suppress,
-)
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
 import attrs
 
-import trio
-
-from glyphoxa_trio.providers.llm import (
-    ErrorKind,
-    LLMError,
-    LLMEvent,
-    LLMRequest,
-    Working,
-)
+from glyphoxa_trio.providers.endpoint import Endpoint, bare
+from glyphoxa_trio.providers.llm import LLMEvent, LLMRequest
 from glyphoxa_trio.secret import Secret
 
-from .failures import excerpt, status_error
-from .wire import Assembler, Options, encoded, refused_fields, request_body
+from .assembler import Assembler
+from .wire import DISPENSABLE, Options, request_body
 
 if TYPE_CHECKING:
     import httpx2
-
-CONNECT_TIMEOUT: Final = 5.0  # seconds; what follows is bounded by the engine (D0)
-MAX_CONNECTIONS: Final = 64
-MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of an answer that is no stream
-KEEP_ALIVE_GRACE: Final = 0.05  # seconds a finished answer has to end its body
-
-
-def _bare(url: str) -> str:
-    return url.rstrip("/")
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -52,43 +28,36 @@ class ChatCompletions:
 
     Args:
       base_url: up to and including ``/v1``.
-      client: connections to share, closed by their owner. Without one, a client
-        of our own is made on first use; it obeys the proxies of the environment,
-        except for a server on this machine.
+      client: see `Endpoint`.
 
     Raises:
-      ValueError: for an address that is not plain http(s), or that carries
-        credentials or a query (an address is shown; a key belongs in
-        ``api_key``), and for a key that no header can hold.
+      ValueError: see `Endpoint`.
     """
 
     model: str
-    base_url: str = attrs.field(converter=_bare)
+    base_url: str = attrs.field(converter=bare)
     api_key: Secret | None = None
     options: Options = attrs.field(factory=Options)
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
-    _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
+    _endpoint: Endpoint = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        address = urlsplit(self.base_url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise ValueError("base_url: must be http://… or https://…")
-        if "@" in address.netloc or address.query or address.fragment:
-            raise ValueError("base_url: no credentials, query or fragment here")
-        if self.api_key is not None:
-            key = self.api_key.reveal()
-            if not (key.isascii() and key.isprintable() and key) or " " in key:
-                raise ValueError("api_key: empty, or not what a header can hold")
-        _kinds()  # loads the client: later it would be on a turn's clock
+        key = self.api_key
+        self._endpoint = Endpoint(
+            base_url=self.base_url,
+            path="/chat/completions",
+            api_key=key,
+            headers={} if key is None else {"authorization": f"Bearer {key.reveal()}"},
+            client=self.client,
+        )
 
     @property
     def label(self) -> str:
         return f"{self.model} at {self.base_url}"
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self, request: LLMRequest
-    ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
+    ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
         """One round: entering waits for the headers, leaving hangs up at once.
 
         Cancelled at any point, the connection is closed. A field that the server
@@ -98,179 +67,16 @@ class ChatCompletions:
         Raises:
           LLMError: see `LLM.stream`.
         """
-        import httpx2
-
-        response = await self._open(request)
-        payloads = aiter(httpx2.EventSource(response))
-        assembler = Assembler(secret=self.api_key)
-        events = _Events(response, payloads, assembler, self._translating)
-        try:
-            yield events
-        finally:
-            await events.aclose()
+        return self._endpoint.ask(
+            lambda: request_body(request, self.model, options=self.options),
+            Assembler(secret=self.api_key),
+            dispensable=DISPENSABLE,
+            leave_out=self._leave_out,
+        )
 
     async def aclose(self) -> None:
         """Close the connections kept for later; rounds that still run fail."""
-        own, self._own = self._own, None
-        if own is not None:
-            await own.aclose()
+        await self._endpoint.aclose()
 
-    async def _open(
-        self, request: LLMRequest, *, may_retry: bool = True
-    ) -> httpx2.Response:
-        body = request_body(request, self.model, options=self.options)
-        response = await self._send(body)
-        if _streams(response):
-            return response
-        answer = await self._read(response)
-        refused = refused_fields(body, answer)
-        if may_retry and refused and response.status_code in (400, 422):
-            self.options = self.options.without(refused)
-            return await self._open(request, may_retry=False)
-        raise status_error(response.status_code, response.headers, answer, self.api_key)
-
-    async def _send(self, body: dict[str, Any]) -> httpx2.Response:
-        import httpx2
-
-        headers = {
-            "accept": "text/event-stream",
-            "accept-encoding": "identity",  # compression would buffer the stream
-            "content-type": "application/json",
-        }
-        if self.api_key is not None:
-            headers["authorization"] = f"Bearer {self.api_key.reveal()}"
-        with self._translating():
-            client = self.client or self._own_client()
-            request = client.build_request(
-                "POST",
-                f"{self.base_url}/chat/completions",
-                content=encoded(body),
-                headers=headers,
-                timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-            )
-            return await client.send(request, stream=True, follow_redirects=False)
-
-    def _own_client(self) -> httpx2.AsyncClient:
-        import httpx2
-
-        if self._own is None:
-            host = urlsplit(self.base_url).hostname or ""
-            self._own = httpx2.AsyncClient(
-                limits=httpx2.Limits(
-                    max_connections=MAX_CONNECTIONS,
-                    max_keepalive_connections=MAX_CONNECTIONS // 4,
-                ),
-                # No proxy reaches a model server on this machine.
-                trust_env=not (host in ("localhost", "::1") or host.startswith("127.")),
-            )
-        return self._own
-
-    async def _read(self, response: httpx2.Response) -> str:
-        """The beginning of an answer that is no stream, as far as it came."""
-        body = bytearray()
-        chunks = response.aiter_bytes()
-        try:
-            with suppress(LLMError), self._translating():
-                async for chunk in chunks:
-                    body += chunk
-                    if len(body) >= MAX_ERROR_BODY:
-                        break
-        finally:
-            await _hang_up(response, chunks)
-        return body.decode("utf-8", "replace")
-
-    @contextmanager
-    def _translating(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # border: the HTTP client's, by one table
-            for types, kind in _kinds():
-                if isinstance(error, types):
-                    words = f"{self.base_url}: {error or type(error).__name__}"
-                    raise LLMError(kind, excerpt(words, self.api_key)) from error
-            raise
-
-
-@cache
-def _kinds() -> tuple[tuple[tuple[type[Exception], ...], ErrorKind], ...]:
-    """The one table of the client's errors; the first row that fits holds."""
-    import httpx2
-
-    return (
-        (
-            (
-                httpx2.ConnectError,
-                httpx2.ConnectTimeout,
-                httpx2.PoolTimeout,
-                httpx2.ProxyError,
-                httpx2.UnsupportedProtocol,
-            ),
-            ErrorKind.UNREACHABLE,
-        ),
-        ((httpx2.SSEError, httpx2.DecodingError), ErrorKind.MALFORMED),
-        ((httpx2.InvalidURL, httpx2.LocalProtocolError), ErrorKind.BAD_REQUEST),
-        ((httpx2.HTTPError, httpx2.StreamError), ErrorKind.INTERRUPTED),
-    )
-
-
-def _streams(response: httpx2.Response) -> bool:
-    kind = response.headers.get("content-type", "").partition(";")[0]
-    return response.status_code == 200 and kind.strip().lower() == "text/event-stream"
-
-
-async def _hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> None:
-    """Close the connection, unless the answer has been read to its end.
-
-    ``content`` stands on a stack of the client's generators, which do not close
-    one another. Asked once more, over a closed connection, each fails and ends,
-    instead of being found by the garbage collector.
-    """
-    import httpx2
-
-    with suppress(httpx2.HTTPError, httpx2.StreamError):
-        await response.aclose()
-    with suppress(httpx2.HTTPError, httpx2.StreamError):
-        async for _ in content:
-            pass
-
-
-@attrs.define(eq=False)
-class _Events:
-    """The events of one answer, read as they are asked for."""
-
-    _response: httpx2.Response
-    _payloads: AsyncIterator[httpx2.ServerSentEvent]
-    _assembler: Assembler
-    _translating: Callable[[], AbstractContextManager[None]]
-    _ready: deque[LLMEvent] = attrs.field(factory=deque, init=False)
-    _ended: bool = attrs.field(default=False, init=False)
-
-    def __aiter__(self) -> _Events:
-        return self
-
-    async def __anext__(self) -> LLMEvent:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        while not self._ready:
-            if self._ended:
-                raise StopAsyncIteration
-            self._ended = True  # unless this goes well
-            with self._translating():
-                payload = await anext(self._payloads, None)
-            if payload is None:
-                self._ready.extend(self._assembler.finish())
-            else:
-                events = self._assembler.feed(payload.data)
-                self._ended = self._assembler.over
-                if not events and not self._ended:
-                    return Working()
-                self._ready.extend(events)
-        return self._ready.popleft()
-
-    async def aclose(self) -> None:
-        """Hang up. After the last event the connection may be kept for the next."""
-        if self._assembler.over:
-            with trio.move_on_after(KEEP_ALIVE_GRACE), suppress(LLMError):
-                with self._translating():
-                    async for _ in self._payloads:
-                        pass
-        await _hang_up(self._response, self._payloads)
+    def _leave_out(self, fields: frozenset[str]) -> None:
+        self.options = self.options.without(fields)

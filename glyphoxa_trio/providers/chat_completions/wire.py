@@ -7,17 +7,13 @@ in a form that servers take.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import attrs
 
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
-
-from .assembler import Assembler as Assembler
-from .assembler import is_whole
+from glyphoxa_trio.providers.payloads import is_whole, safe_name
 
 DISPENSABLE: Final = frozenset({"tool_choice", "stream_options", "parallel_tool_calls"})
 """Fields that some servers refuse, and a request can do without."""
@@ -90,16 +86,6 @@ def request_body(
     return body | dict(options.extra)
 
 
-def refused_fields(body: Mapping[str, Any], error: str) -> frozenset[str]:
-    """Which fields of ``body`` an error names that we can do without."""
-    return frozenset(name for name in DISPENSABLE if name in body and name in error)
-
-
-def encoded(body: Mapping[str, Any]) -> bytes:
-    """``body`` as JSON in ASCII, so that no half of a character can break it."""
-    return json.dumps(body, default=dict).encode("ascii")
-
-
 def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {
         "type": "function",
@@ -120,7 +106,7 @@ def _message(message: Message) -> dict[str, Any]:
         }
     wire: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.name and message.role == "user":
-        wire["name"] = _safe_name(message.name)
+        wire["name"] = safe_name(message.name)
     if message.calls:
         wire["content"] = message.content or None
         wire["tool_calls"] = [
@@ -130,14 +116,10 @@ def _message(message: Message) -> dict[str, Any]:
                 # Servers answer 400 or 500 to a history that holds a broken
                 # name or broken JSON; its tool message says what was wrong.
                 "function": {
-                    "name": _safe_name(call.name),
+                    "name": safe_name(call.name),
                     "arguments": call.arguments if is_whole(call.arguments) else "{}",
                 },
             }
             for call in message.calls
         ]
     return wire
-
-
-def _safe_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
