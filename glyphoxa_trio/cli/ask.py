@@ -7,7 +7,14 @@ from pathlib import Path
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.mcp import ServerWarning
-from glyphoxa_trio.npc import FanOutDone, FellBack, ModelFailed, TextDelta, TurnEnd
+from glyphoxa_trio.npc import (
+    FanOutDone,
+    FellBack,
+    ModelFailed,
+    ModelSwitched,
+    TextDelta,
+    TurnEnd,
+)
 from glyphoxa_trio.runtime import find_npc, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
@@ -61,6 +68,8 @@ def ask(
                             _note(f"· {fan_out_line(event)}")
                         case ModelFailed(kind=kind, detail=detail):
                             _note(f"the model failed: {kind}: {detail}")
+                        case ModelSwitched(model=name, reason=reason):
+                            _note(f"· {name} answers: {reason}")
                         case FellBack(reason=reason):
                             _note(f"· fallback: {reason}")
                         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import Any, Final
@@ -15,11 +16,13 @@ from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
     ModelFailed,
+    ModelSwitched,
     Shed,
     TierSelected,
     ToolsShown,
     TurnDone,
     TurnEvent,
+    UsageReported,
 )
 from glyphoxa_trio.tools.estimate import Estimate, Source
 from glyphoxa_trio.tools.gate import Refusal
@@ -130,6 +133,17 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
                 ]
             case ModelFailed():
                 lines.append(f"the model failed: {event.kind}: {event.detail}")
+            case ModelSwitched():
+                lines.append(
+                    f"{event.model} answers instead of {event.instead_of}:"
+                    f" {event.reason}"
+                )
+            case UsageReported():
+                cost = "" if event.cost is None else f", costs {event.cost:.4g}"
+                lines.append(
+                    f"{event.model}: {event.input_tokens} tokens in,"
+                    f" {event.output_tokens} out{cost}"
+                )
             case Shed():
                 lines.append(f"turned away: {event.reason}")
             case FellBack():
@@ -274,6 +288,8 @@ def _plain(value: Any) -> Any:
             return {str(key): _plain(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():
             return [_plain(item) for item in value]
+        case bytes():
+            return b64encode(value).decode()
         case _:
             return value
 

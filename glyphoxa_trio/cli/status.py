@@ -107,6 +107,7 @@ def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
             f" {hedging['wasted_ms']} ms in vain, {hedging['over_budget']} over budget"
         )
         lines.append((text, ""))
+    lines += _cost(said.get("cost") or {})
     for npc in said["npcs"]:
         granted = ", ".join(npc["tools"]) or "no tools"
         lines.append((f"  {npc['name']} ({npc['tier']}): {granted}", ""))
@@ -118,6 +119,24 @@ def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
         for warning in said["warnings"]
     ]
     return lines
+
+
+def _cost(said: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What models took, if anything: in all, and by NPC, the dearest first."""
+    total = said.get("total") or {}
+    if not (total.get("input_tokens") or total.get("output_tokens")):
+        return []
+    npcs = sorted(said["npcs"].items(), key=lambda of: -of[1]["cost"])
+    lines = [(f"  models: {_spent(total)}", "")]
+    lines += [(f"    {npc}: {_spent(of)}", "") for npc, of in npcs]
+    if away := said.get("turned_away"):
+        lines.append((f"    turned away for their cost: {away} turns", "yellow"))
+    return lines
+
+
+def _spent(of: Mapping[str, Any]) -> str:
+    cost = f", cost {of['cost']:.4g}" if of["cost"] else ""
+    return f"{of['input_tokens']} tokens in, {of['output_tokens']} out{cost}"
 
 
 def _line(console: Console, text: str, *, style: str = "") -> None:

@@ -17,6 +17,7 @@ from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
     ModelFailed,
+    ModelSwitched,
     Npc,
     TextDelta,
     TurnEnd,
@@ -284,6 +285,8 @@ class Table:
                 self.screen.quiet(f"· {fan_out_line(event)}")
             case ModelFailed(kind=kind, detail=detail):
                 self.screen.quiet(f"! the model failed: {kind}: {detail}")
+            case ModelSwitched(model=model, reason=reason):
+                self.screen.quiet(f"· {model} answers: {reason}")
             case FellBack(reason=reason):
                 self.screen.quiet(f"· nothing to say ({reason}), so:")
             case _:

@@ -11,10 +11,14 @@ from .fields import above_zero, if_given, not_negative
 
 @attrs.frozen(kw_only=True)
 class Price:
-    """Of one model, in any one currency, per million tokens."""
+    """Of one model, in any one currency, per million tokens.
+
+    ``cached`` is for input that a cache had; None is the price of other input.
+    """
 
     input: float = attrs.field(default=0.0, validator=not_negative)
     output: float = attrs.field(default=0.0, validator=not_negative)
+    cached: float | None = attrs.field(default=None, validator=if_given(not_negative))
 
 
 @attrs.frozen(kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from glyphoxa_trio.providers.llm import Message
+from glyphoxa_trio.providers.llm import Message, Verbatim
 from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
@@ -19,11 +19,16 @@ from glyphoxa_trio.tools.speech import outcome_text
 
 @attrs.define(eq=False)
 class Round:
-    """One response of the model within a turn: its sentences, calls and answers."""
+    """One response of the model within a turn: its sentences, calls and answers.
+
+    ``verbatim`` is told to the model while the turn goes on; afterwards only what
+    was heard counts.
+    """
 
     sentences: list[str] = attrs.field(factory=list)
     delivered: int = 0
     outcomes: list[Outcome] = attrs.field(factory=list)
+    verbatim: Verbatim | None = None
     _echoes: list[ToolCall] = attrs.field(factory=list, init=False)
     _answers: list[Message] = attrs.field(factory=list, init=False)
 
@@ -36,7 +41,10 @@ class Round:
             self._answers.append(_answer(outcome))
         if said or self.outcomes:
             yield Message(
-                role="assistant", content=" ".join(said), calls=tuple(self._echoes)
+                role="assistant",
+                content=" ".join(said),
+                calls=tuple(self._echoes),
+                verbatim=None if heard_only else self.verbatim,
             )
         yield from self._answers
 
@@ -105,6 +113,8 @@ class Conversation:
 
         The exchange stays live: what its listener hears later still counts.
         """
+        for round_ in exchange.rounds:
+            round_.verbatim = None  # it may be long, and nobody is told it any more
         self._past.append(exchange)
 
     def begin_with(self, system: Message, *, limit: int) -> None:

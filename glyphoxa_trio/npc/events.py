@@ -47,8 +47,9 @@ class TierSelected(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Shed(TurnEvent):
-    """The turn is not begun, because the machine cannot serve it now: no model, no
-    tools. A `FellBack`, its line and the `TurnDone` follow at once.
+    """The turn is not begun: the machine cannot serve it now, or its models have cost
+    all that they may. No model, no tools. A `FellBack` that says which of the two,
+    its line and the `TurnDone` follow at once.
     """
 
     reason: str
@@ -213,6 +214,30 @@ class ModelFailed(TurnEvent):
     detail: str
 
 
+@attrs.frozen(kw_only=True)
+class ModelSwitched(TurnEvent):
+    """Another model answers this round than the one that was to be asked first."""
+
+    model: str
+    instead_of: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class UsageReported(TurnEvent):
+    """What one response of a model took: tokens, and ``cost`` if they have a price.
+
+    ``turn`` is 0 for a response that no turn has asked for. One that was hung up on
+    tells nobody what it took.
+    """
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+    cost: float | None = None
+
+
 class Fallback(StrEnum):
     """Why the NPC said a line of its configuration instead of an answer (D12b)."""
 
@@ -221,6 +246,7 @@ class Fallback(StrEnum):
     TOOLS_FAILED = "tools_failed"
     MODEL_FAILED = "model_failed"
     OVERLOADED = "overloaded"
+    COST_CEILING = "cost_ceiling"
 
 
 @attrs.frozen(kw_only=True)
@@ -245,7 +271,7 @@ class TurnEnd(StrEnum):
     COMPLETED = "completed"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
-    SHED = "shed"  # turned away at once: the machine could not have served it
+    SHED = "shed"  # turned away at once: see `Shed`
 
 
 @attrs.frozen(kw_only=True)

@@ -23,7 +23,7 @@ from glyphoxa_trio.actors import Inbox, Ref, Topic
 from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Shelf, ToolHost
-from glyphoxa_trio.providers.llm import LLM, Message
+from glyphoxa_trio.providers.llm import LLM, Message, Usage
 from glyphoxa_trio.tools.definition import OnInterrupt
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
@@ -33,8 +33,10 @@ from glyphoxa_trio.tools.tier import Tier
 from .activity import Activity
 from .approval import APPROVAL_TIMEOUT, Approver, Questions
 from .conversation import Conversation, Exchange
+from .cost import Costs
 from .engines import cascaded
 from .events import (
+    Fallback,
     LateResult,
     Queued,
     SpeculationDone,
@@ -85,6 +87,7 @@ class NpcSession:
       defer_threshold: so many external tools are shown in full (N24).
       speculation: whether a turn may begin on a partial transcript.
       tally: counts what that came to.
+      costs: of all NPCs: says whether a turn may begin, and is told what it took.
     """
 
     npc: NpcConfig
@@ -100,6 +103,7 @@ class NpcSession:
     defer_threshold: int = DEFER_THRESHOLD
     speculation: SpeculationConfig = attrs.field(factory=SpeculationConfig)
     tally: Tally = attrs.field(factory=Tally)
+    costs: Costs = attrs.field(factory=Costs)
     _conversation: Conversation = attrs.field(init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     _current: Utterance | None = attrs.field(default=None, init=False)
@@ -124,8 +128,9 @@ class NpcSession:
             npc=self.npc.name,
             config=self.speculation,
             foresee=self._foresee,
-            busy=lambda: self.activity.busy,
+            busy=lambda: self.activity.busy or self.costs.exhausted(self.npc.name),
             told=self._speculated,
+            spent=self._charge,
         )
 
     async def run(self, inbox: Inbox[Any]) -> None:
@@ -238,6 +243,8 @@ class NpcSession:
         self._current = utterance
         if utterance.superseded:
             utterance.scope.cancel("the speaker went on")
+        elif reason := self.costs.refusal(self.npc.name):
+            utterance.shed, utterance.shed_for = reason, Fallback.COST_CEILING
         else:
             utterance.shed = self.activity.refusal()
         if not utterance.shed:
@@ -375,6 +382,7 @@ class NpcSession:
             approve=partial(self._approve, utterance.number, post),
             fallback=self._fallback,
             on_late=late,
+            spent=partial(self._charge, utterance.number),
             speculation=self._speculator.reserved,
         )
 
@@ -444,6 +452,14 @@ class NpcSession:
         lines = self.npc.fallback or self.config.fallback
         self._fallbacks += 1
         return lines[(self._fallbacks - 1) % len(lines)]
+
+    def _charge(self, turn: int, usage: Usage) -> None:
+        """Count what a response has taken, and tell of it."""
+        model = usage.model or self.llm.label
+        event = self.costs.charge(self.npc.name, turn, usage, model=model)
+        self.events.publish(event)
+        if self._current is not None and self._current.number == turn:
+            self._current.stream.post(event)
 
     def _speculated(self, done: SpeculationDone) -> None:
         self.tally.add(done)

@@ -1,10 +1,10 @@
-"""What a turn is that the machine cannot serve: a line, and nothing else."""
+"""What a turn is that is turned away: a line, and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .events import Fallback, FellBack, Sentence, Shed, TextDelta, TurnEvent
+from .events import FellBack, Sentence, Shed, TextDelta, TurnEvent
 from .utterance import Utterance
 
 
@@ -18,6 +18,6 @@ def declined(npc: str, utterance: Utterance, line: str) -> Iterator[TurnEvent]:
         speaker=utterance.speaker,
         text=utterance.text,
     )
-    yield FellBack(npc=npc, turn=turn, reason=Fallback.OVERLOADED)
+    yield FellBack(npc=npc, turn=turn, reason=utterance.shed_for)
     yield TextDelta(npc=npc, turn=turn, text=line)
     yield Sentence(npc=npc, turn=turn, text=line, round=0)

@@ -29,7 +29,14 @@ import trio
 from glyphoxa_trio.actors import Stream
 from glyphoxa_trio.config.model import TurnConfig
 from glyphoxa_trio.host import Ahead, Caller, Shelf, ToolHost
-from glyphoxa_trio.providers.llm import LLM, CallReady, Finished, LLMEvent, LLMRequest
+from glyphoxa_trio.providers.llm import (
+    LLM,
+    CallReady,
+    Finished,
+    LLMEvent,
+    LLMRequest,
+    Usage,
+)
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
@@ -111,6 +118,7 @@ class Speculation:
     began: float = attrs.field(default=0.0, init=False)
     model_ended: float | None = attrs.field(default=None, init=False)
     claimed: float | None = attrs.field(default=None, init=False)
+    usage: Usage | None = attrs.field(default=None, init=False)
     _events: Stream[LLMEvent] = attrs.field(
         factory=lambda: Stream(capacity=_BUFFER), init=False
     )
@@ -143,6 +151,8 @@ class Speculation:
                         # From the claim on the turn makes the calls itself.
                         if isinstance(event, CallReady) and self.claimed is None:
                             foreseen.ahead.begin(event.call)
+                        if isinstance(event, Finished):
+                            self.usage = event.usage
                         await self._events.send(event)
                         if isinstance(event, Finished):
                             break

@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config.model import SpeculationConfig
+from glyphoxa_trio.providers.llm import Usage
 
 from .events import SpeculationDone, SpeculationEnd
 from .speculation import Foreseen, Speculation
@@ -91,6 +92,7 @@ class Speculator:
       foresee: what a turn would ask that began now with these words of that speaker.
       busy: the machine has no time for what nobody waits for.
       told: of each end; must not block.
+      spent: told the turn, 0 if none has adopted it, and what the model took.
     """
 
     npc: str
@@ -98,6 +100,7 @@ class Speculator:
     foresee: Callable[[str, str], Awaitable[Foreseen]]
     busy: Callable[[], bool]
     told: Callable[[SpeculationDone], None]
+    spent: Callable[[int, Usage], None]
     _now: Speculation | None = attrs.field(default=None, init=False)
     _heard: tuple[str, tuple[str, ...]] | None = attrs.field(default=None, init=False)
     _heard_at: float = attrs.field(default=0.0, init=False)
@@ -182,10 +185,13 @@ class Speculator:
         now = trio.current_time()
         calls = ahead.foreseen.ahead.statistics()
         model = (ahead.model_ended or now) - ahead.began
+        turn = ahead.turn if end is SpeculationEnd.ADOPTED else 0
+        if ahead.usage is not None:
+            self.spent(turn, ahead.usage)
         self.told(
             SpeculationDone(
                 npc=self.npc,
-                turn=ahead.turn if end is SpeculationEnd.ADOPTED else 0,
+                turn=turn,
                 end=end,
                 reason=reason,
                 head_start=ahead.head_start,

@@ -15,7 +15,7 @@ from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
 from .conversation import Exchange
-from .events import Sentence, TurnEvent
+from .events import Fallback, Sentence, TurnEvent
 
 
 @attrs.define(eq=False)
@@ -25,7 +25,7 @@ class Utterance:
     ``scope`` belongs to the listener: leaving cancels the turn, also one that has
     not begun. ``begins`` is set when it does, ``ended`` when the turn has ended and
     is remembered. ``superseded``: its speaker went on before it began. ``shed``: why
-    it is turned away instead of being answered.
+    it is turned away instead of being answered, and ``shed_for``, in a word.
     """
 
     text: str
@@ -38,6 +38,7 @@ class Utterance:
     ended: trio.Event = attrs.field(factory=trio.Event, init=False)
     superseded: bool = attrs.field(default=False, init=False)
     shed: str = attrs.field(default="", init=False)
+    shed_for: Fallback = attrs.field(default=Fallback.OVERLOADED, init=False)
     number: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:

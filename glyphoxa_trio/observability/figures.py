@@ -20,11 +20,13 @@ from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
     ModelFailed,
+    ModelSwitched,
     Sentence,
     SpeculationDone,
     TierSelected,
     ToolFinished,
     TurnDone,
+    UsageReported,
 )
 from glyphoxa_trio.tools.outcome import Limit, Status
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
@@ -34,6 +36,7 @@ UNKNOWN: Final = "unknown"
 OTHER: Final = "other"
 _TURNS_REMEMBERED: Final = 1_000  # that have begun and not said a sentence yet
 _NPCS_REMEMBERED: Final = 10_000
+_MODELS: Final = 64  # a configuration has a few; the rest is other
 
 # The badges (0.05, 0.2, 1) and the tier limits (0.5, 1.5, 4) are bounds, so that the
 # share of calls within each of them is read and not guessed.
@@ -133,10 +136,14 @@ class Figures:
     fan_outs_cut: Counter[Tier] = attrs.field(factory=Counter, init=False)
     fallbacks: Counter[str] = attrs.field(factory=Counter, init=False)
     model_failures: Counter[str] = attrs.field(factory=Counter, init=False)
+    model_switches: Counter[Labels] = attrs.field(factory=Counter, init=False)
+    tokens: Counter[Labels] = attrs.field(factory=Counter, init=False)
+    cost: dict[Labels, float] = attrs.field(factory=dict, init=False)
     speculations: Counter[str] = attrs.field(factory=Counter, init=False)
     speculation_waste: float = attrs.field(default=0.0, init=False)
     npcs: set[str] = attrs.field(factory=set, init=False)
     faults: int = attrs.field(default=0, init=False)
+    _models: set[str] = attrs.field(factory=set, init=False)
     _bounds: tuple[float, ...] = attrs.field(init=False)
     # Turns that have begun and not said a sentence yet: when, and their tier.
     _silent: dict[tuple[str, int], tuple[float, Tier]] = attrs.field(
@@ -204,6 +211,23 @@ class Figures:
     def _failed(self, event: ModelFailed, _: float) -> None:
         self.model_failures[event.kind.value] += 1
 
+    def _switched(self, event: ModelSwitched, _: float) -> None:
+        labels = self._model(event.model), self._model(event.instead_of)
+        self.model_switches[labels] += 1
+
+    def _used(self, event: UsageReported, _: float) -> None:
+        model = self._model(event.model)
+        self.tokens[model, "input"] += event.input_tokens - event.cached_tokens
+        self.tokens[model, "cached"] += event.cached_tokens
+        self.tokens[model, "output"] += event.output_tokens
+        if event.cost is not None:
+            self.cost[(model,)] = self.cost.get((model,), 0.0) + event.cost
+
+    def _model(self, name: str) -> str:
+        if len(self._models) < _MODELS:
+            self._models.add(name)
+        return name if name in self._models else OTHER
+
     def _fell_back(self, event: FellBack, _: float) -> None:
         self.fallbacks[event.reason.value] += 1
 
@@ -227,6 +251,8 @@ COUNTED: Final[Mapping[type, Callable[[Figures, Any, float], None]]] = {
     Sentence: Figures._said,
     FanOutDone: Figures._fanned_out,
     ModelFailed: Figures._failed,
+    ModelSwitched: Figures._switched,
+    UsageReported: Figures._used,
     FellBack: Figures._fell_back,
     SpeculationDone: Figures._speculated,
     TurnDone: Figures._done,

@@ -34,6 +34,7 @@ def read(runtime: Runtime, figures: Figures) -> tuple[Family, ...]:
         *_of_calls(figures),
         *_of_servers(runtime.servers()),
         *_of_turns(runtime, figures),
+        *_of_models(figures),
         *_of_tools(runtime.host, figures),
         *_of_the_host(runtime.host.statistics()),
         *_of_the_load(runtime.overload.statistics()),
@@ -133,12 +134,6 @@ def _of_turns(runtime: Runtime, figures: Figures) -> Iterator[Family]:
         "reason",
     )
     yield counter(
-        "glyphoxa_model_failures",
-        "Answers that a model did not come up with, by kind.",
-        {(kind,): count for kind, count in figures.model_failures.items()},
-        "kind",
-    )
-    yield counter(
         "glyphoxa_speculations",
         "Turns begun on a partial transcript, by what became of them.",
         {(end,): count for end, count in figures.speculations.items()},
@@ -148,6 +143,33 @@ def _of_turns(runtime: Runtime, figures: Figures) -> Iterator[Family]:
         "glyphoxa_speculations_wasted_seconds",
         "How long models and tools worked for speculations that nobody needed.",
         figures.speculation_waste,
+    )
+
+
+def _of_models(figures: Figures) -> Iterator[Family]:
+    yield counter(
+        "glyphoxa_model_failures",
+        "Answers that no model came up with, by kind.",
+        {(kind,): count for kind, count in figures.model_failures.items()},
+        "kind",
+    )
+    yield counter(
+        "glyphoxa_model_switches",
+        "Rounds that another model answered than the one that is asked first.",
+        figures.model_switches,
+        *("model", "instead_of"),
+    )
+    yield counter(
+        "glyphoxa_model_tokens",
+        "Tokens of models' responses; cached is input that a cache had.",
+        figures.tokens,
+        *("model", "kind"),
+    )
+    yield counter(
+        "glyphoxa_model_cost",
+        "What the tokens of models that have a price cost.",
+        figures.cost,
+        "model",
     )
 
 

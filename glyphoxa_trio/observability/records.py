@@ -28,6 +28,7 @@ from glyphoxa_trio.npc import (
     ApprovalSettled,
     FellBack,
     LateResult,
+    ModelSwitched,
     Shed,
     SpeculationDone,
     TierSelected,
@@ -35,6 +36,7 @@ from glyphoxa_trio.npc import (
     TurnDone,
     TurnEnd,
     TurnEvent,
+    UsageReported,
 )
 from glyphoxa_trio.tools.outcome import Outcome, Status
 from glyphoxa_trio.units import milliseconds
@@ -124,6 +126,10 @@ class TurnRecords:
                 return Record(Level.INFO, "approval", fields)
             case SpeculationDone():
                 return _speculation(event)
+            case UsageReported():
+                return _usage(event)
+            case ModelSwitched():
+                return _switched(event)
             case TurnDone():
                 return self._done(event)
         return None
@@ -293,6 +299,34 @@ def _speculation(done: SpeculationDone) -> Record:
         "wasted_ms": milliseconds(done.wasted),
     }
     return Record(Level.INFO, "speculation", fields)
+
+
+def _usage(event: UsageReported) -> Record:
+    """What a response of a model took."""
+    fields = {
+        "context_name": event.npc,
+        "session": event.npc,
+        "turn": event.turn or None,
+        "model": event.model,
+        "input_tokens": event.input_tokens,
+        "output_tokens": event.output_tokens,
+        "cached_tokens": event.cached_tokens,
+        "cost": event.cost,
+    }
+    return Record(Level.INFO, "usage", fields)
+
+
+def _switched(event: ModelSwitched) -> Record:
+    """Another model answers."""
+    fields = {
+        "context_name": event.npc,
+        "session": event.npc,
+        "turn": event.turn,
+        "model": event.model,
+        "instead_of": event.instead_of,
+        "reason": _named(event.reason.partition(":")[0]),  # then anybody's words
+    }
+    return Record(Level.WARNING, "model_switched", fields)
 
 
 def _life(event: SupervisionEvent, what: str, *, error: bool) -> Record:

@@ -20,11 +20,22 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 
 @attrs.frozen(kw_only=True)
+class Verbatim:
+    """A response as its model wants to be told it again while the turn goes on: with
+    its thoughts, signed. ``model`` is whose it is; nobody else reads ``content``.
+    """
+
+    model: str
+    content: str
+
+
+@attrs.frozen(kw_only=True)
 class Message:
     """One message of a conversation, in the common chat roles.
 
     An ``assistant`` message may carry tool calls; each is answered by one
-    ``tool`` message with its ``call_id``, before anything else is said.
+    ``tool`` message with its ``call_id``, before anything else is said. What it may
+    have ``verbatim`` says the same once more, for the model that wrote it.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -32,6 +43,7 @@ class Message:
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     name: str = ""
+    verbatim: Verbatim | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -83,9 +95,26 @@ class Working:
 
 
 @attrs.frozen(kw_only=True)
+class Switched:
+    """Another model answers than the one that is asked first, and why. Before all
+    else, and of a chain only.
+    """
+
+    model: str
+    instead_of: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
 class Usage:
+    """Tokens of one response. ``cached_tokens`` are those of the input that a cache
+    had; ``model`` is the name under which it has a price.
+    """
+
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    model: str = ""
 
 
 class FinishReason(StrEnum):
@@ -97,13 +126,17 @@ class FinishReason(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Finished:
-    """The model is done; nothing follows."""
+    """The model is done; nothing follows.
+
+    ``verbatim``: what it wants back with the answers to its calls, if it does.
+    """
 
     reason: FinishReason = FinishReason.STOP
     usage: Usage | None = None
+    verbatim: Verbatim | None = None
 
 
-LLMEvent = TextChunk | CallReady | Working | Finished
+LLMEvent = TextChunk | CallReady | Working | Switched | Finished
 
 
 class ErrorKind(StrEnum):

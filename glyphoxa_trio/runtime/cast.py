@@ -12,7 +12,7 @@ from glyphoxa_trio.actors import Backoff, Ref, Topic, spawn
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
-from glyphoxa_trio.npc import Approver, Npc, NpcSession, TurnEvent
+from glyphoxa_trio.npc import Approver, Costs, Npc, NpcSession, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.selector import Learn, Selector
@@ -58,7 +58,7 @@ class Cast:
 
     Args:
       approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
-      overload: says which turns may begin.
+      overload, costs: say which turns may begin.
     """
 
     nursery: trio.Nursery
@@ -70,6 +70,7 @@ class Cast:
     approvals: bool = False
     approval_timeout: float = APPROVAL_TIMEOUT
     overload: Overload
+    costs: Costs = attrs.field(factory=Costs)
     tally: Tally = attrs.field(factory=Tally)  # of all sessions that there were
     activity: Activity = attrs.field(init=False)
     _selector: Ref[Any] = attrs.field(init=False)
@@ -108,6 +109,7 @@ class Cast:
         """
         self.config, self.models = config, models
         self.overload.adopt(config.overload)
+        self.costs.adopt(config.cost)
         self._named = cast = {npc.name: npc for npc in config.npcs}
         for name, npc in list(self._npcs.items()):
             successor = cast.get(name)
@@ -146,6 +148,7 @@ class Cast:
             defer_threshold=self.config.mcp.defer_threshold,
             speculation=self.config.speculation,
             tally=self.tally,
+            costs=self.costs,
         )
         ref = spawn(
             self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT

@@ -16,7 +16,7 @@ from glyphoxa_trio.actors import SupervisionEvent, Topic, lone_errors
 from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
 from glyphoxa_trio.mcp import Approved, Known, ServerStatus, ServerWarning, open_fleet
-from glyphoxa_trio.npc import Approver, TurnEvent
+from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
@@ -175,6 +175,7 @@ async def open_runtime(
             approvals=approvals,
             approval_timeout=approval_timeout,
             overload=overload,
+            costs=Costs(chosen.cost, partial(told, OURS)),
         )
         background.start_soon(
             partial(

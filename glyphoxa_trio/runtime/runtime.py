@@ -16,7 +16,12 @@ from glyphoxa_trio.config import Config, ConfigError, LlmConfig, NpcConfig, Serv
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Probed, ToolHost
 from glyphoxa_trio.mcp import Approved, Fleet, ServerState, ServerStatus, ServerWarning
-from glyphoxa_trio.npc import Npc, SpeculationStatistics, TurnEvent
+from glyphoxa_trio.npc import (
+    CostStatistics,
+    Npc,
+    SpeculationStatistics,
+    TurnEvent,
+)
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
@@ -78,6 +83,11 @@ class Runtime:
     def speculation(self) -> SpeculationStatistics:
         """What was begun on partial transcripts, and how much of it for nothing."""
         return self._cast.tally.statistics()
+
+    @property
+    def cost(self) -> CostStatistics:
+        """What models took and cost since it was opened, by NPC and by model."""
+        return self._cast.costs.statistics()
 
     @property
     def npcs(self) -> tuple[NpcConfig, ...]:

@@ -22,25 +22,32 @@ from glyphoxa_trio.npc import (
     ApprovalNeeded,
     ApprovalSettled,
     Decision,
+    EngineSwitched,
     Fallback,
     FanOutDone,
     FellBack,
+    Filler,
+    Flush,
     LateResult,
     ModelFailed,
+    ModelSwitched,
     Queued,
     Sentence,
     Shed,
     SpeculationDone,
     SpeculationEnd,
+    Speech,
     TextDelta,
     TierSelected,
     Timings,
     ToolFinished,
     ToolsShown,
     ToolStarted,
+    Transcript,
     TurnDone,
     TurnEnd,
     TurnEvent,
+    UsageReported,
 )
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
@@ -233,6 +240,20 @@ def test_why_says_what_failed_and_what_was_said_instead() -> None:
     ]
 
 
+def test_why_says_which_model_answered_and_what_it_took() -> None:
+    priced = UsageReported(**OF, model="b", input_tokens=70, output_tokens=5, cost=0.02)
+    events = [
+        ModelSwitched(**OF, model="b", instead_of="a", reason="overloaded: HTTP 529"),
+        priced,
+        attrs.evolve(priced, model="c", cost=None),
+    ]
+    assert why_lines(events) == [
+        "b answers instead of a: overloaded: HTTP 529",
+        "b: 70 tokens in, 5 out, costs 0.02",
+        "c: 70 tokens in, 5 out",
+    ]
+
+
 def test_why_without_a_turn_is_nothing() -> None:
     assert why_lines([]) == []
 
@@ -308,6 +329,11 @@ EVENTS: list[TurnEvent] = [
     SHOWN,
     TextDelta(**OF, text='"Six"\n\x1b[2J'),
     Sentence(**OF, text="Six.", round=1),
+    Filler(**OF, text="Hm.", round=0),
+    Speech(**OF, pcm=bytes([0, 1, 254, 255]), rate=16_000),
+    Flush(**OF, reason="interrupted"),
+    Transcript(**OF, speaker="Ann", text="Roll", final=False),
+    EngineSwitched(**OF, engine="cascaded", instead_of="s2s", reason="slow tools"),
     ApprovalNeeded(
         **OF,
         question="q1",
@@ -327,6 +353,8 @@ EVENTS: list[TurnEvent] = [
     ),
     fan_out(outcome(), outcome(effect=Effect.DONE, data=("x", 2.5))),
     ModelFailed(**OF, kind=ErrorKind.UNREACHABLE, detail="nobody"),
+    ModelSwitched(**OF, model="b", instead_of="a", reason="overloaded: HTTP 529"),
+    UsageReported(**OF, model="b", input_tokens=7, output_tokens=5, cost=0.0125),
     Shed(**OF, reason="8 turns run", speaker="Ann", text="Hello?"),
     FellBack(**OF, reason=Fallback.MODEL_FAILED),
     LateResult(**OF, outcome=outcome(), speak=True),
@@ -367,10 +395,14 @@ def test_every_time_is_whole_milliseconds_and_says_so(event: TurnEvent) -> None:
     def check(value: Any) -> None:
         match value:
             case dict():
-                assert not seconds & value.keys()
+                assert not any(
+                    type(value.get(name)) in (int, float) for name in seconds
+                )
                 for name, inner in value.items():
                     if name.endswith("_ms"):
                         assert type(inner) is int, name
+                    elif name == "cost":  # money is not time
+                        assert type(inner) is float
                     elif name != "data":  # a tool's own numbers are its own
                         assert type(inner) is not float, name
                         check(inner)

@@ -2,7 +2,7 @@
 
 A reply of the model is a list of steps: a number is a pause in seconds, text a
 piece of the answer, a `ToolCall` a call, an exception is raised, `HANG` is
-silence for ever. `Finished` follows by itself.
+silence for ever. `Finished` follows by itself, unless it is one of them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from glyphoxa_trio.providers.llm import (
     LLMEvent,
     LLMRequest,
     Message,
+    Switched,
     TextChunk,
     Working,
 )
@@ -42,7 +43,7 @@ from glyphoxa_trio.tools.outcome import ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 
 HANG: Final = inf
-Step = float | str | ToolCall | Working | Exception
+Step = float | str | ToolCall | Working | Switched | Finished | Exception
 Reply = Sequence[Step]
 Script = Sequence[Reply] | Callable[[LLMRequest], Reply]
 
@@ -107,7 +108,10 @@ class _Played:
                     return TextChunk(step)
                 case ToolCall():
                     return CallReady(step)
-                case Working():
+                case Working() | Switched():
+                    return step
+                case Finished():
+                    self._over = True
                     return step
                 case Exception():
                     raise step

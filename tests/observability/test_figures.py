@@ -16,6 +16,7 @@ from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
     ModelFailed,
+    ModelSwitched,
     Sentence,
     TextDelta,
     TierSelected,
@@ -23,6 +24,7 @@ from glyphoxa_trio.npc import (
     ToolFinished,
     TurnDone,
     TurnEnd,
+    UsageReported,
 )
 from glyphoxa_trio.observability.figures import (
     COUNTED,
@@ -347,6 +349,40 @@ def test_what_went_wrong_is_counted_by_its_kind() -> None:
     figures.take(FellBack(npc="Bo", turn=1, reason=Fallback.MODEL_FAILED), 0.0)
     assert figures.model_failures == {"overloaded": 1}
     assert figures.fallbacks == {"model_failed": 1}
+
+
+def test_tokens_and_cost_are_added_up_by_model() -> None:
+    figures = Figures()
+    used = UsageReported(
+        npc="Bo", turn=1, model="a", input_tokens=100, output_tokens=7, cached_tokens=60
+    )
+    figures.take(used, 0.0)
+    figures.take(attrs.evolve(used, cost=0.5), 0.0)
+    figures.take(attrs.evolve(used, cost=0.25, model="b"), 0.0)
+    assert figures.tokens["a", "input"] == 80
+    assert figures.tokens["a", "cached"] == 120
+    assert figures.tokens["a", "output"] == 14
+    assert figures.tokens["b", "output"] == 7
+    assert figures.cost == {("a",): 0.5, ("b",): 0.25}
+
+
+def test_a_switch_names_both_models_and_no_reason() -> None:
+    figures = Figures()
+    switched = ModelSwitched(npc="Bo", turn=1, model="b", instead_of="a", reason="sk-7")
+    figures.take(switched, 0.0)
+    figures.take(switched, 0.0)
+    assert figures.model_switches == {("b", "a"): 2}
+
+
+def test_models_without_end_end_up_under_other() -> None:
+    figures = Figures()
+    for number in range(1_000):
+        used = UsageReported(
+            npc="Bo", turn=1, model=f"m{number}", input_tokens=1, output_tokens=0
+        )
+        figures.take(used, 0.0)
+    assert len({model for model, _ in figures.tokens}) == 65
+    assert figures.tokens[OTHER, "input"] == 936
 
 
 def test_pieces_of_text_cost_one_look() -> None:

@@ -27,7 +27,7 @@ from glyphoxa_trio.config import (
 )
 from glyphoxa_trio.npc import TurnEnd, TurnEvent
 from glyphoxa_trio.observability import Metrics, MetricsError, open_metrics
-from glyphoxa_trio.providers.llm import ErrorKind, LLMError
+from glyphoxa_trio.providers.llm import ErrorKind, Finished, LLMError, Switched, Usage
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.tier import Tier
@@ -192,6 +192,23 @@ async def test_every_end_of_a_turn_is_counted(autojump_clock: MockClock) -> None
         }
         assert shown(registry, "glyphoxa_model_failures_total") == {("unreachable",): 1}
         assert shown(registry, "glyphoxa_fallbacks_total") == {("model_failed",): 1}
+
+
+async def test_what_models_took_and_which_ones_answered_is_counted(
+    autojump_clock: MockClock,
+) -> None:
+    usage = Usage(input_tokens=100, output_tokens=7, cached_tokens=40, model="b")
+    switched = Switched(model="b", instead_of="a", reason="overloaded: it is")
+    async with table([switched, "Fine.", Finished(usage=usage)]) as (runtime, metrics):
+        await say(runtime)
+        registry = metrics.registry
+        assert shown(registry, "glyphoxa_model_switches_total") == {("a", "b"): 1}
+        assert shown(registry, "glyphoxa_model_tokens_total") == {
+            ("input", "b"): 60,
+            ("cached", "b"): 40,
+            ("output", "b"): 7,
+        }
+        assert shown(registry, "glyphoxa_model_cost_total") == {}
 
 
 async def test_what_other_rooms_count_is_read_when_it_is_asked_for(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
 from glyphoxa_trio.actors import Failed, GaveUp, Restarting, Started
@@ -15,6 +16,7 @@ from glyphoxa_trio.npc import (
     Fallback,
     FellBack,
     LateResult,
+    ModelSwitched,
     Sentence,
     SpeculationDone,
     SpeculationEnd,
@@ -24,6 +26,7 @@ from glyphoxa_trio.npc import (
     ToolFinished,
     TurnDone,
     TurnEnd,
+    UsageReported,
 )
 from glyphoxa_trio.observability.records import (
     Level,
@@ -283,6 +286,39 @@ def test_a_turn_that_never_began_has_a_record() -> None:
     assert record is not None
     assert record.fields["tier"] is None
     assert record.fields["first_text_ms"] is None
+
+
+def test_what_a_response_took_is_a_record() -> None:
+    used = UsageReported(npc="Bo", turn=0, model="m", input_tokens=7, output_tokens=5)
+    fields = {
+        "context_name": "Bo",
+        "session": "Bo",
+        "turn": None,  # it was begun ahead, for nobody
+        "model": "m",
+        "input_tokens": 7,
+        "output_tokens": 5,
+        "cached_tokens": 0,
+        "cost": None,
+    }
+    assert records().of(used) == Record(Level.INFO, "usage", fields)
+    priced = records().of(attrs.evolve(used, turn=7, cost=0.5))
+    assert priced is not None
+    assert (priced.fields["turn"], priced.fields["cost"]) == (7, 0.5)
+
+
+def test_a_switch_of_models_says_the_kind_of_its_reason_and_keeps_the_words() -> None:
+    event = ModelSwitched(
+        npc="Bo", turn=7, model="b", instead_of="a", reason="overloaded: Zebulon"
+    )
+    fields = {
+        "context_name": "Bo",
+        "session": "Bo",
+        "turn": 7,
+        "model": "b",
+        "instead_of": "a",
+        "reason": "overloaded",
+    }
+    assert records().of(event) == Record(Level.WARNING, "model_switched", fields)
 
 
 @pytest.mark.parametrize("decision", Decision)

@@ -27,6 +27,7 @@ from glyphoxa_trio.npc.events import (
     FanOutDone,
     FellBack,
     ModelFailed,
+    ModelSwitched,
     Sentence,
     TextDelta,
     ToolFinished,
@@ -45,7 +46,9 @@ from glyphoxa_trio.providers.llm import (
     LLMError,
     LLMEvent,
     LLMRequest,
+    Switched,
     TextChunk,
+    Usage,
 )
 from glyphoxa_trio.tools.gate import Grant, Reason
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
@@ -66,6 +69,7 @@ class TurnInProgress:
         many to be shown: more than ``defer_threshold`` external ones.
       speculation: what was begun of this turn before its words were said.
       fallback: a line to say when there is nothing to say (D12b).
+      spent: told what each response took that this turn has asked for.
     """
 
     npc: str
@@ -86,6 +90,7 @@ class TurnInProgress:
     approve: Approve
     fallback: Callable[[], str]
     on_late: Callable[[Outcome], None]
+    spent: Callable[[Usage], None]
     speculation: Speculation | None = None
     first_text_at: float | None = None
     error: LLMError | None = None
@@ -187,7 +192,8 @@ async def _listen(
     try:
         with patience.scope:
             patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)
-            async with _stream(turn, request) as events:
+            stream, ours = _stream(turn, request)
+            async with stream as events:
                 async for event in events:
                     patience.rest()
                     match event:
@@ -200,8 +206,13 @@ async def _listen(
                             await say(sentences.feed(text))
                         case CallReady(call):
                             calls.append(call)
+                        case Switched():
+                            turn.post(switched(turn, event))
                         case Finished():
                             finished = True
+                            round_.verbatim = event.verbatim
+                            if ours and event.usage is not None:
+                                turn.spent(event.usage)
                             # Hanging up is the model's time, too.
                             patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
                             break
@@ -221,14 +232,23 @@ async def _listen(
     return calls
 
 
+def switched(turn: TurnInProgress, event: Switched) -> ModelSwitched:
+    """Another model answers, as an event of the turn."""
+    return ModelSwitched(npc=turn.npc, turn=turn.turn, **attrs.asdict(event))
+
+
 def _stream(
     turn: TurnInProgress, request: LLMRequest
-) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
-    """One round of the model: the one that was begun ahead, if it is the same."""
-    begun = None
+) -> tuple[AbstractAsyncContextManager[AsyncIterator[LLMEvent]], bool]:
+    """One round of the model: the one that was begun ahead, if it is the same.
+
+    Beside it whether it is ours: what that one takes, its speculation tells.
+    """
     if turn.speculation is not None:
         begun = turn.speculation.claim(request, tier=turn.tier)
-    return begun or turn.llm.stream(request)
+        if begun is not None:
+            return begun, False
+    return turn.llm.stream(request), True
 
 
 async def _run_calls(

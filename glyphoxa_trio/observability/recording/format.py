@@ -19,7 +19,13 @@ from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.observability.recording.handlers import FAILURES
 from glyphoxa_trio.observability.recording.kinds import KINDS, NUMBER, ONE_OF
 from glyphoxa_trio.observability.recording.tools import definition_of
-from glyphoxa_trio.providers.llm import ErrorKind, FinishReason
+from glyphoxa_trio.providers.llm import (
+    ErrorKind,
+    FinishReason,
+    Switched,
+    Usage,
+    Verbatim,
+)
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
@@ -201,7 +207,12 @@ def _check_words(line: Line) -> None:
         SampleKind(sample["kind"])
         float(sample["seconds"]), float(sample["at"])
     if line["kind"] == "model" and line.get("finished"):
-        FinishReason(line["finished"].get("reason", "stop"))
+        end = line["finished"]
+        FinishReason(end.get("reason", "stop"))
+        Usage(**end.get("usage") or {})
+        Verbatim(**end.get("verbatim") or {"model": "", "content": ""})
+    if line["kind"] == "model" and line.get("switched"):
+        Switched(**line["switched"])
     if line["kind"] == "model" and line.get("failed") and "kind" in line["failed"]:
         ErrorKind(line["failed"]["kind"])
     error = line.get("error") if line["kind"] == "answer" else None

@@ -25,6 +25,7 @@ from glyphoxa_trio.providers.llm import (
     LLMError,
     LLMEvent,
     LLMRequest,
+    Switched,
     TextChunk,
 )
 
@@ -122,6 +123,8 @@ class HeardWords:
                 self._note("model", request=self._request, text=text)
             case CallReady(call):
                 self._note("model", request=self._request, call=call)
+            case Switched():
+                self._note("model", request=self._request, switched=event)
             case Finished():
                 self._note("model", request=self._request, finished=event)
             case _:

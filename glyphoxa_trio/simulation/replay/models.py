@@ -24,8 +24,10 @@ from glyphoxa_trio.providers.llm import (
     LLMError,
     LLMEvent,
     LLMRequest,
+    Switched,
     TextChunk,
     Usage,
+    Verbatim,
     Working,
 )
 from glyphoxa_trio.simulation.replay.answers import Notes, Shift, bug
@@ -122,8 +124,14 @@ def _event_of(line: Line) -> LLMEvent:
             ToolCall(call["id"], call["name"], call.get("arguments", "{}"))
         )
     if (end := line.get("finished")) is not None:
-        usage = Usage(**end["usage"]) if end.get("usage") else None
-        return Finished(reason=FinishReason(end.get("reason", "stop")), usage=usage)
+        again = end.get("verbatim")
+        return Finished(
+            reason=FinishReason(end.get("reason", "stop")),
+            usage=Usage(**end["usage"]) if end.get("usage") else None,
+            verbatim=Verbatim(**again) if again else None,
+        )
+    if (switched := line.get("switched")) is not None:
+        return Switched(**switched)
     if (failed := line.get("failed")) is not None:
         if "kind" in failed:
             raise LLMError(ErrorKind(failed["kind"]), failed.get("detail", ""))
