@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Final
 
-from glyphoxa_trio.providers.chat_completions.failures import excerpt, status_error
+from glyphoxa_trio.providers.failures import excerpt, status_error
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import LinkClosed
 from glyphoxa_trio.secret import Secret
