@@ -46,24 +46,33 @@ class Stream(Generic[E]):
     _writers: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
+    _modest: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
     _ended: bool = attrs.field(default=False, init=False)
     _left: bool = attrs.field(default=False, init=False)
     _peak: int = attrs.field(default=0, init=False)
     _sent: int = attrs.field(default=0, init=False)
 
-    async def send(self, event: E) -> None:
+    async def send(self, event: E, *, spare: int = 0) -> None:
         """Append ``event``, waiting while the stream is full.
 
         When the consumer has left, the event goes nowhere. Cancelled before it
         appends, or not at all.
+
+        Args:
+          spare: so many places are left to those who leave none; one is for whoever
+            is this modest all the same. They have no order among themselves.
 
         Raises:
           ValueError: if the stream has ended, or ends while this waits.
         """
         # A whole checkpoint: a producer that never waits must let others run.
         await trio.lowlevel.checkpoint()
-        while len(self._events) >= self.capacity and not (self._left or self._ended):
-            await self._writers.park()
+        room = max(1, self.capacity - spare)
+        lot = self._modest if spare else self._writers
+        while len(self._events) >= room and not (self._left or self._ended):
+            await lot.park()
         self.post(event)
 
     def post(self, event: E) -> None:
@@ -81,13 +90,13 @@ class Stream(Generic[E]):
         """Nothing follows; what waits can still be read."""
         self._ended = True
         self._readers.unpark_all()
-        self._writers.unpark_all()
+        self._unpark_writers()
 
     def leave(self) -> None:
         """The consumer reads no more: drop what waits, hold up nobody."""
         self._left = True
         self._events.clear()
-        self._writers.unpark_all()
+        self._unpark_writers()
         self._readers.unpark_all()
 
     def __aiter__(self) -> Stream[E]:
@@ -107,7 +116,12 @@ class Stream(Generic[E]):
         self._handed.append(event)
         if len(self._events) < self.capacity:  # else one would lose its place
             self._writers.unpark()
+        self._modest.unpark_all()  # each knows for itself whether there is room
         return event
+
+    def _unpark_writers(self) -> None:
+        self._writers.unpark_all()
+        self._modest.unpark_all()
 
     def statistics(self) -> StreamStatistics:
         return StreamStatistics(

@@ -16,24 +16,33 @@ from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 
+from .aloud import Aloud
+
 
 @attrs.define(eq=False)
 class Round:
     """One response of the model within a turn: its sentences, calls and answers.
 
-    ``verbatim`` is told to the model while the turn goes on; afterwards only what
-    was heard counts.
+    So many sentences were ``delivered`` as text. ``by_ear``: what was heard of them,
+    if somebody says what was played. ``verbatim`` is told to the model while the turn
+    goes on; afterwards only what was heard counts.
     """
 
     sentences: list[str] = attrs.field(factory=list)
     delivered: int = 0
+    by_ear: list[str] | None = None
     outcomes: list[Outcome] = attrs.field(factory=list)
     verbatim: Verbatim | None = None
     _echoes: list[ToolCall] = attrs.field(factory=list, init=False)
     _answers: list[Message] = attrs.field(factory=list, init=False)
 
+    @property
+    def heard(self) -> list[str]:
+        """What counts as delivered (D12a)."""
+        return self.sentences[: self.delivered] if self.by_ear is None else self.by_ear
+
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
-        said = self.sentences[: self.delivered] if heard_only else self.sentences
+        said = self.heard if heard_only else self.sentences
         # A history is told in every round, and writing all of it anew would be
         # most of what a turn costs. Outcomes are only ever added.
         for outcome in self.outcomes[len(self._answers) :]:
@@ -51,21 +60,37 @@ class Round:
 
 @attrs.define(eq=False)
 class Exchange:
-    """One turn: what was said to the NPC, and its rounds."""
+    """One turn: what was said to the NPC, and its rounds.
+
+    ``aloud`` is its audio, if there is any. From the first report of what was played on
+    it is that which counts as delivered.
+    """
 
     speaker: str
     text: str
     rounds: list[Round] = attrs.field(factory=list)
+    aloud: Aloud | None = None
+    _reported: bool = attrs.field(default=False, init=False)
     # What calls of earlier, interrupted turns came to, told with this utterance.
     late: tuple[Outcome, ...] = ()
 
     def begin_round(self) -> Round:
-        self.rounds.append(Round())
+        by_ear = self._reported and self.aloud is not None
+        self.rounds.append(Round(by_ear=[] if by_ear else None))
         return self.rounds[-1]
 
     def delivered(self, round_index: int) -> None:
         """The next sentence of that round has been heard."""
         self.rounds[round_index].delivered += 1
+
+    def played(self, seconds: float) -> None:
+        """So much of its audio was heard in all; nothing if it has none."""
+        self._reported = True
+        if self.aloud is None:
+            return
+        self.aloud.playback.played(seconds)
+        for at, part in enumerate(self.rounds):
+            part.by_ear = self.aloud.heard(at, part.sentences, part.delivered)
 
     @property
     def written(self) -> str:
@@ -73,7 +98,7 @@ class Exchange:
 
     @property
     def heard(self) -> str:
-        return " ".join(s for r in self.rounds for s in r.sentences[: r.delivered])
+        return " ".join(s for r in self.rounds for s in r.heard)
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:

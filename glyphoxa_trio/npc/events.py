@@ -102,7 +102,7 @@ class Filler(TurnEvent):
 class Speech(TurnEvent):
     """A piece of what is to be played: PCM16, mono, ``rate`` Hz.
 
-    ``filler``: it belongs to a `Filler`.
+    ``filler``: it belongs to a `Filler`. Only whoever listens to the turn gets it.
     """
 
     pcm: bytes
@@ -115,6 +115,14 @@ class Speech(TurnEvent):
 
 
 @attrs.frozen(kw_only=True)
+class SpeechFailed(TurnEvent):
+    """This cannot be said aloud; as text it was said. The turn goes on."""
+
+    text: str
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
 class Flush(TurnEvent):
     """Stop playing at once, and forget what was not played yet of this turn."""
 
@@ -123,11 +131,26 @@ class Flush(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Transcript(TurnEvent):
-    """What a player is understood to have said, as far as it is known."""
+    """What a player is understood to have said, as far as it is known.
+
+    ``turn`` is 0 while nobody knows which turn will answer it.
+    """
 
     speaker: str
     text: str
     final: bool
+
+
+@attrs.frozen(kw_only=True)
+class HearingFailed(TurnEvent):
+    """Something that a player said is lost, of no turn (0).
+
+    ``deaf``: nothing of what they say is understood any more.
+    """
+
+    speaker: str
+    detail: str
+    deaf: bool = False
 
 
 @attrs.frozen(kw_only=True)

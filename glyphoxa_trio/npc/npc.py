@@ -19,6 +19,7 @@ from glyphoxa_trio.config.model import NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.units import seconds
 
 from .events import TurnDone, TurnEvent
 from .utterance import (
@@ -48,7 +49,7 @@ class Turn:
 
     Leaving the block before the end is the interruption: the model is hung up
     on, and running tools are treated by their policy (D12a). A sentence counts as
-    delivered once the next event is asked for.
+    delivered once the next event is asked for, or once it was `played`.
     """
 
     _session: Ref[Any]
@@ -92,6 +93,15 @@ class Turn:
     def delivered(self) -> str:
         """What was heard so far: that much the NPC will remember of its words."""
         return self._utterance.exchange.heard
+
+    def played(self, ms: float) -> None:
+        """Report how much of this turn's `Speech` was played, in all, since it began.
+
+        From the first report on, only what was played counts as delivered (`aloud`):
+        report 0 before you play anything. Also after the turn has ended, until all of
+        it was played. More than was given out is all of it.
+        """
+        self._utterance.exchange.played(seconds(ms))
 
     def __aiter__(self) -> Self:
         return self

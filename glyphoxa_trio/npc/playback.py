@@ -12,16 +12,29 @@ from collections.abc import Hashable
 import attrs
 
 
+@attrs.define
+class _Stretch:
+    """Audio of one piece without another's in between, and where it ends."""
+
+    piece: Hashable
+    begins: float
+    ends: float
+
+
 @attrs.define(eq=False)
 class Playback:
     """Pieces in the order in which they are played. Times are seconds."""
 
-    _lengths: dict[Hashable, float] = attrs.field(factory=dict, init=False)
+    _stretches: list[_Stretch] = attrs.field(factory=list, init=False)
     _played: float = attrs.field(default=0.0, init=False)
 
     def add(self, piece: Hashable, seconds: float) -> None:
-        """More audio of ``piece``, which is the last one so far, or a new one."""
-        self._lengths[piece] = self._lengths.get(piece, 0.0) + seconds
+        """More audio of ``piece``; it is played after all that was added before."""
+        if self._stretches and self._stretches[-1].piece == piece:
+            self._stretches[-1].ends += seconds
+        else:
+            given = self.given
+            self._stretches.append(_Stretch(piece, given, given + seconds))
 
     def played(self, seconds: float) -> None:
         """So much of all of it has been heard. Never less than before, nor more
@@ -29,8 +42,13 @@ class Playback:
         self._played = max(self._played, min(seconds, self.given))
 
     @property
+    def pieces(self) -> tuple[Hashable, ...]:
+        """Each of them once, in the order in which they began."""
+        return tuple(dict.fromkeys(stretch.piece for stretch in self._stretches))
+
+    @property
     def given(self) -> float:
-        return sum(self._lengths.values())
+        return self._stretches[-1].ends if self._stretches else 0.0
 
     @property
     def left(self) -> float:
@@ -38,18 +56,17 @@ class Playback:
         return self.given - self._played
 
     def length(self, piece: Hashable) -> float:
-        return self._lengths.get(piece, 0.0)
+        return sum(x.ends - x.begins for x in self._stretches if x.piece == piece)
 
     def heard(self, piece: Hashable) -> float:
         """How much of ``piece`` was played."""
-        before = 0.0
-        for other, length in self._lengths.items():
-            if other == piece:
-                return max(0.0, min(length, self._played - before))
-            before += length
-        return 0.0
+        return sum(
+            min(x.ends, self._played) - x.begins
+            for x in self._stretches
+            if x.piece == piece and x.begins < self._played
+        )
 
     def flush(self) -> None:
         """Nothing of this is played any more; what comes next begins at zero."""
-        self._lengths.clear()
+        self._stretches.clear()
         self._played = 0.0

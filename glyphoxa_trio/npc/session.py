@@ -11,7 +11,8 @@ the same state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -21,9 +22,11 @@ import trio
 
 from glyphoxa_trio.actors import Inbox, Ref, Topic
 from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
+from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Shelf, ToolHost
 from glyphoxa_trio.providers.llm import LLM, Message, Usage
+from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.definition import OnInterrupt
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
@@ -40,6 +43,7 @@ from .events import (
     LateResult,
     Queued,
     SpeculationDone,
+    Speech,
     TierSelected,
     Timings,
     TurnDone,
@@ -50,6 +54,7 @@ from .prompt import system_prompt
 from .selection import Selection
 from .selector import Select
 from .shedding import declined
+from .speaking import SPARE, Speaking, voice_of
 from .speculation import Foreseen, foresee
 from .speculator import Speculator, Tally
 from .turn import Clock
@@ -88,6 +93,7 @@ class NpcSession:
       speculation: whether a turn may begin on a partial transcript.
       tally: counts what that came to.
       costs: of all NPCs: says whether a turn may begin, and is told what it took.
+      synthesizer: says sentences aloud, if there is one; ``warn`` is told if it fails.
     """
 
     npc: NpcConfig
@@ -104,6 +110,8 @@ class NpcSession:
     speculation: SpeculationConfig = attrs.field(factory=SpeculationConfig)
     tally: Tally = attrs.field(factory=Tally)
     costs: Costs = attrs.field(factory=Costs)
+    synthesizer: Synthesizer | None = None
+    warn: Callable[[str], None] = lambda _: None
     _conversation: Conversation = attrs.field(init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     _current: Utterance | None = attrs.field(default=None, init=False)
@@ -278,7 +286,7 @@ class NpcSession:
         turn: cascaded.TurnInProgress | None = None
         end, error = TurnEnd.INTERRUPTED, ""
         try:
-            with utterance.scope:
+            async with self._heard(utterance):
                 await utterance.begins.wait()
                 began = trio.current_time()
                 if utterance.shed:
@@ -291,6 +299,8 @@ class NpcSession:
                     await cascaded.run(turn)
                     end = TurnEnd.COMPLETED if turn.error is None else TurnEnd.FAILED
                     error = "" if turn.error is None else str(turn.error)
+            if utterance.scope.cancelled_caught:  # also while the rest was said aloud
+                end, error = TurnEnd.INTERRUPTED, ""
         except Exception as bug:  # border: a model's link is foreign code
             end, error = TurnEnd.FAILED, f"{type(bug).__name__}: {bug}"
         finally:
@@ -311,13 +321,45 @@ class NpcSession:
             self.events.publish(done)
             utterance.stream.post(done)
 
+    @asynccontextmanager
+    async def _heard(self, utterance: Utterance) -> AsyncGenerator[None]:
+        """The turn until its listener leaves, aloud if it can be."""
+        with utterance.scope:
+            if self.synthesizer is None:
+                yield
+                return
+
+            async def give(speech: Speech) -> None:
+                await self._send(utterance, speech, spare=SPARE)
+
+            utterance.speaking = Speaking(
+                synthesizer=self.synthesizer,
+                voice=voice_of(self.npc.voice),
+                exchange=utterance.exchange,
+                give=give,
+                post=utterance.stream.post,
+                warn=self.warn,
+                engine_speaks=self.npc.engine is Engine.S2S,
+            )
+            async with utterance.speaking.open():
+                yield
+
+    async def _send(
+        self, utterance: Utterance, event: TurnEvent, *, spare: int = 0
+    ) -> None:
+        with trio.move_on_after(self.config.listener) as patience:
+            await utterance.stream.send(event, spare=spare)
+        if patience.cancelled_caught:
+            # Others wait for this NPC, and nobody listens to it.
+            utterance.scope.cancel("the listener stopped listening")
+
     def _turn_away(self, utterance: Utterance) -> None:
         """Say a line instead of an answer, at once (D12b)."""
         line = self._fallback()
         utterance.exchange.begin_round().sentences.append(line)
         for event in declined(self.npc.name, utterance, line):
             self.events.publish(event)
-            utterance.stream.post(event)
+            utterance.post(event)
 
     async def _prepare(self, utterance: Utterance) -> cascaded.TurnInProgress:
         selection = await self._select(utterance.text, utterance.override, commit=True)
@@ -329,15 +371,12 @@ class NpcSession:
 
         async def emit(event: TurnEvent) -> None:
             self.events.publish(event)
-            with trio.move_on_after(self.config.listener) as patience:
-                await utterance.stream.send(event)
-            if patience.cancelled_caught:
-                # Others wait for this NPC, and nobody listens to it.
-                utterance.scope.cancel("the listener stopped listening")
+            await self._send(utterance, event)
+            utterance.say_aloud(event)
 
         def post(event: TurnEvent) -> None:
             self.events.publish(event)
-            utterance.stream.post(event)
+            utterance.post(event)
 
         def late(outcome: Outcome) -> None:
             self._late.append(outcome)

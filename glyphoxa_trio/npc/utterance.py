@@ -16,6 +16,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .conversation import Exchange
 from .events import Fallback, Sentence, TurnEvent
+from .speaking import Speaking
 
 
 @attrs.define(eq=False)
@@ -26,6 +27,7 @@ class Utterance:
     not begun. ``begins`` is set when it does, ``ended`` when the turn has ended and
     is remembered. ``superseded``: its speaker went on before it began. ``shed``: why
     it is turned away instead of being answered, and ``shed_for``, in a word.
+    ``speaking``: what says it aloud.
     """
 
     text: str
@@ -40,12 +42,23 @@ class Utterance:
     shed: str = attrs.field(default="", init=False)
     shed_for: Fallback = attrs.field(default=Fallback.OVERLOADED, init=False)
     number: int = attrs.field(default=0, init=False)
+    speaking: Speaking | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.exchange = Exchange(self.speaker, self.text)
         # Not a method: a stream that knew its utterance would leave a cycle of twenty
         # objects a turn to the collector, whose pauses hold everybody up.
         self.stream = Stream(on_consumed=partial(_consumed, self.exchange))
+
+    def post(self, event: TurnEvent) -> None:
+        """Tell the listener, without waiting."""
+        self.stream.post(event)
+        self.say_aloud(event)
+
+    def say_aloud(self, event: TurnEvent) -> None:
+        """What the listener has got; a voice says of it what can be said."""
+        if self.speaking is not None:
+            self.speaking.take(event)
 
 
 def _consumed(exchange: Exchange, event: TurnEvent) -> None:

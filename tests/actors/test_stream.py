@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -108,6 +109,49 @@ async def test_posts_over_capacity_do_not_turn_the_waiting_senders_round(
         for event in range(5):
             assert await anext(stream) == event
             await wait_all_tasks_blocked()
+
+
+async def test_the_modest_leave_places_to_the_others(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    stream: Stream[str] = Stream(capacity=3)
+
+    async def send(event: str, spare: int) -> None:
+        await stream.send(event, spare=spare)
+
+    for event in "abc":
+        nursery.start_soon(send, event, 2)
+        await wait_all_tasks_blocked()
+    for event in "xyz":
+        nursery.start_soon(send, event, 0)
+        await wait_all_tasks_blocked()
+    # One of the modest, two of the others; the third of these waits as well.
+    assert stream.statistics().waiting == 3
+    with trio.fail_after(60):
+        read = []
+        for _ in range(6):
+            read.append(await anext(stream))
+            await wait_all_tasks_blocked()
+    assert read[:4] == ["a", "x", "y", "z"]
+    assert sorted(read[4:]) == ["b", "c"]
+
+
+@pytest.mark.parametrize("end", [Stream.end, Stream.leave])
+async def test_the_modest_do_not_wait_for_ever(
+    autojump_clock: MockClock, end: Callable[[Stream[int]], None]
+) -> None:
+    stream: Stream[int] = Stream(capacity=1)
+    await stream.send(0, spare=9)  # one place is theirs all the same
+
+    async def send() -> None:
+        with suppress(ValueError):  # it has ended
+            await stream.send(1, spare=9)
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            await wait_all_tasks_blocked()
+            end(stream)
 
 
 async def test_a_cancelled_send_leaves_nothing_behind(

@@ -83,12 +83,12 @@ class HeardStream(Stream[TurnEvent]):
         self._is_over = isinstance(event, TurnDone)
         return event
 
-    async def send(self, event: TurnEvent) -> None:
+    async def send(self, event: TurnEvent, *, spare: int = 0) -> None:
         if self.quiet is not None and isinstance(event, FanOutDone):
             # What the calls say of their tools counts from the next round on, and
             # is told to an actor: it must not depend on who is first.
             await until_quiet(self.quiet, first=True)
-        await super().send(event)
+        await super().send(event, spare=spare)
 
     def leave(self) -> None:
         if self.quiet is None or self._is_over:

@@ -46,10 +46,10 @@ class Ear(Stream[TurnEvent]):
         self._resumed = self.asked
         self._go_on()
 
-    async def send(self, event: TurnEvent) -> None:
+    async def send(self, event: TurnEvent, *, spare: int = 0) -> None:
         if isinstance(event, FanOutDone):  # as `HeardStream` does
             await until_quiet(self.quiet, first=True)
-        await super().send(event)
+        await super().send(event, spare=spare)
 
     def post(self, event: TurnEvent) -> None:
         super().post(event)
