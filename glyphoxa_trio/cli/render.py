@@ -1,4 +1,7 @@
-"""Events and tables as people and programs read them: pure, no terminal."""
+"""Events and tables as people and programs read them: pure, no terminal.
+
+Above 300 lines: how each thing is put into words is read in one place.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ import attrs
 from glyphoxa_trio.host import Listing
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.npc import (
+    ContextAdded,
     FanOutDone,
     FellBack,
     ModelFailed,
     ModelSwitched,
+    Scripted,
     Shed,
     TierSelected,
     ToolsShown,
@@ -107,6 +112,11 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
                     f"{event.selected} because of {event.reason}{held}:"
                     f" {in_ms(event.budget)} for tools"
                 )
+            case Scripted():
+                lines.append(f"given words, by {event.speaker}: no model was asked")
+            case ContextAdded():
+                lines += [f"added by a hook: {cut(line)}" for line in event.lines]
+                lines += [f"hook left out: {name}: {why}" for name, why in event.missed]
             case ToolsShown():
                 names = ", ".join(event.shown) or "no tools"
                 words = " (asked to answer in words)" if event.forbidden else ""

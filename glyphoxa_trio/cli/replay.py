@@ -158,6 +158,8 @@ def _row(npc: str, turn: Sequence[Line]) -> list[str]:
                 began, tier, said = float(event["at"]), event["tier"], event["text"]
             case "Shed":
                 said = event["text"]
+            case "Scripted":
+                said = f"({event['speaker']} gives it the words)"
             case "ToolsShown":
                 shown = str(len(event["shown"]))
             case "ToolFinished" | "LateResult":

@@ -192,8 +192,9 @@ class TurnConfig:
 
     ``listener`` is how long an answer waits for somebody to ask for more of it,
     ``history`` how many turns a model is shown, ``queue`` how many utterances of
-    other speakers may wait, ``fallback`` what an NPC without lines of its own says
-    when there is nothing to say.
+    other speakers may wait, ``context`` how long a turn waits for what is added to its
+    prompt, ``fallback`` what an NPC without lines of its own says when there is
+    nothing to say.
     """
 
     max_rounds: int = attrs.field(default=4, validator=above_zero)
@@ -204,6 +205,7 @@ class TurnConfig:
     listener: InMs = attrs.field(default=60.0, validator=above_zero)
     history: int = attrs.field(default=40, validator=not_negative)
     queue: int = attrs.field(default=8, validator=above_zero)
+    context: InMs = attrs.field(default=0.05, validator=above_zero)
     fallback: tuple[Text, ...] = attrs.field(
         default=(
             "Hm. My thoughts wandered off just now. Say that again?",

@@ -9,6 +9,7 @@ from .cost import Costs, CostStatistics, Spent
 from .events import (
     ApprovalNeeded,
     ApprovalSettled,
+    ContextAdded,
     Decision,
     EngineSwitched,
     Fallback,
@@ -20,6 +21,7 @@ from .events import (
     ModelFailed,
     ModelSwitched,
     Queued,
+    Scripted,
     Sentence,
     Shed,
     SpeculationDone,
@@ -37,6 +39,7 @@ from .events import (
     TurnEvent,
     UsageReported,
 )
+from .hot_context import Moment, Provide
 from .npc import Npc, Turn, TurnNotOver
 from .session import NpcSession, QueueFull
 from .speculator import SpeculationStatistics
@@ -46,6 +49,7 @@ __all__ = [
     "ApprovalRequest",
     "ApprovalSettled",
     "Approver",
+    "ContextAdded",
     "CostStatistics",
     "Costs",
     "Decision",
@@ -58,10 +62,13 @@ __all__ = [
     "LateResult",
     "ModelFailed",
     "ModelSwitched",
+    "Moment",
     "Npc",
     "NpcSession",
+    "Provide",
     "QueueFull",
     "Queued",
+    "Scripted",
     "Sentence",
     "Shed",
     "SpeculationDone",

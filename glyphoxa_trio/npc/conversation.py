@@ -1,13 +1,15 @@
 """What an NPC and its players have said: a bounded history (D12a).
 
 A turn is recorded while it runs. Only what was delivered is remembered of the
-NPC's words; every tool call is remembered together with its answer.
+NPC's words; every tool call is remembered together with its answer. What others said
+to each other stands before the next thing that is said to this NPC.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import attrs
 
@@ -17,6 +19,28 @@ from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 
 from .aloud import Aloud
+
+_LONGEST_LINE: Final = 1000  # characters of what was overheard, or is known
+
+
+def one_line(text: str, *, most: int = _LONGEST_LINE) -> str:
+    """``text`` without line breaks, so that it cannot pass for two lines, and cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+@attrs.frozen
+class Overheard:
+    """Something that was not said to this NPC, in its hearing."""
+
+    speaker: str
+    text: str
+    to: str = ""
+
+    def __str__(self) -> str:
+        who = one_line(self.speaker, most=100)
+        to = f" to {one_line(self.to, most=100)}" if self.to else ""
+        return f"{who}{to}: {one_line(self.text)}"
 
 
 @attrs.define(eq=False)
@@ -64,6 +88,8 @@ class Exchange:
 
     ``aloud`` is its audio, if there is any. From the first report of what was played on
     it is that which counts as delivered.
+    ``asked``: something was said to it; else it speaks by itself. ``overheard`` since
+    the last turn; ``context`` is known for this turn, and no longer.
     """
 
     speaker: str
@@ -71,6 +97,9 @@ class Exchange:
     rounds: list[Round] = attrs.field(factory=list)
     aloud: Aloud | None = None
     _reported: bool = attrs.field(default=False, init=False)
+    asked: bool = attrs.field(default=True, kw_only=True)
+    overheard: deque[Overheard] = attrs.field(factory=deque, kw_only=True)
+    context: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     # What calls of earlier, interrupted turns came to, told with this utterance.
     late: tuple[Outcome, ...] = ()
 
@@ -113,7 +142,11 @@ class Exchange:
             yield Message(
                 role="system", content=f"What went on by itself has ended:\n{news}"
             )
-        yield Message(role="user", content=self.text, name=self.speaker)
+        aside = _aside(self.overheard, () if heard_only else self.context)
+        if aside:
+            yield Message(role="user", content=aside)
+        if self.asked:
+            yield Message(role="user", content=self.text, name=self.speaker)
         for part in self.rounds:
             yield from part.messages(heard_only=heard_only)
 
@@ -124,11 +157,14 @@ class Conversation:
 
     Args:
       opening: what stands before everything: the prompt, a greeting.
+      most_overheard: so many lines of others are remembered, all in all.
     """
 
     opening: tuple[Message, ...]
     limit: int
+    most_overheard: int = 0
     _past: deque[Exchange] = attrs.field(init=False)
+    _news: deque[Overheard] = attrs.field(factory=deque, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._past = deque(maxlen=self.limit)
@@ -141,12 +177,37 @@ class Conversation:
         for round_ in exchange.rounds:
             round_.verbatim = None  # it may be long, and nobody is told it any more
         self._past.append(exchange)
+        self._forget()
 
-    def begin_with(self, system: Message, *, limit: int) -> None:
-        """Another system prompt, and another memory; what was said stays said."""
-        self.opening = (system, *self.opening[1:])
-        self.limit = limit
+    def begin_with(self, *opening: Message, limit: int, most_overheard: int) -> None:
+        """Another opening, and another memory; what was said stays said."""
+        self.opening = opening
+        self.limit, self.most_overheard = limit, most_overheard
         self._past = deque(self._past, maxlen=limit)
+        self._forget()
+
+    def overhear(self, line: Overheard) -> None:
+        """Remember what somebody said to somebody else."""
+        self._news.append(line)
+        self._forget()
+
+    @property
+    def news(self) -> tuple[Overheard, ...]:
+        """What was overheard since the last turn."""
+        return tuple(self._news)
+
+    def tell_news(self, exchange: Exchange) -> None:
+        """What was overheard since the last turn is known in this one."""
+        exchange.overheard, self._news = self._news, deque()
+
+    def _forget(self) -> None:
+        """The oldest of what was overheard goes first."""
+        heard = [*(exchange.overheard for exchange in self._past), self._news]
+        too_many = sum(map(len, heard)) - self.most_overheard
+        for lines in heard:
+            while too_many > 0 and lines:
+                lines.popleft()
+                too_many -= 1
 
     def prompt(self, current: Exchange, *, notice: str = "") -> tuple[Message, ...]:
         """All messages for the next round of ``current``.
@@ -166,6 +227,19 @@ class Conversation:
 
     def __len__(self) -> int:
         return len(self._past)
+
+
+def _aside(overheard: Iterable[Overheard], context: Iterable[str]) -> str:
+    """What is known beside what was said. Not a system message: some models take only
+    one. And nobody's line can look like two."""
+    parts = []
+    if lines := [f"- {line}" for line in overheard]:
+        parts.append(
+            "\n".join(["(What was said in your hearing meanwhile:", *lines]) + ")"
+        )
+    if lines := [f"- {one_line(line)}" for line in context]:
+        parts.append("\n".join(["(What you know of this moment:", *lines]) + ")")
+    return "\n\n".join(parts)
 
 
 def _with_notice(opening: tuple[Message, ...], notice: str) -> tuple[Message, ...]:

@@ -46,6 +46,26 @@ class TierSelected(TurnEvent):
 
 
 @attrs.frozen(kw_only=True)
+class Scripted(TurnEvent):
+    """The turn begins, and the NPC says what it was given to say: its greeting, or what
+    ``speaker`` says as it. No model, no tools; `Sentence`s and a `TurnDone` follow.
+    """
+
+    speaker: str
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class ContextAdded(TurnEvent):
+    """What providers of context added to the prompt of this turn, and who ``missed``
+    it, with why: late, or wrong. The turn goes on without those.
+    """
+
+    lines: tuple[str, ...]
+    missed: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen(kw_only=True)
 class Shed(TurnEvent):
     """The turn is not begun: the machine cannot serve it now, or its models have cost
     all that they may. No model, no tools. A `FellBack` that says which of the two,

@@ -7,6 +7,7 @@ async with npc.say("Roll 2d6+3 for me") as turn:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,8 +29,11 @@ from .utterance import (
     Elevate,
     Hearing,
     Interrupt,
+    Introduce,
+    Overhear,
     Preview,
     Say,
+    Situate,
     Utterance,
 )
 
@@ -152,6 +156,31 @@ class Npc:
         """
         return Turn(self._session, Utterance(text, speaker, tier))
 
+    def speak_as(self, text: str, *, speaker: str = "DM") -> Turn:
+        """Say ``text`` as the NPC: its words as they stand, no model, no tools.
+
+        What it was saying by itself is interrupted. It remembers the words as its own.
+        """
+        return Turn(self._session, Utterance("", speaker, script=text))
+
+    def greet(self, *, speaker: str = "player") -> Turn:
+        """Have it say its greeting, if it has one and nothing has been said yet."""
+        return Turn(self._session, Utterance("", speaker, greets=True))
+
+    async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
+        """Let it hear what somebody says to somebody else. It says nothing to that,
+        and knows it in its next turn; so does every engine."""
+        await self._session.ask(Overhear(speaker, text, to), within=_PATIENCE)
+
+    async def situate(self, *context: str) -> None:
+        """Tell it what holds where it is, in place of what was told before."""
+        await self._session.ask(Situate(context), within=_PATIENCE)
+
+    async def introduce(self, values: Mapping[str, object]) -> None:
+        """Give values to the template variables of its prompt and greeting (A32), such
+        as ``caller_name``. Those that were given before and are not named stay."""
+        await self._session.ask(Introduce(dict(values)), within=_PATIENCE)
+
     async def approve(self, question: str, yes: bool) -> bool:
         """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.
 
@@ -181,9 +210,13 @@ class Npc:
         """
         await self._session.ask(Hearing(text, speaker), within=_PATIENCE)
 
-    async def interrupt(self) -> bool:
-        """End the turn that is running; False if none was."""
-        return await self._session.ask(Interrupt(), within=_PATIENCE)
+    async def interrupt(self, *, speaker: str | None = None) -> bool:
+        """End the turn that is running; False if none was.
+
+        Args:
+          speaker: only what answers them, with what they said and that waits.
+        """
+        return await self._session.ask(Interrupt(speaker), within=_PATIENCE)
 
     async def become(self, successor: Adopt) -> Npc:
         """This NPC, its conversation included, as another configuration has it."""

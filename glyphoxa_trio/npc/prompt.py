@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from glyphoxa_trio.config.model import NpcConfig
 
+from .templates import filled
 
-def system_prompt(npc: NpcConfig) -> str:
-    """Identity, personality, knowledge, secrets and rules, in this order."""
+
+def system_prompt(
+    npc: NpcConfig,
+    *,
+    values: Mapping[str, str] | None = None,
+    scene: Iterable[str] = (),
+) -> str:
+    """Identity, personality, knowledge, secrets, rules and voice, in this order.
+
+    Args:
+      values: of the template variables in what the configuration says (A33).
+      scene: what holds where it is, told by whoever directs it.
+    """
+    voice = npc.voice
     parts = [
         (
             f"You are {npc.name}, a character in a tabletop role-playing game."
@@ -23,8 +36,16 @@ def system_prompt(npc: NpcConfig) -> str:
             npc.secret_knowledge,
         ),
         _section("How you behave", npc.behaviour_rules),
+        f"Speak in the language {voice.language}." if voice.language else "",
+        _section(
+            "How these sound when said aloud; in writing they stay as they are",
+            (f"{word}: {sound}" for word, sound in voice.pronunciation.items()),
+        ),
     ]
-    return "\n\n".join(part for part in parts if part)
+    told = "\n\n".join(part for part in parts if part)
+    told = told if values is None else filled(told, values)
+    now = _section("The scene", (" ".join(line.split()) for line in scene))
+    return f"{told}\n\n{now}" if now else told
 
 
 def _section(title: str, lines: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ the same state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Shelf, ToolHost
-from glyphoxa_trio.providers.llm import LLM, Message, Usage
+from glyphoxa_trio.providers.llm import LLM, Usage
 from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.definition import OnInterrupt
 from glyphoxa_trio.tools.gate import Grant
@@ -35,10 +35,11 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .activity import Activity
 from .approval import APPROVAL_TIMEOUT, Approver, Questions
-from .conversation import Conversation, Exchange
+from .conversation import Conversation, Exchange, Overheard
 from .cost import Costs
 from .engines import cascaded
 from .events import (
+    ContextAdded,
     Fallback,
     LateResult,
     Queued,
@@ -50,7 +51,9 @@ from .events import (
     TurnEnd,
     TurnEvent,
 )
-from .prompt import system_prompt
+from .hot_context import Gather, Gathered, Moment
+from .opening import Opening
+from .scripted import scripted
 from .selection import Selection
 from .selector import Select
 from .shedding import declined
@@ -64,8 +67,11 @@ from .utterance import (
     Elevate,
     Hearing,
     Interrupt,
+    Introduce,
+    Overhear,
     Preview,
     Say,
+    Situate,
     Utterance,
 )
 
@@ -94,6 +100,10 @@ class NpcSession:
       tally: counts what that came to.
       costs: of all NPCs: says whether a turn may begin, and is told what it took.
       synthesizer: says sentences aloud, if there is one; ``warn`` is told if it fails.
+      overheard: so many lines of what others say to each other are remembered.
+      template_defaults: for the variables of prompt and greeting that nobody gave a
+        value; ``call_id`` is one of them (A32).
+      context: asked in each turn for what is to be known in it.
     """
 
     npc: NpcConfig
@@ -112,6 +122,10 @@ class NpcSession:
     costs: Costs = attrs.field(factory=Costs)
     synthesizer: Synthesizer | None = None
     warn: Callable[[str], None] = lambda _: None
+    overheard: int = 20
+    template_defaults: Mapping[str, str] = attrs.field(factory=dict)
+    call_id: str = "session"
+    context: Gather | None = None
     _conversation: Conversation = attrs.field(init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     _current: Utterance | None = attrs.field(default=None, init=False)
@@ -125,12 +139,13 @@ class NpcSession:
     _questions: Questions = attrs.field(init=False)
     _shelf: Shelf = attrs.field(factory=Shelf, init=False)
     _speculator: Speculator = attrs.field(init=False)
+    _opening: Opening = attrs.field(init=False)
+    _reopen: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        opening = [Message(role="system", content=system_prompt(self.npc))]
-        if self.npc.greeting:
-            opening.append(Message(role="assistant", content=self.npc.greeting))
-        self._conversation = Conversation(tuple(opening), self.config.history)
+        self._opening = Opening(self.npc, self.template_defaults, self.call_id)
+        self._conversation = Conversation((), self.config.history)
+        self._open()
         self._questions = Questions(self.npc.name, self.approver, self.approval_timeout)
         self._speculator = Speculator(
             npc=self.npc.name,
@@ -168,12 +183,20 @@ class NpcSession:
                             call.reply(None)
                         case Approve(question, yes):
                             call.reply(self._questions.answer(question, yes=yes))
-                        case Interrupt():
-                            self._speculator.drop("interrupted")
-                            running = self._current
-                            if running is not None:
-                                running.scope.cancel("interrupted")
-                            call.reply(running is not None)
+                        case Interrupt(speaker):
+                            call.reply(self._interrupt(speaker))
+                        case Overhear(speaker, text, to):
+                            line = Overheard(speaker, text, to)
+                            self._conversation.overhear(line)
+                            call.reply(None)
+                        case Situate(context):
+                            self._opening.scene = context
+                            self._open()
+                            call.reply(None)
+                        case Introduce(values):
+                            self._opening.introduce(values)
+                            self._open()
+                            call.reply(None)
             self._speculator.drop("the session ended")
 
     @property
@@ -202,8 +225,24 @@ class NpcSession:
         self.grant, self.llm = successor.grant, successor.llm
         if successor.defer_threshold is not None:
             self.defer_threshold = successor.defer_threshold
-        system = Message(role="system", content=system_prompt(self.npc))
-        self._conversation.begin_with(system, limit=self.config.history)
+        if successor.overheard is not None:
+            self.overheard = successor.overheard
+        if successor.template_defaults is not None:
+            self._opening.defaults = successor.template_defaults
+        self._opening.npc = self.npc
+        self._open()
+
+    def _open(self) -> None:
+        """Begin the conversation with what is known now; a turn that runs as it was."""
+        if self._current is not None:
+            self._reopen = True
+            return
+        self._reopen = False
+        self._conversation.begin_with(
+            *self._opening.messages(),
+            limit=self.config.history,
+            most_overheard=self.overheard,
+        )
 
     def _narrow(self, turn: cascaded.TurnInProgress, successor: Adopt) -> None:
         """Leave a running turn what it has, as far as its NPC still has it."""
@@ -216,7 +255,12 @@ class NpcSession:
 
     def _accept(self, utterance: Utterance) -> None:
         current = self._current
-        interrupts = current is not None and current.speaker == utterance.speaker
+        takes_over = utterance.script is not None  # as whoever directs the scene
+        interrupts = takes_over or (
+            current is not None
+            and current.speaker == utterance.speaker
+            and current.script is None
+        )
         # Whoever interrupts gets through, but not without end.
         bound = self.config.queue * (2 if interrupts else 1)
         if len(self._waiting) >= bound:
@@ -225,15 +269,21 @@ class NpcSession:
         utterance.number = self._turns
         if current is None:
             self._begin(utterance)
+        elif takes_over:
+            if current.script is None:
+                current.scope.cancel("somebody speaks as this NPC")
+            earlier = [w for w in self._waiting if w.script is not None]
+            others = [w for w in self._waiting if w.script is None]
+            self._waiting = deque([*earlier, utterance, *others])
         elif interrupts:
             # They did not wait for the answer: it is not wanted any more, nor is
             # what they said in between. That ends next, one after the other, so
             # that all of it is remembered in the order in which it was said.
             current.scope.cancel("the speaker went on")
-            theirs = [w for w in self._waiting if w.speaker == utterance.speaker]
-            others = [w for w in self._waiting if w.speaker != utterance.speaker]
-            for earlier in theirs:
-                earlier.superseded = True
+            theirs = [w for w in self._waiting if _is_said_by(w, utterance.speaker)]
+            others = [w for w in self._waiting if w not in theirs]
+            for superseded in theirs:
+                superseded.superseded = True
             self._waiting = deque([*theirs, utterance, *others])
         else:
             self._waiting.append(utterance)
@@ -245,12 +295,28 @@ class NpcSession:
             self.events.publish(queued)
             utterance.stream.post(queued)
 
+    def _interrupt(self, speaker: str | None) -> bool:
+        """End the turn that runs; with those that wait, if it is one speaker's."""
+        self._speculator.drop("interrupted")
+        for waiting in self._waiting:
+            if speaker is not None and _is_said_by(waiting, speaker):
+                waiting.superseded = True
+        running = self._current
+        if running is None or speaker not in (None, running.speaker):
+            return False
+        running.scope.cancel("interrupted")
+        return True
+
     def _begin(self, utterance: Utterance) -> None:
         if self._next is not None:
             self._adopt(self._next)
+        if self._reopen:
+            self._open()
         self._current = utterance
         if utterance.superseded:
             utterance.scope.cancel("the speaker went on")
+        elif utterance.scripted:
+            pass  # what needs no model costs next to nothing
         elif reason := self.costs.refusal(self.npc.name):
             utterance.shed, utterance.shed_for = reason, Fallback.COST_CEILING
         else:
@@ -278,6 +344,8 @@ class NpcSession:
                     self._begin(self._waiting.popleft())
                 elif self._next is not None:
                     self._adopt(self._next)
+                elif self._reopen:
+                    self._open()
 
     # One turn.
 
@@ -292,6 +360,9 @@ class NpcSession:
                 if utterance.shed:
                     self._turn_away(utterance)
                     end, error = TurnEnd.SHED, utterance.shed
+                elif utterance.scripted:
+                    await self._recite(utterance)
+                    end = TurnEnd.COMPLETED
                 else:
                     turn = self._turn = await self._prepare(utterance)
                     if self._next is not None:
@@ -339,7 +410,7 @@ class NpcSession:
                 give=give,
                 post=utterance.stream.post,
                 warn=self.warn,
-                engine_speaks=self.npc.engine is Engine.S2S,
+                engine_speaks=self.npc.engine is Engine.S2S and not utterance.scripted,
             )
             async with utterance.speaking.open():
                 yield
@@ -361,18 +432,33 @@ class NpcSession:
             self.events.publish(event)
             utterance.post(event)
 
+    async def _recite(self, utterance: Utterance) -> None:
+        """Say what there is to say already: the DM's words, or the greeting, once."""
+        text = utterance.script
+        if utterance.greets:
+            first = utterance.number == 1  # nobody has spoken to it yet
+            text = self._opening.greet() if first else ""
+            self._reopen = True
+        self._conversation.tell_news(utterance.exchange)
+        for event in scripted(self.npc.name, utterance, text or ""):
+            await self._emit(utterance, event)
+
+    async def _emit(self, utterance: Utterance, event: TurnEvent) -> None:
+        self.events.publish(event)
+        await self._send(utterance, event)
+        utterance.say_aloud(event)
+
     async def _prepare(self, utterance: Utterance) -> cascaded.TurnInProgress:
-        selection = await self._select(utterance.text, utterance.override, commit=True)
+        selection = await self._select(
+            utterance.text, utterance.override, commit=True, beside=utterance.waiting
+        )
         ceiling = self.ceiling
         tier = min(ceiling, selection.tier)
         budget = self.host.settings.limits.ceiling(tier)
         exchange = utterance.exchange
         exchange.late, self._late = tuple(self._late), []
-
-        async def emit(event: TurnEvent) -> None:
-            self.events.publish(event)
-            await self._send(utterance, event)
-            utterance.say_aloud(event)
+        self._conversation.tell_news(exchange)
+        emit = partial(self._emit, utterance)
 
         def post(event: TurnEvent) -> None:
             self.events.publish(event)
@@ -402,6 +488,16 @@ class NpcSession:
                 text=utterance.text,
             )
         )
+        if (known := await self._gather(exchange, utterance.number)) is not None:
+            exchange.context = known.lines
+            await emit(
+                ContextAdded(
+                    npc=self.npc.name,
+                    turn=utterance.number,
+                    lines=known.lines,
+                    missed=known.missed,
+                )
+            )
         return cascaded.TurnInProgress(
             npc=self.npc.name,
             turn=utterance.number,
@@ -425,9 +521,21 @@ class NpcSession:
             speculation=self._speculator.reserved,
         )
 
+    async def _gather(self, exchange: Exchange, turn: int) -> Gathered | None:
+        """What providers of context have to add, within its time (`HotContext`)."""
+        if self.context is None:
+            return None
+        said, speaker = exchange.text, exchange.speaker
+        moment = Moment(npc=self.npc.name, turn=turn, speaker=speaker, text=said)
+        return await self.context.gather(moment, within=self.config.context)
+
     async def _foresee(self, text: str, speaker: str) -> Foreseen:
         """The turn that these words would begin now. It is not committed to."""
         selection = await self._select(text, commit=False)
+        exchange = Exchange(speaker, text, late=tuple(self._late))
+        if (known := await self._gather(exchange, 0)) is not None:
+            exchange.context = known.lines
+        exchange.overheard.extend(self._conversation.news)
         return foresee(
             npc=self.npc.name,
             tier=min(self.ceiling, selection.tier),
@@ -437,19 +545,24 @@ class NpcSession:
             shelf=self._shelf,
             defer_threshold=self.defer_threshold,
             conversation=self._conversation,
-            exchange=Exchange(speaker, text, late=tuple(self._late)),
+            exchange=exchange,
             config=self.config,
             expires=self._speculator.config.expires,
         )
 
     async def _select(
-        self, text: str, override: Tier | None = None, *, commit: bool
+        self,
+        text: str,
+        override: Tier | None = None,
+        *,
+        commit: bool,
+        beside: int = 0,
     ) -> Selection:
         request = Select(
             session=self.npc.name,
             text=text,
             override=override,
-            queue_depth=sum(not waiting.superseded for waiting in self._waiting),
+            queue_depth=beside + sum(not x.superseded for x in self._waiting),
             commit=commit,
         )
         try:
@@ -510,6 +623,11 @@ class NpcSession:
             listing is not None
             and listing.definition.interruption is OnInterrupt.FINISH_AND_SPEAK
         )
+
+
+def _is_said_by(waiting: Utterance, speaker: str) -> bool:
+    """Whether this is theirs, and in their own name."""
+    return waiting.speaker == speaker and waiting.script is None
 
 
 def _timings(turn: cascaded.TurnInProgress | None, began: float, now: float) -> Timings:

@@ -1,7 +1,8 @@
-"""What is said to an NPC, and the messages that its session takes."""
+"""What is said to an NPC or by it, and the messages that its session takes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import attrs
@@ -23,6 +24,10 @@ from .speaking import Speaking
 class Utterance:
     """One thing said to an NPC, the turn that answers it, and who listens.
 
+    A ``script`` is said by the NPC as it stands, with no model in between, and so is
+    its greeting if it ``greets``: nothing was said to it then. ``waiting`` players want
+    to be answered in its scene beside those who wait for this NPC.
+
     ``scope`` belongs to the listener: leaving cancels the turn, also one that has
     not begun. ``begins`` is set when it does, ``ended`` when the turn has ended and
     is remembered. ``superseded``: its speaker went on before it began. ``shed``: why
@@ -33,6 +38,9 @@ class Utterance:
     text: str
     speaker: str
     override: Tier | None = None
+    script: str | None = None
+    greets: bool = False
+    waiting: int = 0
     stream: Stream[TurnEvent] = attrs.field(init=False)
     exchange: Exchange = attrs.field(init=False)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -45,7 +53,7 @@ class Utterance:
     speaking: Speaking | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.exchange = Exchange(self.speaker, self.text)
+        self.exchange = Exchange(self.speaker, self.text, asked=not self.scripted)
         # Not a method: a stream that knew its utterance would leave a cycle of twenty
         # objects a turn to the collector, whose pauses hold everybody up.
         self.stream = Stream(on_consumed=partial(_consumed, self.exchange))
@@ -59,6 +67,10 @@ class Utterance:
         """What the listener has got; a voice says of it what can be said."""
         if self.speaking is not None:
             self.speaking.take(event)
+
+    @property
+    def scripted(self) -> bool:
+        return self.script is not None or self.greets
 
 
 def _consumed(exchange: Exchange, event: TurnEvent) -> None:
@@ -83,7 +95,33 @@ class Elevate(Request[None]):
 
 @attrs.frozen
 class Interrupt(Request[bool]):
-    """Asked: end the turn that is running, if one is."""
+    """Asked: end the turn that is running, if one is; of this ``speaker`` only, if one
+    is named, and then those of theirs that wait, too."""
+
+    speaker: str | None = None
+
+
+@attrs.frozen
+class Overhear(Request[None]):
+    """Asked: remember that ``speaker`` said this, ``to`` somebody; say nothing."""
+
+    speaker: str
+    text: str
+    to: str = ""
+
+
+@attrs.frozen
+class Situate(Request[None]):
+    """Asked: know from now on that this holds in the scene, and nothing else of it."""
+
+    context: tuple[str, ...]
+
+
+@attrs.frozen
+class Introduce(Request[None]):
+    """Asked: put these values into prompt and greeting from now on (A32)."""
+
+    values: Mapping[str, object]
 
 
 @attrs.frozen(eq=False)
@@ -100,6 +138,8 @@ class Adopt(Request[None]):
     llm: LLM
     defer_threshold: int | None = None
     speculation: SpeculationConfig | None = None
+    overheard: int | None = None
+    template_defaults: Mapping[str, str] | None = None
 
 
 @attrs.frozen

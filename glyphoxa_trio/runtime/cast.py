@@ -15,6 +15,7 @@ from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.npc import Approver, Costs, Npc, NpcSession, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
+from glyphoxa_trio.npc.hot_context import Gather
 from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.speculator import Tally
 from glyphoxa_trio.npc.utterance import Adopt
@@ -52,6 +53,13 @@ def find_npc(config: Config, name: str) -> NpcConfig:
     raise UnknownNpc(f"no NPC {name!r}, there is {', '.join(near) or 'none'}")
 
 
+def session_id(run: str, npc: str) -> str:
+    """Of one NPC's session in one run: its ``{call_id}``, the same in a replay."""
+    import uuid
+
+    return uuid.uuid5(uuid.UUID(run), npc).hex
+
+
 @attrs.define(eq=False, kw_only=True)
 class Cast:
     """The owner of the sessions, which live in ``nursery`` with the tier selector.
@@ -59,6 +67,9 @@ class Cast:
     Args:
       approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
       overload, costs: say which turns may begin.
+      overload: says which turns may begin.
+      run: tells this run from all others, so that every session has an id.
+      context: asked in each turn.
     """
 
     nursery: trio.Nursery
@@ -71,6 +82,8 @@ class Cast:
     approval_timeout: float = APPROVAL_TIMEOUT
     overload: Overload
     costs: Costs = attrs.field(factory=Costs)
+    run: str
+    context: Gather
     tally: Tally = attrs.field(factory=Tally)  # of all sessions that there were
     activity: Activity = attrs.field(init=False)
     _selector: Ref[Any] = attrs.field(init=False)
@@ -124,6 +137,8 @@ class Cast:
                 llm=models.for_npc(successor.model),
                 defer_threshold=config.mcp.defer_threshold,
                 speculation=config.speculation,
+                overheard=config.scene.overheard,
+                template_defaults=config.template_defaults,
             )
             try:
                 self._npcs[name] = await npc.become(adopt)
@@ -149,6 +164,10 @@ class Cast:
             speculation=self.config.speculation,
             tally=self.tally,
             costs=self.costs,
+            overheard=self.config.scene.overheard,
+            template_defaults=self.config.template_defaults,
+            call_id=session_id(self.run, npc.name),
+            context=self.context,
         )
         ref = spawn(
             self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT

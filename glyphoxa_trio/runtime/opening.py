@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
@@ -12,12 +13,13 @@ from typing import Final
 
 import trio
 
-from glyphoxa_trio.actors import SupervisionEvent, Topic, lone_errors
+from glyphoxa_trio.actors import Flights, SupervisionEvent, Topic, lone_errors
 from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
 from glyphoxa_trio.mcp import Approved, Known, ServerStatus, ServerWarning, open_fleet
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
+from glyphoxa_trio.npc.hot_context import HotContext
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 
@@ -140,6 +142,7 @@ async def open_runtime(
         runtime._warn = warn
         runtime._approved = store
         runtime._witness = witness
+        runtime.run_id = world.run or os.urandom(16).hex()
         somebody = approvals or approver is not None
         witness.began(runtime, approver=somebody, patience=approval_timeout)
         holder = await stack.enter_async_context(trio.open_nursery())
@@ -161,6 +164,7 @@ async def open_runtime(
             )
         )
         runtime._background = background
+        runtime._context = HotContext(Flights(background))
         if store is not None:
             store.servers = runtime._fleet.specs  # with those that are added
             store.tell(warn)
@@ -176,6 +180,8 @@ async def open_runtime(
             approval_timeout=approval_timeout,
             overload=overload,
             costs=Costs(chosen.cost, partial(told, OURS)),
+            run=runtime.run_id,
+            context=witness.context(runtime._context),
         )
         background.start_soon(
             partial(

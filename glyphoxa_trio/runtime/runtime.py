@@ -19,15 +19,17 @@ from glyphoxa_trio.mcp import Approved, Fleet, ServerState, ServerStatus, Server
 from glyphoxa_trio.npc import (
     CostStatistics,
     Npc,
+    Provide,
     SpeculationStatistics,
     TurnEvent,
 )
+from glyphoxa_trio.npc.hot_context import HotContext
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
 
 from .assembly import Models
-from .cast import Cast
+from .cast import Cast, find_npc
 from .generations import Generations, Reloaded
 from .grants import GrantProblem, approved_by, check_grants, shadowed_groups
 from .lateness import OverloadEvent
@@ -49,7 +51,7 @@ class Runtime:
 
     ``events`` has every event of every turn, ``warnings`` what an operator should
     see, newest last; ``on_warning`` is told of each. ``overload_events`` says when
-    turns begin and cease to be turned away.
+    turns begin and cease to be turned away. ``run_id`` tells this run from others.
     """
 
     config: Config
@@ -59,6 +61,8 @@ class Runtime:
     warnings: deque[ServerWarning]
     _source: Source
     overload_events: Topic[OverloadEvent] = attrs.field(factory=Topic, init=False)
+    run_id: str = attrs.field(init=False)
+    _context: HotContext = attrs.field(init=False)
     _warn: Callable[[ServerWarning], None] = attrs.field(init=False)
     _approved: Approved | None = attrs.field(init=False)
     _witness: Witness = attrs.field(default=NOBODY, init=False)
@@ -103,6 +107,22 @@ class Runtime:
         if self._background.cancel_scope.cancel_called:
             raise RuntimeClosed("it is closed")
         return self._witness.npc(self._cast.npc(name))
+
+    def add_context(
+        self, provide: Provide, *, npc: str | None = None
+    ) -> Callable[[], None]:
+        """Ask ``provide`` in each turn for lines to add to its prompt; see `Moment`.
+
+        Whoever takes longer than ``turn.context_ms``, or fails, is left out of that
+        turn, and its `ContextAdded` says so. A plain function must not block.
+
+        Args:
+          npc: in turns of this one only; None is all of them.
+
+        Returns what ends it. Raises UnknownNpc.
+        """
+        name = None if npc is None else find_npc(self.config, npc).name
+        return self._context.add(provide, npc=name)
 
     def register(self, *tools: Tool) -> None:
         """Add tools of your own, at any time.

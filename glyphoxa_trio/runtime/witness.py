@@ -8,6 +8,7 @@ from glyphoxa_trio.config import Config
 from glyphoxa_trio.host import History
 from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.npc import Npc
+from glyphoxa_trio.npc.hot_context import Gather, HotContext
 from glyphoxa_trio.providers.llm import LLM
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class Witness:
     def model(self, llm: LLM) -> LLM:
         """A model that NPCs speak with; asked once for each."""
         return llm
+
+    def context(self, context: HotContext) -> Gather:
+        """Where NPCs ask what is to be known in a turn."""
+        return context
 
     def publishing(self, publish: Publish) -> Publish:
         """What servers' tools are handed to."""

@@ -29,12 +29,14 @@ class World:
         the tool itself.
       rng: of the pauses between two starts of a server; None is anybody's.
       witness: hears what the run meets.
+      run: the id of the run, 32 hexadecimal digits; None is a new one.
     """
 
     open_session: OpenSession = open_session
     stand_in: Callable[[Tool], Tool] | None = None
     rng: random.Random | None = None
     witness: Witness = NOBODY
+    run: str | None = None
 
 
 REAL: Final = World()

@@ -21,6 +21,7 @@ from glyphoxa_trio.host import Listing
 from glyphoxa_trio.npc import (
     ApprovalNeeded,
     ApprovalSettled,
+    ContextAdded,
     Decision,
     EngineSwitched,
     Fallback,
@@ -32,6 +33,7 @@ from glyphoxa_trio.npc import (
     ModelFailed,
     ModelSwitched,
     Queued,
+    Scripted,
     Sentence,
     Shed,
     SpeculationDone,
@@ -49,6 +51,7 @@ from glyphoxa_trio.npc import (
     TurnEvent,
     UsageReported,
 )
+from glyphoxa_trio.npc.events import HearingFailed, SpeechFailed
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.estimate import Estimate, Source
@@ -332,6 +335,10 @@ EVENTS: list[TurnEvent] = [
     Filler(**OF, text="Hm.", round=0),
     Speech(**OF, pcm=bytes([0, 1, 254, 255]), rate=16_000),
     Flush(**OF, reason="interrupted"),
+    SpeechFailed(**OF, text="Six.", detail="no voice"),
+    HearingFailed(**OF, speaker="Ann", detail="deaf"),
+    Scripted(**OF, speaker="DM", text="Six."),
+    ContextAdded(**OF, lines=("It rains.",), missed=(("hook", "late"),)),
     Transcript(**OF, speaker="Ann", text="Roll", final=False),
     EngineSwitched(**OF, engine="cascaded", instead_of="s2s", reason="slow tools"),
     ApprovalNeeded(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from glyphoxa_trio.config import NpcConfig
+from glyphoxa_trio.config.voices import VoiceConfig
 from glyphoxa_trio.npc.prompt import system_prompt
 from glyphoxa_trio.tools.tier import Tier
 
@@ -58,3 +59,22 @@ def test_no_word_about_budgets() -> None:
         npc = NpcConfig(name="Bob", personality="Warm.", budget_tier=tier)
         assert BUDGET.findall(system_prompt(npc)) == []
     assert BUDGET.findall(system_prompt(FULL)) == []
+
+
+def test_how_it_speaks_is_told_whichever_engine_speaks() -> None:
+    # G30
+    voice = VoiceConfig(language="de-AT", pronunciation={"Ysolde": "ee-ZOLD"})
+    prompt = system_prompt(NpcConfig(name="Bob", voice=voice))
+    assert "Speak in the language de-AT." in prompt
+    assert prompt.endswith("in writing they stay as they are:\n- Ysolde: ee-ZOLD")
+    assert BUDGET.findall(prompt) == []
+
+
+def test_variables_are_filled_and_the_scene_comes_last() -> None:
+    # A33
+    npc = NpcConfig(name="Bob", personality="Fond of {caller_name}. {huh}")
+    prompt = system_prompt(
+        npc, values={"caller_name": "{huh}"}, scene=["It\nrains.", "{caller_name}"]
+    )
+    assert "Personality: Fond of {huh}. {huh}\n\n" in prompt
+    assert prompt.endswith("The scene:\n- It rains.\n- {caller_name}")

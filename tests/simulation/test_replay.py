@@ -30,7 +30,7 @@ from glyphoxa_trio import tool
 from glyphoxa_trio.config import Config, parse
 from glyphoxa_trio.config.overrides import ToolOverride
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.npc import Npc
+from glyphoxa_trio.npc import Moment, Npc
 from glyphoxa_trio.observability.recording.format import (
     BadRecording,
     Recorded,
@@ -401,6 +401,45 @@ def test_what_was_begun_on_partial_transcripts_is_begun_again() -> None:
     assert "adopted" in ends
     again = replay(recording)
     assert again.same, "\n".join(again.difference)
+
+
+def test_what_was_told_of_scene_and_player_is_told_again() -> None:
+    """And the DM's words, what was overheard, and what hooks knew, late or not."""
+    named = attrs.evolve(
+        table().npcs[0], greeting="Hail, {caller_name}!", personality="On {call_id}."
+    )
+    config = attrs.evolve(table(), npcs=(named, *table().npcs[1:]))
+
+    async def hook(moment: Moment) -> str:
+        await trio.sleep(0.06 if "late" in moment.text else 0.02)
+        return f"It is {trio.current_time()}."
+
+    async def play(runtime: Runtime) -> None:
+        npc = runtime.npc("Bo")
+        await npc.introduce({"caller_name": "Aria", "caller_number": 555})
+        await npc.situate("Night.", "Rain.")
+        runtime.add_context(hook)
+        async with npc.greet() as turn:
+            await turn.finish()
+        await npc.overhear("Cole", "Fire!", to="Ysolde")
+        await listen(npc, "hello")
+        async with npc.say("am I late", speaker="Cole") as turn:
+            await turn.__anext__()
+            assert not await npc.interrupt(speaker="Aria")
+            async with npc.speak_as("Enough. Of this.") as words:
+                await words.finish()
+            await turn.finish()
+        await listen(npc, "late")
+
+    llm = ScriptedLLM(lambda request: [0.4, "Ask the seer. ", 0.1, "I will not."])
+    data = record(play, llm=llm, config=config)
+    again = replay(read(data))
+    assert again.same, "\n".join(again.difference)
+    assert again.notes == ()  # every model was asked the same
+    events = [x["event"] for x in again.events]
+    assert events.count("Scripted") == 2
+    missed = [len(x["missed"]) for x in again.events if x["event"] == "ContextAdded"]
+    assert missed == [0, 1]
 
 
 def test_a_reload_is_replayed() -> None:

@@ -104,10 +104,20 @@ class HeardStream(Stream[TurnEvent]):
         super().leave()
 
 
+def unusual(utterance: Utterance) -> dict[str, Any]:
+    """What an utterance has beside words, a speaker and a tier, if it has any of it."""
+    beside = {
+        "script": utterance.script,
+        "greets": utterance.greets,
+        "waiting": utterance.waiting,
+    }
+    return {key: value for key, value in beside.items() if value not in (None, 0)}
+
+
 def with_scope(utterance: Utterance, scope: trio.CancelScope) -> Utterance:
     """The utterance as its session has it: what its listener cancels is cancelled
     by the stream, in its own time."""
-    inner = Utterance(utterance.text, utterance.speaker, utterance.override)
+    inner = attrs.evolve(utterance)
     inner.stream, inner.exchange = utterance.stream, utterance.exchange
     inner.begins, inner.ended = utterance.begins, utterance.ended
     inner.scope = scope

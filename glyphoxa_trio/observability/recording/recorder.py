@@ -1,4 +1,7 @@
-"""Hears one runtime and makes lines of what it meets, for whoever takes them."""
+"""Hears one runtime and makes lines of what it meets, for whoever takes them.
+
+Above 300 lines: what is heard at all is read in one place.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,18 @@ from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.npc import ApprovalSettled, Npc, TurnEvent
 from glyphoxa_trio.npc.events import Decision
+from glyphoxa_trio.npc.hot_context import Gather, Gathered, HotContext, Moment
 from glyphoxa_trio.npc.utterance import (
     Adopt,
     Approve,
     Elevate,
     Hearing,
     Interrupt,
+    Introduce,
+    Overhear,
     Preview,
     Say,
+    Situate,
     Utterance,
 )
 from glyphoxa_trio.observability.recording.config import config_as_data
@@ -40,6 +47,7 @@ from glyphoxa_trio.observability.recording.players import (
     HeardRef,
     HeardStream,
     until_quiet,
+    unusual,
     with_scope,
 )
 from glyphoxa_trio.observability.recording.tools import definition_as_data
@@ -111,6 +119,17 @@ class Recorder(Witness):
         number = self._requests.__next__
         return HeardModel(llm, self.note, number, self._tell_who_is_behind)
 
+    def context(self, context: HotContext) -> Gather:
+        context.told = self._knows
+        return context
+
+    def _knows(self, moment: Moment, found: Gathered | None) -> None:
+        of: dict[str, Any] = {"cancelled": True}
+        if found is not None:
+            of = {"lines": found.lines, "missed": found.missed}
+        asked = {"npc": moment.npc, "turn": moment.turn, "text": moment.text}
+        self.note("context", **asked, **of)
+
     def _heard(self, tool: Tool) -> Tool:
         handler = HeardHandler(tool, self._threads, self.note, self._calls.__next__)
         return attrs.evolve(tool, handler=handler, blocking=False)
@@ -144,6 +163,7 @@ class Recorder(Witness):
             package=_version(),
             clock=clock,
             tolerance=tolerance,
+            run=runtime.run_id,
             approver=approver,
             approval_timeout=patience,
             approved=runtime.host.approvals.remembered,
@@ -209,6 +229,7 @@ class Recorder(Witness):
                     text=utterance.text,
                     speaker=utterance.speaker,
                     tier=utterance.override,
+                    **unusual(utterance),
                 )
                 heard = self._heard_by(utterance, say)
                 self._tell_who_is_behind(npc)
@@ -216,6 +237,9 @@ class Recorder(Witness):
                 return Say(with_scope(utterance, heard.scope))
             case Preview() | Adopt() | Approve():
                 pass  # leaves no trace; is a reload's; is known by its event
+            case Introduce() | Situate() | Overhear():
+                # Whoever is told answers nothing: nobody is behind for it.
+                self.note(type(request).__name__.lower(), npc=npc, of=request)
             case Hearing() | Interrupt() | Elevate():
                 self.note(type(request).__name__.lower(), npc=npc, of=request)
                 self._tell_who_is_behind(npc)

@@ -11,7 +11,6 @@ of this package, another configuration. Then the difference shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import inf
 from typing import Any, Final
@@ -24,14 +23,7 @@ from glyphoxa_trio.actors import Call, Ref, Request, lone_errors
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
-from glyphoxa_trio.npc.utterance import (
-    Approve,
-    Elevate,
-    Hearing,
-    Interrupt,
-    Say,
-    Utterance,
-)
+from glyphoxa_trio.npc.utterance import Say, Utterance
 from glyphoxa_trio.observability.recording.format import (
     Line,
     Recorded,
@@ -45,23 +37,17 @@ from glyphoxa_trio.simulation.replay.answers import Notes
 from glyphoxa_trio.simulation.replay.clock import ExactClock
 from glyphoxa_trio.simulation.replay.conductor import Conductor
 from glyphoxa_trio.simulation.replay.ear import Ear
+from glyphoxa_trio.simulation.replay.messages import MESSAGES, utterance_of
 from glyphoxa_trio.simulation.replay.models import ReplayModel
 from glyphoxa_trio.simulation.replay.rules import rehearsed, ruled
 from glyphoxa_trio.simulation.replay.tools import Answers
 from glyphoxa_trio.simulation.replay.world import Absent, Stage, as_line, probes_of
 from glyphoxa_trio.tools.definition import Tool
-from glyphoxa_trio.tools.tier import Tier
 
 from . import diff
 
 # Virtual seconds that a turn may go on for, once everything recorded is over.
 _LONGER: Final = 120.0
-_MESSAGES: Final[Mapping[str, Callable[[Line], Request[Any]]]] = {
-    "hearing": lambda x: Hearing(x["text"], x.get("speaker") or "player"),
-    "interrupt": lambda x: Interrupt(),
-    "approve": lambda x: Approve(x["question"], x["yes"]),
-    "elevate": lambda x: Elevate(Tier.parse(x["tier"]), float(x["seconds"])),
-}
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -160,7 +146,11 @@ class _Play:
                     approvals=bool(header.get("approver")),
                     approval_timeout=float(header.get("approval_timeout") or 30.0),
                     wait_for_servers=0.0,
-                    world=World(open_session=Absent(closed), witness=self.stage),
+                    world=World(
+                        open_session=Absent(closed),
+                        witness=self.stage,
+                        run=header.get("run"),
+                    ),
                 ) as self._runtime:
                     self._nursery.start_soon(self._conductor.run)
                     await self._conductor.over.wait()
@@ -222,12 +212,11 @@ class _Play:
                 runtime.host._calibrator.tell(line["of"])
             case kind:
                 session = runtime.npc(line["npc"])._session
-                posted(session, _MESSAGES[kind](line))
+                posted(session, MESSAGES[kind](line))
 
     def _say(self, line: Line) -> None:
         number, of = line["say"], self.recorded.of
-        tier = Tier.parse(line["tier"]) if line.get("tier") else None
-        utterance = Utterance(line["text"], line.get("speaker") or "player", tier)
+        utterance = utterance_of(line)
         left = next((x for x in of("left") if x["say"] == number), {"over": True})
         ear = Ear(
             on_consumed=utterance.stream.on_consumed,

@@ -29,6 +29,7 @@ STEPS: Final = frozenset({"event", "request", "call", *ANSWERS})
 DEEDS: Final = frozenset(
     {
         *("say", "left", "hearing", "interrupt", "elevate", "approve"),
+        *("overhear", "situate", "introduce"),
         *("approved", "reload", "leaving"),
     }
 )

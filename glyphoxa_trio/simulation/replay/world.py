@@ -21,6 +21,7 @@ from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.mcp.transport import Session
 from glyphoxa_trio.npc import TurnEvent
+from glyphoxa_trio.npc.hot_context import Gather, Gathered, HotContext, Moment
 from glyphoxa_trio.observability.recording.format import Line, Recorded
 from glyphoxa_trio.observability.recording.hiding import Hiding
 from glyphoxa_trio.observability.recording.lines import beside
@@ -51,6 +52,9 @@ class Stage(Witness):
     def history(self, history: History | None) -> History | None:
         return cast("History", _Past(self._recorded.of("measured")))
 
+    def context(self, context: HotContext) -> Gather:
+        return _Known(self._recorded.of("context"))
+
     def publishing(self, publish: Publish) -> Publish:
         self.publish = publish
         return _unheard  # nobody starts the servers: what they offered is recorded
@@ -73,6 +77,26 @@ def as_line(at: float, event: TurnEvent) -> Line:
 
 
 def _unheard(server: str, state: ServerState, tools: tuple[Tool, ...]) -> None: ...
+
+
+@attrs.define(eq=False)
+class _Known:
+    """What providers of context said, at the time at which they had said it."""
+
+    _lines: list[Line]
+
+    async def gather(self, moment: Moment, *, within: float) -> Gathered | None:
+        asked = moment.npc, moment.turn, moment.text
+        for line in self._lines:
+            if (line["npc"], line["turn"], line["text"]) == asked:
+                self._lines.remove(line)
+                if line.get("cancelled"):
+                    await trio.sleep_forever()  # it is cancelled again
+                until = min(line["at"], trio.current_time() + within)
+                await trio.sleep_until(until)
+                missed = tuple((name, why) for name, why in line.get("missed") or ())
+                return Gathered(tuple(map(str, line.get("lines") or ())), missed)
+        return None
 
 
 @attrs.frozen(eq=False)

@@ -1,0 +1,58 @@
+"""What stands before a conversation: the prompt, and a greeting. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from glyphoxa_trio.config.model import NpcConfig
+from glyphoxa_trio.providers.llm import Message
+
+from .prompt import system_prompt
+from .templates import filled, variables
+
+
+@attrs.define(eq=False)
+class Opening:
+    """As it is now: the configuration, values for its variables, and the scene.
+
+    Args:
+      npc: another one may come; its greeting stays the first one's.
+      defaults: for variables that nobody gave a value.
+      scene: what holds where the NPC is.
+    """
+
+    npc: NpcConfig
+    defaults: Mapping[str, str]
+    _call_id: str
+    scene: tuple[str, ...] = attrs.field(default=(), init=False)
+    _greeting: str = attrs.field(init=False)
+    _greeted: bool = attrs.field(default=False, init=False)
+    _given: dict[str, object] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._greeting = self.npc.greeting
+
+    def introduce(self, values: Mapping[str, object]) -> None:
+        """These values, too, from now on."""
+        self._given |= values
+
+    def greet(self) -> str:
+        """The greeting, for it to be said: the conversation has it from then on."""
+        self._greeted = True
+        return filled(self._greeting, self._values)
+
+    def messages(self) -> tuple[Message, ...]:
+        """The prompt; and the greeting, as if it had been said, unless it was."""
+        values = self._values
+        told = system_prompt(self.npc, values=values, scene=self.scene)
+        prompt = Message(role="system", content=told)
+        if self._greeted or not self._greeting:
+            return (prompt,)
+        greeting = filled(self._greeting, values)
+        return (prompt, Message(role="assistant", content=greeting))
+
+    @property
+    def _values(self) -> dict[str, str]:
+        return variables(self._given, self.defaults, call_id=self._call_id)

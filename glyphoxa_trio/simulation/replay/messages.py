@@ -1,0 +1,42 @@
+"""Lines of a recording as the messages that an NPC's session had got."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from glyphoxa_trio.actors import Request
+from glyphoxa_trio.npc.utterance import (
+    Approve,
+    Elevate,
+    Hearing,
+    Interrupt,
+    Introduce,
+    Overhear,
+    Situate,
+    Utterance,
+)
+from glyphoxa_trio.observability.recording.format import Line
+from glyphoxa_trio.tools.tier import Tier
+
+MESSAGES: Final[Mapping[str, Callable[[Line], Request[Any]]]] = {
+    "hearing": lambda x: Hearing(x["text"], x.get("speaker") or "player"),
+    "interrupt": lambda x: Interrupt(x.get("speaker")),
+    "overhear": lambda x: Overhear(x["speaker"], x["text"], x.get("to") or ""),
+    "situate": lambda x: Situate(tuple(map(str, x["context"]))),
+    "introduce": lambda x: Introduce(x["values"]),
+    "approve": lambda x: Approve(x["question"], x["yes"]),
+    "elevate": lambda x: Elevate(Tier.parse(x["tier"]), float(x["seconds"])),
+}
+
+
+def utterance_of(line: Line) -> Utterance:
+    """What was said, for its turn to be listened to again."""
+    return Utterance(
+        line["text"],
+        line.get("speaker") or "player",
+        Tier.parse(line["tier"]) if line.get("tier") else None,
+        script=line.get("script"),
+        greets=bool(line.get("greets")),
+        waiting=line.get("waiting") or 0,
+    )
