@@ -56,13 +56,18 @@ def exposed_name(
       BadName: if ``expose_as`` is not itself a legal name.
     """
     if definition.expose_as is not None:
-        if not _LEGAL.fullmatch(definition.expose_as):
+        if not is_exposed_name(definition.expose_as):
             raise BadName(
                 f"{definition.key}: expose_as {definition.expose_as!r} must be 1 to"
                 f" {MAX_LENGTH} letters, digits, _ or -, and start with a letter or _"
             )
         return definition.expose_as
     return _safe(_plain_name(definition, style), definition.key)
+
+
+def is_exposed_name(name: str) -> bool:
+    """True if every provider would take ``name`` as the name of a tool."""
+    return _LEGAL.fullmatch(name) is not None
 
 
 def expose_all(

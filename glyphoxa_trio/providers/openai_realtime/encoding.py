@@ -1,0 +1,209 @@
+"""What the client says on the Realtime wire (GA shapes), free of I/O."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.providers.s2s import Line, Respond, S2STool, SendResult, Setup
+from glyphoxa_trio.tools.naming import MAX_LENGTH, is_exposed_name
+
+RATE: Final = 24_000  # the only one for PCM
+BYTES_PER_MS: Final = RATE * 2 // 1000
+MAX_TOOLS: Final = 128
+MAX_RESULT: Final = 16 * 1024  # bytes of UTF-8
+MAX_APPEND: Final = 1024 * 1024  # bytes of PCM in one frame; the vendor takes 15 MiB
+
+_PCM: Final = {"type": "audio/pcm", "rate": RATE}
+_OURS: Final = frozenset(
+    {
+        "audio",
+        "instructions",
+        "model",
+        "output_modalities",
+        "tool_choice",
+        "tools",
+        "type",
+    }
+)
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """What to ask of a session beside what every vendor is asked for.
+
+    Args:
+      transcription: the model that writes down what users say, None for none; then
+        there is no `Heard`.
+      turn_detection: how the server hears that somebody has finished: the fields of
+        ``server_vad`` or ``semantic_vad``, of a session that is ``automatic``.
+      speed: of the voice, 0.25 to 1.5.
+      noise_reduction: ``near_field`` or ``far_field``.
+      extra: further fields of the session, such as ``reasoning``, ``truncation``,
+        ``max_output_tokens`` or ``parallel_tool_calls``.
+
+    Raises:
+      ValueError: if ``extra`` names a field that belongs to the session.
+    """
+
+    transcription: str | None = "gpt-transcribe"
+    turn_detection: Mapping[str, Any] = attrs.field(
+        factory=lambda: {"type": "server_vad"}
+    )
+    speed: float | None = None
+    noise_reduction: str | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        if taken := sorted(_OURS & set(self.extra)):
+            raise ValueError(f"extra: {', '.join(taken)} cannot be set here")
+
+
+def encoded(event: Mapping[str, Any]) -> str:
+    """An event as JSON in ASCII, so that no half of a character can break it."""
+    return json.dumps(event, default=dict, separators=(",", ":"))
+
+
+def session_of(setup: Setup, options: Options) -> dict[str, Any]:
+    """The whole session, as a socket begins with it.
+
+    Raises:
+      ValueError: for tools that cannot be declared; see `tools_of`.
+    """
+    heard: dict[str, Any] = {"format": _PCM, "turn_detection": None}
+    if setup.automatic:
+        # It answers, and stops when somebody speaks: both by itself.
+        both = {"create_response": True, "interrupt_response": True}
+        heard["turn_detection"] = dict(options.turn_detection) | both
+    if options.transcription is not None:
+        heard["transcription"] = {"model": options.transcription}
+        if setup.language:  # they take en, not en-GB
+            language = setup.language.replace("_", "-").partition("-")[0].lower()
+            heard["transcription"]["language"] = language
+    if options.noise_reduction is not None:
+        heard["noise_reduction"] = {"type": options.noise_reduction}
+    audio: dict[str, Any] = {"input": heard}
+    if setup.speaks:
+        audio["output"] = {"format": _PCM}
+        if setup.voice is not None:
+            audio["output"]["voice"] = setup.voice
+        if options.speed is not None:
+            audio["output"]["speed"] = options.speed
+    return {
+        "output_modalities": ["audio" if setup.speaks else "text"],
+        "instructions": setup.instructions,
+        "tools": tools_of(setup.tools),
+        "tool_choice": "auto",
+        "audio": audio,
+        **options.extra,
+    }
+
+
+def session_update(event_id: str, session: Mapping[str, Any]) -> str:
+    """Only the fields that are present change."""
+    whole = {"type": "realtime", **session}
+    return encoded({"type": "session.update", "event_id": event_id, "session": whole})
+
+
+def tools_of(tools: Sequence[S2STool]) -> list[dict[str, Any]]:
+    """The tools as they are declared: flat, not as chat completions do it.
+
+    Raises:
+      ValueError: for a name that no vendor takes, for one name twice, and for more
+        than `MAX_TOOLS`.
+    """
+    if len(tools) > MAX_TOOLS:
+        raise ValueError(f"{len(tools)} tools; at most {MAX_TOOLS} can be declared")
+    seen: set[str] = set()
+    for tool in tools:
+        name = tool.spec.name
+        if not is_exposed_name(name):
+            raise ValueError(
+                f"tool {name!r}: a name has 1 to {MAX_LENGTH} letters, digits, _ or -,"
+                " and starts with a letter or _"
+            )
+        if name in seen:
+            raise ValueError(f"tool {name!r} is declared twice")
+        seen.add(name)
+    return [
+        {
+            "type": "function",
+            "name": tool.spec.name,
+            "description": tool.spec.description,
+            "parameters": tool.spec.parameters,
+        }
+        for tool in tools
+    ]
+
+
+def append(pcm: bytes) -> str:
+    """Audio, as a frame of its own. Written by hand: fifty of these a second."""
+    audio = b64encode(pcm).decode("ascii")
+    return f'{{"type":"input_audio_buffer.append","audio":"{audio}"}}'
+
+
+def message(event_id: str, line: Line) -> str:
+    """Something said in text, at the end of the conversation."""
+    part = "output_text" if line.role == "assistant" else "input_text"
+    item = {
+        "type": "message",
+        "role": line.role,
+        "content": [{"type": part, "text": line.text}],
+    }
+    return _item(event_id, item)
+
+
+def output(event_id: str, result: SendResult) -> str:
+    """The answer to a call."""
+    item = {
+        "type": "function_call_output",
+        "call_id": result.call_id,
+        "output": result.output,
+    }
+    return _item(event_id, item)
+
+
+def create(event_id: str, respond: Respond, instructions: str) -> str:
+    """Ask for a response. ``instructions`` are the session's: those of a response
+    stand in their place, so they are said again before its own."""
+    event: dict[str, Any] = {"type": "response.create", "event_id": event_id}
+    response: dict[str, Any] = {}
+    if respond.instructions is not None:
+        parts = filter(None, (instructions, respond.instructions))
+        response["instructions"] = "\n\n".join(parts)
+    if respond.tools_forbidden:
+        response["tool_choice"] = "none"
+    if response:
+        event["response"] = response
+    return encoded(event)
+
+
+def cancel(event_id: str, response: str | None) -> str:
+    event = {"type": "response.cancel", "event_id": event_id}
+    return encoded(event if response is None else event | {"response_id": response})
+
+
+def truncate(event_id: str, item: str, content_index: int, heard_ms: int) -> str:
+    return encoded(
+        {
+            "type": "conversation.item.truncate",
+            "event_id": event_id,
+            "item_id": item,
+            "content_index": content_index,
+            "audio_end_ms": heard_ms,
+        }
+    )
+
+
+def plain(event_id: str, kind: str) -> str:
+    """An event that says nothing but its type."""
+    return encoded({"type": kind, "event_id": event_id})
+
+
+def _item(event_id: str, item: Mapping[str, Any]) -> str:
+    kind = "conversation.item.create"
+    return encoded({"type": kind, "event_id": event_id, "item": item})
