@@ -37,6 +37,19 @@ MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of an answer that is no stream
 KEEP_ALIVE_GRACE: Final = 0.05  # seconds a finished answer has to end its body
 
 
+def check_address(base_url: str, api_key: Secret | None) -> None:
+    """Raises ValueError for what `Endpoint` does not take."""
+    address = urlsplit(base_url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ValueError("base_url: must be http://… or https://…")
+    if "@" in address.netloc or address.query or address.fragment:
+        raise ValueError("base_url: no credentials, query or fragment here")
+    if api_key is not None:
+        key = api_key.reveal()
+        if not (key.isascii() and key.isprintable() and key) or " " in key:
+            raise ValueError("api_key: empty, or not what a header can hold")
+
+
 class Assembler(Protocol):
     """Makes events of what one answer's stream carries; free of I/O."""
 
@@ -82,15 +95,7 @@ class Endpoint:
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        address = urlsplit(self.base_url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise ValueError("base_url: must be http://… or https://…")
-        if "@" in address.netloc or address.query or address.fragment:
-            raise ValueError("base_url: no credentials, query or fragment here")
-        if self.api_key is not None:
-            key = self.api_key.reveal()
-            if not (key.isascii() and key.isprintable() and key) or " " in key:
-                raise ValueError("api_key: empty, or not what a header can hold")
+        check_address(self.base_url, self.api_key)
         _kinds()  # loads the client: later it would be on a turn's clock
 
     @asynccontextmanager

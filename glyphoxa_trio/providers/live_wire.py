@@ -16,11 +16,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
+from .llm import ErrorKind
 from .s2s import Command, Event
+
+RETRYABLE: Final = frozenset(
+    {
+        ErrorKind.UNREACHABLE,
+        ErrorKind.RATE_LIMITED,
+        ErrorKind.OVERLOADED,
+        ErrorKind.INTERRUPTED,
+        ErrorKind.SILENCE,
+    }
+)
+"""After these the same setup may work on a new socket."""
 
 
 class Lane(StrEnum):

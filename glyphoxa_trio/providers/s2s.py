@@ -246,7 +246,8 @@ class SpeechStopped:
 
 @attrs.frozen
 class Heard:
-    """What somebody said, as the server understood it; may come late."""
+    """What somebody said, as the server understood it: all the words so far, or
+    all of them. May come late."""
 
     text: str
     final: bool

@@ -12,20 +12,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from glyphoxa_trio.providers.failures import excerpt, status_error
+from glyphoxa_trio.providers.live_wire import RETRYABLE
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import LinkClosed
 from glyphoxa_trio.secret import Secret
-
-RETRYABLE: Final = frozenset(
-    {
-        ErrorKind.UNREACHABLE,
-        ErrorKind.RATE_LIMITED,
-        ErrorKind.OVERLOADED,
-        ErrorKind.INTERRUPTED,
-        ErrorKind.SILENCE,
-    }
-)
-"""After these the same setup may work on a new socket."""
 
 _BY_CODE: Final[Mapping[int, ErrorKind]] = {
     1000: ErrorKind.INTERRUPTED,

@@ -1,0 +1,137 @@
+"""What the model says, item by item and call by call, free of I/O.
+
+Interrupted responses say their items too, with arguments cut anywhere: so a call
+holds only if its item is complete, or, where a server does not say, if its response
+is. What came of an item is remembered for a while, because a client must not ask to
+keep more of it than there was.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections import OrderedDict
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.providers.payloads import (
+    MAX_ARGUMENTS,
+    MAX_CALLS,
+    string,
+)
+from glyphoxa_trio.tools.outcome import ToolCall
+
+from .encoding import BYTES_PER_MS
+
+MAX_ITEMS: Final = 256
+
+
+@attrs.define(eq=False)
+class Item:
+    """What came of one item: how much audio, and which texts by content index."""
+
+    audio: int = 0
+    content_index: int = 0
+    half: bytes = b""
+    said: dict[int, str] = attrs.field(factory=dict)
+
+    @property
+    def audio_ms(self) -> int:
+        return self.audio // BYTES_PER_MS
+
+    def hear(self, content_index: int, base64: str) -> bytes:
+        """Whole samples of a piece of audio; half a one waits for its other half.
+
+        Raises:
+          ValueError: if it is no base64.
+        """
+        pcm = self.half + b64decode(base64, validate=True)
+        whole = len(pcm) // 2 * 2
+        pcm, self.half = pcm[:whole], pcm[whole:]
+        self.audio += len(pcm)
+        self.content_index = content_index
+        return pcm
+
+    def read(self, content_index: int, text: str) -> str:
+        """A piece of text, as it is."""
+        self.said[content_index] = self.said.get(content_index, "") + text
+        return text
+
+    def rest(self, content_index: int, whole: str) -> str:
+        """What of the whole text did not come piece by piece: some servers only
+        say the whole."""
+        said = self.said.get(content_index, "")
+        if not whole.startswith(said):
+            return ""
+        return self.read(content_index, whole[len(said) :])
+
+
+@attrs.define(eq=False)
+class Items:
+    """The last items of a conversation."""
+
+    _items: OrderedDict[str, Item] = attrs.field(factory=OrderedDict, init=False)
+
+    def of(self, item_id: str) -> Item:
+        """That item, which may be new."""
+        item = self._items.setdefault(item_id, Item())
+        if len(self._items) > MAX_ITEMS:
+            self._items.popitem(last=False)
+        return item
+
+    def known(self, item_id: str) -> Item | None:
+        return self._items.get(item_id)
+
+
+@attrs.define(eq=False)
+class _Made:
+    call: ToolCall
+    holds: bool | None  # None: the server does not say
+
+
+@attrs.define(eq=False)
+class Response:
+    """One response until it is over. ``ready`` are the calls that were told."""
+
+    id: str
+    ready: set[str] = attrs.field(factory=set)
+    _made: dict[str, _Made] = attrs.field(factory=dict, init=False)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._made) >= MAX_CALLS
+
+    def knows(self, call_id: str) -> bool:
+        return call_id in self._made
+
+    def add(self, item: dict[str, Any]) -> ToolCall | None:
+        """Take a ``function_call`` item that is done, once or again. Returns the call
+        if it is complete and was not told yet."""
+        call_id = string(item.get("call_id"))
+        # No arguments at all is how some servers say an empty object.
+        arguments = string(item.get("arguments"))
+        call = ToolCall(call_id, string(item.get("name")), arguments.strip() or "{}")
+        status = item.get("status")
+        holds = None if status is None else status == "completed"
+        if len(arguments) > MAX_ARGUMENTS:
+            holds = False
+        if call_id in self.ready:  # it may have been begun: as it was told it stays
+            call = self._made[call_id].call
+            holds = True if holds is None else holds
+        self._made[call_id] = _Made(call, holds)
+        if not holds or call_id in self.ready:
+            return None
+        self.ready.add(call_id)
+        return call
+
+    def calls(self, *, completed: bool) -> tuple[list[ToolCall], list[str]]:
+        """The calls that hold, and the ids of those that do not."""
+        valid = {
+            call_id
+            for call_id, made in self._made.items()
+            if completed and made.holds is not False
+        }
+        holding = [
+            made.call for call_id, made in self._made.items() if call_id in valid
+        ]
+        return holding, [call_id for call_id in self._made if call_id not in valid]

@@ -1,0 +1,58 @@
+"""What the server hears of people: when they speak, and in the end what they said."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.providers.payloads import string
+from glyphoxa_trio.providers.s2s import Event, Heard, SpeechStarted, SpeechStopped
+from glyphoxa_trio.secret import Secret
+
+from .complaints import complaint
+from .sequencer import Sequencer
+
+MAX_UTTERANCES: Final = 64  # that are being written down at once
+
+Message = dict[str, Any]
+
+
+@attrs.define(eq=False)
+class Hearing:
+    """What one socket hears. ``automatic``: the server answers and stops by itself."""
+
+    _sequencer: Sequencer
+    _automatic: bool
+    _secret: Secret | None = attrs.field(repr=False)
+    # What of each utterance is written down so far, by its item.
+    _heard: OrderedDict[str, str] = attrs.field(factory=OrderedDict, init=False)
+
+    def on_speech_started(self, _: Message, now: float) -> list[Event]:
+        self._sequencer.user_speaks(now, interrupts=self._automatic)
+        return [SpeechStarted()]
+
+    def on_speech_stopped(self, _: Message, now: float) -> list[Event]:
+        self._sequencer.user_finished(now)
+        return [SpeechStopped()]
+
+    def on_cleared(self, _: Message, now: float) -> list[Event]:
+        self._sequencer.user_was_nobody(now)
+        return []
+
+    def on_heard(self, message: Message, _: float) -> list[Event]:
+        item_id = string(message.get("item_id"))
+        text = self._heard.pop(item_id, "") + string(message.get("delta"))
+        self._heard[item_id] = text
+        if len(self._heard) > MAX_UTTERANCES:
+            self._heard.popitem(last=False)
+        return [Heard(text, final=False)]
+
+    def on_understood(self, message: Message, _: float) -> list[Event]:
+        self._heard.pop(string(message.get("item_id")), None)
+        return [Heard(string(message.get("transcript")), final=True)]
+
+    def on_not_understood(self, message: Message, _: float) -> list[Event]:
+        self._heard.pop(string(message.get("item_id")), None)
+        return [complaint(message.get("error"), "transcription_failed", self._secret)]

@@ -1,0 +1,105 @@
+"""OpenAI Realtime as a speech-to-speech model: where it is, and what it can."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+import attrs
+
+from glyphoxa_trio.providers.endpoint import check_address
+from glyphoxa_trio.providers.live_socket import Dial, LiveSocket, dial, open_live_socket
+from glyphoxa_trio.providers.s2s import Calling, Capabilities, Setup
+from glyphoxa_trio.secret import Secret
+
+from .encoding import MAX_RESULT, MAX_TOOLS, RATE, Options
+from .wire import RealtimeWire
+
+BASE_URL: Final = "https://api.openai.com/v1"
+
+CAPABILITIES: Final = Capabilities(
+    live_tools=True,
+    acknowledges_tools=True,
+    asks_for_responses=True,
+    takes_text=True,
+    cancels=True,
+    truncates=True,
+    forbids_tools=True,
+    # Nothing is declared: the model goes on talking while a call is open, whoever
+    # answers it decides when a response is wanted.
+    calling=(Calling.BLOCKING, Calling.NON_BLOCKING),
+    scheduling=frozenset(),
+    resumes=False,
+    lifetime=60 * 60.0,
+    input_rate=RATE,
+    output_rate=RATE,
+    max_tools=MAX_TOOLS,
+    max_result=MAX_RESULT,
+)
+
+
+def _bare(url: str | None) -> str:
+    return (url or BASE_URL).rstrip("/")
+
+
+@attrs.frozen(kw_only=True)
+class OpenAIRealtime:
+    """One model at OpenAI, or at whoever speaks its protocol (GA).
+
+    Args:
+      base_url: as its SDK takes it, up to and including ``/v1``; theirs if None.
+      headers: sent with the upgrade besides the key, such as
+        ``OpenAI-Organization``; never shown.
+
+    Raises:
+      ValueError: for an address that is not plain http(s) or carries credentials or
+        a query, and for a key that no header can hold.
+    """
+
+    model: str
+    base_url: str = attrs.field(default=None, converter=_bare)
+    api_key: Secret | None = None
+    options: Options = attrs.field(factory=Options)
+    headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
+    dial: Dial = attrs.field(default=dial, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        check_address(self.base_url, self.api_key)
+
+    @property
+    def label(self) -> str:
+        return f"{self.model} at {self.base_url}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    def connect(self, setup: Setup) -> AbstractAsyncContextManager[LiveSocket]:
+        """Open a socket; see `S2S.connect`.
+
+        Raises:
+          LinkClosed: on entering, if it cannot be opened.
+          ValueError: for tools that cannot be declared.
+        """
+        wire = RealtimeWire(
+            setup=setup, model=self.model, options=self.options, secret=self.api_key
+        )
+        headers = list(self.headers)
+        if self.api_key is not None:
+            headers.append(("Authorization", f"Bearer {self.api_key.reveal()}"))
+        return open_live_socket(
+            wire,
+            url=_address(self.base_url, self.model),
+            headers=[(name.encode(), value.encode()) for name, value in headers],
+            secret=self.api_key,
+            dial=self.dial,
+        )
+
+
+def _address(base_url: str, model: str) -> str:
+    """``https://host/v1`` becomes ``wss://host/v1/realtime?model=…``."""
+    parts = urlsplit(base_url)
+    scheme = "wss" if parts.scheme == "https" else "ws"
+    query = urlencode({"model": model})
+    return f"{scheme}://{parts.netloc}{parts.path}/realtime?{query}"
