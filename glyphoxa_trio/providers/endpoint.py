@@ -24,6 +24,7 @@ import trio
 
 from glyphoxa_trio.secret import Secret
 
+from .address import check_address
 from .failures import excerpt, status_error
 from .llm import ErrorKind, LLMError, LLMEvent, Working
 from .payloads import encoded, refused_fields
@@ -35,19 +36,6 @@ CONNECT_TIMEOUT: Final = 5.0  # seconds; what follows is bounded by the engine (
 MAX_CONNECTIONS: Final = 64
 MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of an answer that is no stream
 KEEP_ALIVE_GRACE: Final = 0.05  # seconds a finished answer has to end its body
-
-
-def check_address(base_url: str, api_key: Secret | None) -> None:
-    """Raises ValueError for what `Endpoint` does not take."""
-    address = urlsplit(base_url)
-    if address.scheme not in ("http", "https") or not address.hostname:
-        raise ValueError("base_url: must be http://… or https://…")
-    if "@" in address.netloc or address.query or address.fragment:
-        raise ValueError("base_url: no credentials, query or fragment here")
-    if api_key is not None:
-        key = api_key.reveal()
-        if not (key.isascii() and key.isprintable() and key) or " " in key:
-            raise ValueError("api_key: empty, or not what a header can hold")
 
 
 class Assembler(Protocol):

@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit
 
 import attrs
 
-from glyphoxa_trio.providers.endpoint import check_address
+from glyphoxa_trio.providers.address import check_address
 from glyphoxa_trio.providers.live_socket import Dial, LiveSocket, dial, open_live_socket
 from glyphoxa_trio.providers.s2s import Calling, Capabilities, Setup
 from glyphoxa_trio.secret import Secret
