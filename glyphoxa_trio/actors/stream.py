@@ -86,6 +86,13 @@ class Stream(Generic[E]):
         self._peak = max(self._peak, len(self._events))
         self._readers.unpark()
 
+    def take_back(self, unwanted: Callable[[E], bool]) -> None:
+        """Drop what waits, and nobody has been handed, if it is ``unwanted``."""
+        self._events = deque(x for x in self._events if not unwanted(x))
+        if len(self._events) < self.capacity:
+            self._writers.unpark()
+        self._modest.unpark_all()
+
     def end(self) -> None:
         """Nothing follows; what waits can still be read."""
         self._ended = True

@@ -66,8 +66,10 @@ class Model:
             )
         except ValueError as error:
             raise ConfigError(f"{error} @ --base-url") from None
-        # --model is for everybody, also for an NPC that has a model of its own.
-        npcs = tuple(attrs.evolve(npc, model=None) for npc in config.npcs)
+        # --model is for everybody, also for an NPC that has models of its own.
+        npcs = tuple(
+            attrs.evolve(npc, model=None, fast_model=None) for npc in config.npcs
+        )
         return attrs.evolve(config, llm=llm, npcs=npcs)
 
 

@@ -8,6 +8,7 @@ the late ones, so that figures do not count only the turns that went well. Above
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import attrs
 
@@ -144,9 +145,17 @@ class SpeechFailed(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class Flush(TurnEvent):
-    """Stop playing at once, and forget what was not played yet of this turn."""
+    """Stop playing at once, and forget what was not played yet of this turn.
+
+    In every turn that is interrupted after it has given something out, once, at the
+    moment of the interruption: only its `TurnDone` follows.
+    """
 
     reason: str
+
+
+GIVEN_OUT: Final = (TextDelta, Sentence, Filler, Speech)
+"""What a listener reads or hears, and an interruption takes back."""
 
 
 @attrs.frozen(kw_only=True)

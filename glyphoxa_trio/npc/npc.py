@@ -90,7 +90,7 @@ class Turn:
             await self._utterance.ended.wait()
 
     def _leave(self) -> None:
-        self._utterance.scope.cancel("the listener left")
+        self._utterance.interrupt("the listener left")
         self._utterance.stream.leave()
 
     @property

@@ -1,6 +1,7 @@
 """Sentences out of a stream of text, as soon as each is certainly over.
 
-A boundary is decided by the character after it, so the last sentence comes with
+A sentence comes with the first character that decides it: a blank after its stop, or,
+where only what follows can tell, what follows. The last one comes with
 `Sentences.end`. "Dr. Ahn paid 3.50 …" holds no boundary; `"Run!" she cried.`
 has one, at its end.
 """
@@ -28,6 +29,9 @@ _LAST_WORD: Final = re.compile(r"([\w.]+)\.$")
 _LONGEST_WORD: Final = 24  # no abbreviation, nor a list's number, is as long
 
 
+MOST_WORDS: Final = 25
+
+
 @attrs.define(eq=False)
 class Sentences:
     """Takes text in pieces, gives whole sentences, loses nothing but blanks."""
@@ -45,9 +49,10 @@ class Sentences:
             end = match.end()
             if match[0].strip():
                 following = _VISIBLE.search(self._rest, end)
-                if following is None:
+                ends = _ends(self._rest[start:end], following and following[0])
+                if ends is None:
                     continue  # only blanks so far: a lower-case word may follow
-                if not _ends(self._rest[start:end], following[0]):
+                if not ends:
                     self._decided = end
                     continue
             if sentence := self._rest[start:end].strip():
@@ -64,12 +69,45 @@ class Sentences:
         return [rest] if rest else []
 
 
-def _ends(candidate: str, following: str) -> bool:
-    """Whether ``candidate`` is a sentence, given the next visible character."""
+@attrs.define(eq=False)
+class Beginning:
+    """The beginning of an answer: its first sentence, or its first ``most_words``.
+
+    It comes with the first character that decides it; a word is whole with the blank
+    after it. What is written after it is not looked at.
+    """
+
+    most_words: int = attrs.field(default=MOST_WORDS, validator=attrs.validators.ge(1))
+    _sentences: Sentences = attrs.field(factory=Sentences, init=False)
+    _words: list[str] = attrs.field(factory=list, init=False)
+    _word: str = attrs.field(default="", init=False)  # as far as it is written
+
+    def feed(self, text: str) -> str | None:
+        """The opening, if this piece decides it."""
+        for character in text:
+            if first := self._sentences.feed(character):
+                return first[0]
+            if not character.isspace():
+                self._word += character
+            elif self._word:
+                self._words.append(self._word)
+                self._word = ""
+                if len(self._words) == self.most_words:
+                    return " ".join(self._words)
+        return None
+
+    def end(self) -> str | None:
+        """All that there is, when nothing follows; None if that is nothing."""
+        return next(iter(self._sentences.end()), None)
+
+
+def _ends(candidate: str, following: str | None) -> bool | None:
+    """Whether ``candidate`` is a sentence, given the next visible character; None if
+    that has to be known and is not."""
     closing = candidate.rstrip(_CLOSING)
     if len(closing) < len(candidate) or closing.endswith(("...", "…")):
         # A quote within a sentence, or a pause: capitals begin a new one.
-        return not following.islower()
+        return None if following is None else not following.islower()
     word = _LAST_WORD.search(closing[-_LONGEST_WORD:])
     if word is None:
         return True

@@ -37,10 +37,14 @@ from .activity import Activity
 from .approval import APPROVAL_TIMEOUT, Approver, Questions
 from .conversation import Conversation, Exchange, Overheard
 from .cost import Costs
-from .engines import cascaded
+from .engines.cascaded import TurnInProgress
+from .engines.choice import answer, may_speculate
+from .engines.fast import FastModel
 from .events import (
+    GIVEN_OUT,
     ContextAdded,
     Fallback,
+    Flush,
     LateResult,
     Queued,
     SpeculationDone,
@@ -95,6 +99,7 @@ class NpcSession:
         asked about, by events and ``approver``, for ``approval_timeout`` seconds
         outside the tool clock; without one they are refused at once.
       approver: says yes or no to them beside `Npc.approve`; the first one counts.
+      fast: the model that opens for a sentence cascade; None is ``llm``.
       defer_threshold: so many external tools are shown in full (N24).
       speculation: whether a turn may begin on a partial transcript.
       tally: counts what that came to.
@@ -113,6 +118,7 @@ class NpcSession:
     host: ToolHost
     selector: Ref[Any]
     events: Topic[TurnEvent]
+    fast: LLM | None = None
     activity: Activity = attrs.field(factory=Activity)
     approver: Approver | None = None
     approval_timeout: float = APPROVAL_TIMEOUT
@@ -131,7 +137,7 @@ class NpcSession:
     _current: Utterance | None = attrs.field(default=None, init=False)
     _waiting: deque[Utterance] = attrs.field(factory=deque, init=False)
     _elevation: tuple[Tier, float] | None = attrs.field(default=None, init=False)
-    _turn: cascaded.TurnInProgress | None = attrs.field(default=None, init=False)
+    _turn: TurnInProgress | None = attrs.field(default=None, init=False)
     _next: Adopt | None = attrs.field(default=None, init=False)
     _late: list[Outcome] = attrs.field(factory=list, init=False)
     _turns: int = attrs.field(default=0, init=False)
@@ -139,6 +145,7 @@ class NpcSession:
     _questions: Questions = attrs.field(init=False)
     _shelf: Shelf = attrs.field(factory=Shelf, init=False)
     _speculator: Speculator = attrs.field(init=False)
+    _fast: FastModel = attrs.field(init=False)
     _opening: Opening = attrs.field(init=False)
     _reopen: bool = attrs.field(default=False, init=False)
 
@@ -147,6 +154,7 @@ class NpcSession:
         self._conversation = Conversation((), self.config.history)
         self._open()
         self._questions = Questions(self.npc.name, self.approver, self.approval_timeout)
+        self._fast = FastModel(self.fast or self.llm)
         self._speculator = Speculator(
             npc=self.npc.name,
             config=self.speculation,
@@ -178,7 +186,7 @@ class NpcSession:
                             selection = await self._select(text, commit=False)
                             call.reply(min(self.ceiling, selection.tier))
                         case Hearing(text, speaker):
-                            if self._current is None:
+                            if self._current is None and may_speculate(self.npc):
                                 self._speculator.hear(nursery, text, speaker)
                             call.reply(None)
                         case Approve(question, yes):
@@ -223,6 +231,9 @@ class NpcSession:
             self._speculator.config = successor.speculation
         self.npc, self.config = successor.npc, successor.config
         self.grant, self.llm = successor.grant, successor.llm
+        self.fast = successor.fast
+        if self._fast.llm is not (self.fast or self.llm):
+            self._fast = FastModel(self.fast or self.llm)
         if successor.defer_threshold is not None:
             self.defer_threshold = successor.defer_threshold
         if successor.overheard is not None:
@@ -244,7 +255,7 @@ class NpcSession:
             most_overheard=self.overheard,
         )
 
-    def _narrow(self, turn: cascaded.TurnInProgress, successor: Adopt) -> None:
+    def _narrow(self, turn: TurnInProgress, successor: Adopt) -> None:
         """Leave a running turn what it has, as far as its NPC still has it."""
         # Of several in one turn the last one counts, beside what it began with.
         began_with = turn.grant.also or turn.grant
@@ -271,7 +282,7 @@ class NpcSession:
             self._begin(utterance)
         elif takes_over:
             if current.script is None:
-                current.scope.cancel("somebody speaks as this NPC")
+                current.interrupt("somebody speaks as this NPC")
             earlier = [w for w in self._waiting if w.script is not None]
             others = [w for w in self._waiting if w.script is None]
             self._waiting = deque([*earlier, utterance, *others])
@@ -279,7 +290,7 @@ class NpcSession:
             # They did not wait for the answer: it is not wanted any more, nor is
             # what they said in between. That ends next, one after the other, so
             # that all of it is remembered in the order in which it was said.
-            current.scope.cancel("the speaker went on")
+            current.interrupt("the speaker went on")
             theirs = [w for w in self._waiting if _is_said_by(w, utterance.speaker)]
             others = [w for w in self._waiting if w not in theirs]
             for superseded in theirs:
@@ -304,7 +315,7 @@ class NpcSession:
         running = self._current
         if running is None or speaker not in (None, running.speaker):
             return False
-        running.scope.cancel("interrupted")
+        running.interrupt("interrupted")
         return True
 
     def _begin(self, utterance: Utterance) -> None:
@@ -314,7 +325,7 @@ class NpcSession:
             self._open()
         self._current = utterance
         if utterance.superseded:
-            utterance.scope.cancel("the speaker went on")
+            utterance.interrupt("the speaker went on")
         elif utterance.scripted:
             pass  # what needs no model costs next to nothing
         elif reason := self.costs.refusal(self.npc.name):
@@ -351,7 +362,7 @@ class NpcSession:
 
     async def _answer(self, utterance: Utterance) -> None:
         began: float | None = None
-        turn: cascaded.TurnInProgress | None = None
+        turn: TurnInProgress | None = None
         end, error = TurnEnd.INTERRUPTED, ""
         try:
             async with self._heard(utterance):
@@ -367,7 +378,7 @@ class NpcSession:
                     turn = self._turn = await self._prepare(utterance)
                     if self._next is not None:
                         self._narrow(turn, self._next)
-                    await cascaded.run(turn)
+                    await answer(turn)
                     end = TurnEnd.COMPLETED if turn.error is None else TurnEnd.FAILED
                     error = "" if turn.error is None else str(turn.error)
             if utterance.scope.cancelled_caught:  # also while the rest was said aloud
@@ -375,6 +386,8 @@ class NpcSession:
         except Exception as bug:  # border: a model's link is foreign code
             end, error = TurnEnd.FAILED, f"{type(bug).__name__}: {bug}"
         finally:
+            if end is TurnEnd.INTERRUPTED:
+                self._flush(utterance)
             exchange = utterance.exchange
             self._conversation.add(exchange)
             now = trio.current_time()
@@ -413,7 +426,14 @@ class NpcSession:
                 engine_speaks=self.npc.engine is Engine.S2S and not utterance.scripted,
             )
             async with utterance.speaking.open():
-                yield
+                try:
+                    yield
+                    await utterance.speaking.finish()
+                except Exception:
+                    raise
+                except BaseException:
+                    self._flush(utterance)  # before a voice has let go
+                    raise
 
     async def _send(
         self, utterance: Utterance, event: TurnEvent, *, spare: int = 0
@@ -422,7 +442,18 @@ class NpcSession:
             await utterance.stream.send(event, spare=spare)
         if patience.cancelled_caught:
             # Others wait for this NPC, and nobody listens to it.
-            utterance.scope.cancel("the listener stopped listening")
+            utterance.interrupt("the listener stopped listening")
+
+    def _flush(self, utterance: Utterance) -> None:
+        """What was given out is to stop, and what nobody has heard is taken back."""
+        if utterance.gave_out and not utterance.flushed:
+            utterance.flushed = True
+            utterance.stream.take_back(lambda event: isinstance(event, GIVEN_OUT))
+            flush = Flush(
+                npc=self.npc.name, turn=utterance.number, reason=utterance.reason
+            )
+            self.events.publish(flush)
+            utterance.stream.post(flush)
 
     def _turn_away(self, utterance: Utterance) -> None:
         """Say a line instead of an answer, at once (D12b)."""
@@ -444,11 +475,18 @@ class NpcSession:
             await self._emit(utterance, event)
 
     async def _emit(self, utterance: Utterance, event: TurnEvent) -> None:
-        self.events.publish(event)
+        # Nothing is given out after an interruption, however near it was.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._publish(utterance, event)
         await self._send(utterance, event)
         utterance.say_aloud(event)
 
-    async def _prepare(self, utterance: Utterance) -> cascaded.TurnInProgress:
+    def _publish(self, utterance: Utterance, event: TurnEvent) -> None:
+        if isinstance(event, GIVEN_OUT):
+            utterance.gave_out = True
+        self.events.publish(event)
+
+    async def _prepare(self, utterance: Utterance) -> TurnInProgress:
         selection = await self._select(
             utterance.text, utterance.override, commit=True, beside=utterance.waiting
         )
@@ -461,7 +499,7 @@ class NpcSession:
         emit = partial(self._emit, utterance)
 
         def post(event: TurnEvent) -> None:
-            self.events.publish(event)
+            self._publish(utterance, event)
             utterance.post(event)
 
         def late(outcome: Outcome) -> None:
@@ -498,13 +536,14 @@ class NpcSession:
                     missed=known.missed,
                 )
             )
-        return cascaded.TurnInProgress(
+        return TurnInProgress(
             npc=self.npc.name,
             turn=utterance.number,
             tier=tier,
             grant=self.grant,
             config=self.config,
             llm=self.llm,
+            nursery=self._nursery,
             host=self.host,
             conversation=self._conversation,
             exchange=exchange,
@@ -517,6 +556,10 @@ class NpcSession:
             approve=partial(self._approve, utterance.number, post),
             fallback=self._fallback,
             on_late=late,
+            cut=partial(self._flush, utterance),
+            engine=self.npc.engine,
+            cascade=self.npc.cascade_mode,
+            fast=self._fast,
             spent=partial(self._charge, utterance.number),
             speculation=self._speculator.reserved,
         )
@@ -630,7 +673,7 @@ def _is_said_by(waiting: Utterance, speaker: str) -> bool:
     return waiting.speaker == speaker and waiting.script is None
 
 
-def _timings(turn: cascaded.TurnInProgress | None, began: float, now: float) -> Timings:
+def _timings(turn: TurnInProgress | None, began: float, now: float) -> Timings:
     if turn is None:
         return Timings(model=0.0, tools=0.0, total=now - began)
     first = turn.first_text_at

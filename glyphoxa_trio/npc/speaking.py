@@ -78,6 +78,7 @@ class Speaking:
     _places: Counter[int] = attrs.field(factory=Counter, init=False)  # by round
     _news: trio.Event = attrs.field(factory=trio.Event, init=False)
     _no_more: bool = attrs.field(default=False, init=False)
+    _all_said: trio.Event = attrs.field(factory=trio.Event, init=False)
     _filler: trio.CancelScope | None = attrs.field(default=None, init=False)
     _warned: bool = attrs.field(default=False, init=False)
 
@@ -95,8 +96,16 @@ class Speaking:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._run)
                 yield
-                self._no_more = True
-                self._news.set()
+                self._end()
+
+    async def finish(self) -> None:
+        """Nothing more is taken; wait until all that was has been given out."""
+        self._end()
+        await self._all_said.wait()
+
+    def _end(self) -> None:
+        self._no_more = True
+        self._news.set()
 
     def take(self, event: TurnEvent) -> None:
         """An event that the listener has got: what can be said is said after it."""
@@ -132,6 +141,7 @@ class Speaking:
                     self._filler = None
                 case Sentence() as sentence:
                     await self._say_sentence(sentence)
+        self._all_said.set()
 
     async def _say_sentence(self, sentence: Sentence) -> None:
         round_, place = sentence.round, self._places[sentence.round]

@@ -32,6 +32,7 @@ class Utterance:
     not begun. ``begins`` is set when it does, ``ended`` when the turn has ended and
     is remembered. ``superseded``: its speaker went on before it began. ``shed``: why
     it is turned away instead of being answered, and ``shed_for``, in a word.
+    ``gave_out``: something of the answer was given out, ``flushed``: it was taken back.
     ``speaking``: what says it aloud.
     """
 
@@ -50,6 +51,9 @@ class Utterance:
     shed: str = attrs.field(default="", init=False)
     shed_for: Fallback = attrs.field(default=Fallback.OVERLOADED, init=False)
     number: int = attrs.field(default=0, init=False)
+    gave_out: bool = attrs.field(default=False, init=False)
+    flushed: bool = attrs.field(default=False, init=False)
+    _reason: str = attrs.field(default="", init=False)
     speaking: Speaking | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -57,6 +61,17 @@ class Utterance:
         # Not a method: a stream that knew its utterance would leave a cycle of twenty
         # objects a turn to the collector, whose pauses hold everybody up.
         self.stream = Stream(on_consumed=partial(_consumed, self.exchange))
+
+    def interrupt(self, reason: str) -> None:
+        """Cancel the turn, begun or not."""
+        self._reason = self._reason or reason
+        self.scope.cancel(reason)
+
+    @property
+    def reason(self) -> str:
+        """Why it was interrupted: whoever cancels the scope is the listener."""
+        gone = "the listener left" if self.scope.cancel_called else "the session ended"
+        return self._reason or gone
 
     def post(self, event: TurnEvent) -> None:
         """Tell the listener, without waiting."""
@@ -129,13 +144,15 @@ class Adopt(Request[None]):
     """Asked: be this NPC from the next turn on (D16).
 
     A turn that runs ends as it began, but for what is taken away: that is gone at
-    the gate at once. What is None stays as it is.
+    the gate at once. What is None stays as it is, but for ``fast``, the model that
+    opens: None is ``llm``.
     """
 
     npc: NpcConfig
     config: TurnConfig
     grant: Grant
     llm: LLM
+    fast: LLM | None = None
     defer_threshold: int | None = None
     speculation: SpeculationConfig | None = None
     overheard: int | None = None

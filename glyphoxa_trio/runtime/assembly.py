@@ -13,7 +13,14 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from glyphoxa_trio.config import Config, ConfigError, LlmConfig, Provider
+from glyphoxa_trio.config import (
+    Config,
+    ConfigError,
+    LlmConfig,
+    NpcConfig,
+    Provider,
+)
+from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
 from glyphoxa_trio.npc.selection import Keywords, SelectionRules
 from glyphoxa_trio.providers.llm import LLM
@@ -146,6 +153,12 @@ class Models:
             made = self._make(model) if self._given is None else self._given
             self._made[model] = self._heard(made)
         return self._made[model]
+
+    def opening(self, npc: NpcConfig) -> LLM | None:
+        """The model that opens for this NPC, if another one does than goes on."""
+        if npc.engine is not Engine.SENTENCE_CASCADE or npc.fast_model is None:
+            return None
+        return self.for_npc(npc.fast_model)
 
     def _make(self, model: str | None) -> LLM:
         config = self._config

@@ -18,6 +18,7 @@ import trio
 
 from glyphoxa_trio.actors import Ref, Topic, lone_errors, spawn
 from glyphoxa_trio.config import NpcConfig, TurnConfig
+from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.host import ToolHost, open_host
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, Turn, TurnDone, TurnEvent
 from glyphoxa_trio.npc.selection import SelectionRules
@@ -52,13 +53,14 @@ Script = Sequence[Reply] | Callable[[LLMRequest], Reply]
 class ScriptedLLM:
     """Plays one reply per request, in order; a request too many is a bug.
 
-    ``open`` counts the rounds that are going on, ``hang_up`` is how many seconds
-    the end of one takes.
+    ``asked`` are the times of the requests, ``open`` counts the rounds that are going
+    on, ``hang_up`` is how many seconds the end of one takes.
     """
 
     script: Script
     hang_up: float = 0.0
     requests: list[LLMRequest] = attrs.field(factory=list)
+    asked: list[float] = attrs.field(factory=list)
     open: int = 0
 
     @property
@@ -70,6 +72,7 @@ class ScriptedLLM:
         self, request: LLMRequest
     ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
         self.requests.append(request)
+        self.asked.append(trio.current_time())
         if callable(self.script):
             reply = self.script(request)
         else:
@@ -197,6 +200,7 @@ class Chronicle(Topic[TurnEvent]):
 class Table:
     npc: Npc
     llm: ScriptedLLM
+    fast: ScriptedLLM
     host: ToolHost
     session: NpcSession
     ref: Ref[Any]
@@ -218,14 +222,23 @@ async def open_table(
     selector: Callable[[Any], Any] | None = None,
     approver: Approver | None = None,
     rules: SelectionRules | None = None,
+    fast: Script | None = None,
     **session: Any,
 ) -> AsyncIterator[Table]:
-    """One NPC named Bob, by default with every tool and a DEEP ceiling."""
+    """One NPC named Bob, by default with every tool and a DEEP ceiling.
+
+    Args:
+      fast: what the fast model of a sentence cascade says; None is no cascade.
+    """
     config = npc or NpcConfig(
-        name="Bob", budget_tier=tier, fallback=("Hm?", "What was that?")
+        name="Bob",
+        budget_tier=tier,
+        fallback=("Hm?", "What was that?"),
+        engine=Engine.CASCADED if fast is None else Engine.SENTENCE_CASCADE,
     )
     granted = grant or Grant(npc="Bob", tools=("*",), approver=approver is not None)
     llm, events = ScriptedLLM(script), Chronicle()
+    opening = ScriptedLLM(fast or [])
     with lone_errors():
         async with open_host() as host, trio.open_nursery() as nursery:
             host.register(*tools)
@@ -235,6 +248,7 @@ async def open_table(
                 config=turn or TurnConfig(),
                 grant=granted,
                 llm=llm,
+                fast=opening,
                 host=host,
                 selector=spawn(nursery, actor, name="selector"),
                 events=events,
@@ -246,6 +260,7 @@ async def open_table(
                 yield Table(
                     npc=Npc(config, granted, ref),
                     llm=llm,
+                    fast=opening,
                     host=host,
                     session=npc_session,
                     ref=ref,

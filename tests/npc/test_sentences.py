@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glyphoxa_trio.npc.sentences import Sentences
+from glyphoxa_trio.npc.sentences import Beginning, Sentences
 
 
 def split(*pieces: str) -> list[str]:
@@ -68,9 +68,8 @@ def test_blanks_and_lines(text: str, sentences: list[str]) -> None:
 def test_a_sentence_comes_as_soon_as_it_is_certain() -> None:
     sentences = Sentences()
     assert sentences.feed("It is open.") == []  # "It is open.5" could follow
-    assert sentences.feed(" ") == []  # so could a lower-case word
-    assert sentences.feed("C") == ["It is open."]
-    assert sentences.feed("ome in") == []
+    assert sentences.feed(" ") == ["It is open."]  # whatever follows now
+    assert sentences.feed("Come in") == []
     assert sentences.feed("\n") == ["Come in"]
     assert sentences.feed("Sit down.\n") == ["Sit down."]  # a line is certain at once
     assert sentences.end() == []
@@ -80,6 +79,12 @@ def test_a_sentence_comes_as_soon_as_it_is_certain() -> None:
     assert sentences.feed("Dr. Ahn") == []
     assert sentences.end() == ["Dr. Ahn"]
     assert sentences.feed("Go. On") == ["Go."]  # nothing is left of the text before
+    assert sentences.end() == ["On"]
+    # After a quotation or a pause only the next word tells.
+    assert sentences.feed('"Run!" ') == []
+    assert sentences.feed("she cried. ") == ['"Run!" she cried.']
+    assert sentences.feed("Wait... ") == []
+    assert sentences.feed("W") == ["Wait..."]
 
 
 PIECES = st.sampled_from(
@@ -105,6 +110,73 @@ def test_nothing_but_blanks_is_lost(text: str) -> None:
     sentences = split(text)
     assert "".join("".join(sentences).split()) == "".join(text.split())
     assert all(sentence == sentence.strip() != "" for sentence in sentences)
+
+
+# What may follow: if it makes no difference to a sentence, that is decided.
+FUTURES = ("", "x", "X", " x", " X", "7", ".", " .", '"', "\n", " ")
+
+
+@given(prose)
+def test_a_sentence_comes_with_the_first_character_that_decides_it(text: str) -> None:
+    sentences, found = Sentences(), 0
+    for at, character in enumerate(text, 1):
+        found += len(sentences.feed(character))
+        futures = [split(text[:at] + more)[found : found + 1] for more in FUTURES]
+        assert any(future != futures[0] for future in futures) or not futures[0]
+
+
+def opening(*pieces: str, most_words: int = 25) -> tuple[str | None, int]:
+    """The opening, and how many of the pieces it took; 0 if it took their end."""
+    beginning = Beginning(most_words)
+    for count, piece in enumerate(pieces, 1):
+        if (found := beginning.feed(piece)) is not None:
+            return found, count
+    return beginning.end(), 0
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Well, Dr. Ahn. He left.", "Well, Dr. Ahn."),
+        ("Hm... let me see. Yes.", "Hm... let me see."),
+        ("Hm... Let me see.", "Hm..."),
+        ('"Aye?" he says. No.', '"Aye?" he says.'),
+        ("one two three four five six", "one two three four five"),
+        ("one two three four five", "one two three four five"),
+        ("one  two\tthree four five. Six", "one  two\tthree four five."),
+        ("one two\nthree four five six", "one two"),
+        ("  \n ", None),
+        ("", None),
+    ],
+)
+def test_what_an_opening_is(text: str, found: str | None) -> None:
+    assert opening(text, most_words=5)[0] == found
+
+
+def test_an_opening_comes_with_the_character_that_decides_it() -> None:
+    assert opening("It is", " open.", " ", "Come") == ("It is open.", 3)
+    assert opening("Hm...", " ", "let", " me see. ") == ("Hm... let me see.", 4)
+    assert opening("a b", " c", " d", most_words=3) == ("a b c", 3)
+    assert opening("a b", " c", most_words=3) == ("a b c", 0)  # "cat" could follow
+    assert opening(*["word "] * 40) == (" ".join(["word"] * 25), 25)
+    assert opening("Aye", "!") == ("Aye!", 0)
+
+
+@given(prose, st.lists(st.integers(0, 90), max_size=12), st.integers(1, 8))
+def test_any_chunking_gives_the_same_opening(
+    text: str, cuts: list[int], most_words: int
+) -> None:
+    places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
+    pieces = [text[a:b] for a, b in pairwise(places)]
+    found, _ = opening(*pieces, most_words=most_words)
+    assert found == opening(text, most_words=most_words)[0]
+    # It is the beginning, of at most so many words, and no more than a sentence.
+    whole = split(text)
+    assert (found is None) == (not whole)
+    if found is not None:
+        assert len(found.split()) <= most_words
+        assert " ".join(whole[0].split()).startswith(" ".join(found.split()))
+        assert found == whole[0] or len(found.split()) == most_words
 
 
 @pytest.fixture
@@ -133,3 +205,4 @@ def test_a_model_that_repeats_itself_holds_nobody_up(
     visible = "".join(text.split())
     for pieces in ([text], list(text)):
         assert "".join("".join(split(*pieces)).split()) == visible
+        assert visible.startswith("".join((opening(*pieces)[0] or "").split()))

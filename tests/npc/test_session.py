@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import cycle
 from math import inf
 from typing import Any
 
@@ -20,6 +21,7 @@ from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.npc import (
     ApprovalRequest,
+    Flush,
     LateResult,
     Npc,
     Queued,
@@ -34,6 +36,7 @@ from glyphoxa_trio.npc import (
     TurnEvent,
     TurnNotOver,
 )
+from glyphoxa_trio.npc.events import GIVEN_OUT
 from glyphoxa_trio.providers.llm import (
     ErrorKind,
     LLMError,
@@ -655,6 +658,12 @@ async def play(table: Table, npc: Npc, actions: list[tuple[float, Any]]) -> list
     return said
 
 
+def in_turn(replies: Sequence[Reply]) -> Callable[[LLMRequest], Reply]:
+    """One after the other, and again from the first."""
+    endless = cycle(replies)
+    return lambda _: next(endless)
+
+
 def check_one_turn(events: list[TurnEvent]) -> None:
     """What holds for the published events of every turn."""
     *before, done = [event for event in events if not isinstance(event, LateResult)]
@@ -679,9 +688,20 @@ def check_one_turn(events: list[TurnEvent]) -> None:
                 if (event.round, event.outcome.call) in running:
                     running.remove((event.round, event.outcome.call))
     assert running == []
+    check_flush(rest, done)
     assert sorted(map(repr, ended)) == sorted(map(repr, done.outcomes))
     assert done.timings.tools <= first.budget + 1e-9
     assert done.timings.model <= 3 + 1e-9
+
+
+def check_flush(events: list[TurnEvent], done: TurnDone) -> None:
+    """One, and last, if the turn was interrupted after something was given out."""
+    flushed = [isinstance(event, Flush) for event in events]
+    gave_out = any(isinstance(event, GIVEN_OUT) for event in events)
+    if gave_out and done.end is CUT:
+        assert flushed == [False] * (len(events) - 1) + [True]
+    else:
+        assert not any(flushed)
 
 
 def check_turns_do_not_overlap(events: Chronicle) -> None:
@@ -702,9 +722,15 @@ def check_turns_do_not_overlap(events: Chronicle) -> None:
     assert running is None
 
 
-@given(ACTIONS, st.lists(REPLIES, min_size=3, max_size=6))
+@given(
+    ACTIONS,
+    st.lists(REPLIES, min_size=3, max_size=6),
+    st.none() | st.lists(REPLIES, min_size=1, max_size=4),
+)
 def test_every_turn_ends_once_and_in_order_whatever_happens(
-    actions: list[tuple[float, Any]], replies: list[list[Step]]
+    actions: list[tuple[float, Any]],
+    replies: list[list[Step]],
+    openers: list[list[Step]] | None,
 ) -> None:
     # D0, D3, D12a: the model is the list of what was said.
     async def main() -> None:
@@ -729,16 +755,13 @@ def test_every_turn_ends_once_and_in_order_whatever_happens(
             queue=2,
             history=5,
         )
-        asked = iter(range(10_000))
-
-        def script(_: LLMRequest) -> Reply:
-            return replies[next(asked) % len(replies)]
-
-        async with open_table(script, *tools, turn=config) as table:
+        script = in_turn(replies)
+        fast = None if openers is None else in_turn(openers)
+        async with open_table(script, *tools, turn=config, fast=fast) as table:
             with trio.fail_after(3600):
                 said = await play(table, table.npc, actions)
             assert await table.npc.interrupt() is False  # nothing goes on
-            assert table.llm.open == 0
+            assert table.llm.open == table.fast.open == 0
             accepted = [heard for heard in said if heard.turn is not None]
             # Who is cancelled while speaking may never learn of having been heard.
             turns = {event.turn for _, event in table.events.kept}

@@ -29,12 +29,14 @@ class FakeSynthesizer:
     """Says anything but what it is told to fail at.
 
     ``said`` holds each sentence with the times at which it began and ended, however
-    it did; ``cut`` those that were left before their end.
+    it did; ``cut`` those that were left before their end. Leaving takes ``hang_up``
+    seconds.
     """
 
     work: float = 0.0
     fails: Mapping[str, Exception] = attrs.field(factory=dict)
     fails_after: int = 0  # pieces
+    hang_up: float = 0.0
     rate: int = RATE
     said: list[tuple[str, float, float]] = attrs.field(factory=list)
     cut: list[tuple[str, float]] = attrs.field(factory=list)
@@ -56,6 +58,9 @@ class FakeSynthesizer:
         try:
             yield pieces
         finally:
+            if self.hang_up:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(self.hang_up)
             self.open -= 1
             now = trio.current_time()
             self.said.append((text, began, now))

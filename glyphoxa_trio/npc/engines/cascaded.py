@@ -5,7 +5,9 @@ complete → its calls in parallel → their outcomes back. The next round shows
 still fits (D4). The tool clock runs during a fan-out and at no other time (D3);
 the model clock runs while the model is awaited.
 
-Above 300 lines, because the parts of a round are read best in their order.
+Other engines begin otherwise and go on in these rounds: an `Opener` comes before the
+first request. Above 300 lines, because the parts of a round are read best in their
+order.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ import attrs
 import trio
 
 from glyphoxa_trio.config.model import TurnConfig
+from glyphoxa_trio.config.voices import CascadeMode, Engine
 from glyphoxa_trio.host import Caller, Listing, Shelf, Showing, ToolHost
 from glyphoxa_trio.npc.conversation import Conversation, Exchange, Round
+from glyphoxa_trio.npc.engines.continuation import Continuation
+from glyphoxa_trio.npc.engines.fast import FastModel
 from glyphoxa_trio.npc.engines.patience import Patience
 from glyphoxa_trio.npc.engines.round import request_of, view_of
 from glyphoxa_trio.npc.events import (
@@ -56,6 +61,10 @@ from glyphoxa_trio.tools.tier import Tier
 
 Approve = Callable[[Sequence[ToolCall]], Awaitable[frozenset[str]]]
 
+Opener = Callable[[Round, Showing], Awaitable[bool]]
+"""Says what comes before the first request, into the turn's first round; true if that
+was the whole answer."""
+
 
 @attrs.define(eq=False, kw_only=True)
 class TurnInProgress:
@@ -70,6 +79,10 @@ class TurnInProgress:
       speculation: what was begun of this turn before its words were said.
       fallback: a line to say when there is nothing to say (D12b).
       spent: told what each response took that this turn has asked for.
+      cut: told that the turn is interrupted, before a model is hung up on.
+      nursery: the session's, for what the turn does not wait for. It must not fail.
+      fast: the model that opens, and ``cascade`` when it does.
+      opener: what it has said of the answer.
     """
 
     npc: str
@@ -78,6 +91,7 @@ class TurnInProgress:
     grant: Grant
     config: TurnConfig
     llm: LLM
+    nursery: trio.Nursery
     host: ToolHost
     shelf: Shelf
     defer_threshold: int
@@ -91,18 +105,26 @@ class TurnInProgress:
     fallback: Callable[[], str]
     on_late: Callable[[Outcome], None]
     spent: Callable[[Usage], None]
+    cut: Callable[[], None] = lambda: None
+    engine: Engine = Engine.CASCADED
+    cascade: CascadeMode = CascadeMode.AUTO
+    fast: FastModel | None = None
     speculation: Speculation | None = None
+    opener: str = ""
     first_text_at: float | None = None
     error: LLMError | None = None
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
 
 
-async def run(turn: TurnInProgress) -> None:
+async def run(turn: TurnInProgress, *, opener: Opener | None = None) -> None:
     """Answer once. Ends within its limits; cancelling it interrupts the turn."""
     for index in range(turn.config.max_rounds + 1):
         last = index == turn.config.max_rounds
         round_ = turn.exchange.begin_round()
         view = await _show(turn, index, last=last)
+        if opener is not None and not index and await opener(round_, view):
+            return
+        opened = len(round_.sentences)
         try:
             calls = await _listen(turn, index, round_, view, last=last)
         except LLMError as error:
@@ -112,8 +134,9 @@ async def run(turn: TurnInProgress) -> None:
                     npc=turn.npc, turn=turn.turn, kind=error.kind, detail=error.detail
                 )
             )
-            if not round_.sentences:
-                await _fall_back(turn, index, round_, Fallback.MODEL_FAILED)
+            # An opener alone is no answer: it may have promised one.
+            if len(round_.sentences) == opened:
+                await fall_back(turn, index, round_, Fallback.MODEL_FAILED)
             return
         if calls:
             await _run_calls(turn, index, round_, calls, view, last=last)
@@ -122,7 +145,7 @@ async def run(turn: TurnInProgress) -> None:
         if last or not calls:
             break
     if not round_.sentences:
-        await _fall_back(turn, index, round_, _why_nothing(round_, turn, last=last))
+        await fall_back(turn, index, round_, why_nothing(round_, turn, last=last))
 
 
 async def _show(turn: TurnInProgress, index: int, *, last: bool) -> Showing:
@@ -173,10 +196,26 @@ async def _listen(
     Raises:
       LLMError: whatever the model fails with, its limits of D0 included.
     """
-    request = request_of(turn.conversation, turn.exchange, view, last=last)
+    request = request_of(
+        turn.conversation,
+        turn.exchange,
+        view,
+        last=last,
+        opened=bool(turn.opener),
+    )
     sentences = Sentences()
+    opened = bool(round_.sentences)
+    fresh = Continuation(turn.opener, joined=not index)
     calls: list[ToolCall] = []
     patience = Patience(turn.model_clock)
+
+    async def write(text: str) -> None:
+        if not text:
+            return
+        if turn.first_text_at is None:
+            turn.first_text_at = trio.current_time()
+        await turn.emit(TextDelta(npc=turn.npc, turn=turn.turn, text=text))
+        await say(sentences.feed(text))
 
     async def say(whole: list[str]) -> None:
         for text in whole:
@@ -185,47 +224,57 @@ async def _listen(
                 Sentence(npc=turn.npc, turn=turn.turn, text=text, round=index)
             )
 
+    stream, ours = _stream(turn, request)
+    finished = False
+
+    async def hear(events: AsyncIterator[LLMEvent]) -> None:
+        nonlocal finished
+        async for event in events:
+            patience.rest()
+            match event:
+                case TextChunk(text):
+                    await write(fresh.feed(text))
+                case CallReady(call):
+                    calls.append(call)
+                case Switched():
+                    turn.post(switched(turn, event))
+                case Finished():
+                    finished = True
+                    # With an opener it is not all of the message.
+                    round_.verbatim = None if opened else event.verbatim
+                    if ours and event.usage is not None:
+                        turn.spent(event.usage)
+                    # Hanging up is the model's time, too.
+                    patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
+                    return
+            patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
+
     # One scope whose deadline moves: it is infinite while the consumer is served,
     # so that a slow listener is never taken for a slow model.
     failure: LLMError | None = None
-    finished = False
     try:
         with patience.scope:
             patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)
-            stream, ours = _stream(turn, request)
             async with stream as events:
-                async for event in events:
-                    patience.rest()
-                    match event:
-                        case TextChunk(text):
-                            if turn.first_text_at is None:
-                                turn.first_text_at = trio.current_time()
-                            await turn.emit(
-                                TextDelta(npc=turn.npc, turn=turn.turn, text=text)
-                            )
-                            await say(sentences.feed(text))
-                        case CallReady(call):
-                            calls.append(call)
-                        case Switched():
-                            turn.post(switched(turn, event))
-                        case Finished():
-                            finished = True
-                            round_.verbatim = event.verbatim
-                            if ours and event.usage is not None:
-                                turn.spent(event.usage)
-                            # Hanging up is the model's time, too.
-                            patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
-                            break
-                    patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
+                try:
+                    await hear(events)
+                except Exception:
+                    raise
+                except BaseException:
+                    if not patience.scope.cancel_called:
+                        turn.cut()  # a model may take its time to be hung up on
+                    raise
     except LLMError as error:
         failure = error
     except BaseException:
-        round_.sentences.extend(sentences.end())  # written, and not heard any more
+        # Written, and not heard any more.
+        round_.sentences += [*sentences.feed(fresh.end()), *sentences.end()]
         raise
     finally:
         patience.rest()
     if patience.exceeded and not finished:
         failure = LLMError(patience.kind, f"{patience.what} after {patience.limit:g} s")
+    await write(fresh.end())
     await say(sentences.end())  # what was written before a failure was heard
     if failure is not None:
         raise failure
@@ -326,7 +375,7 @@ async def _run_calls(
     )
 
 
-def _why_nothing(round_: Round, turn: TurnInProgress, *, last: bool) -> Fallback:
+def why_nothing(round_: Round, turn: TurnInProgress, *, last: bool) -> Fallback:
     outcomes = turn.exchange.outcomes
     if round_.outcomes and last:
         return Fallback.ROUNDS_EXHAUSTED
@@ -335,7 +384,7 @@ def _why_nothing(round_: Round, turn: TurnInProgress, *, last: bool) -> Fallback
     return Fallback.EMPTY_ANSWER
 
 
-async def _fall_back(
+async def fall_back(
     turn: TurnInProgress, index: int, round_: Round, reason: Fallback
 ) -> None:
     await turn.emit(FellBack(npc=turn.npc, turn=turn.turn, reason=reason))
