@@ -7,9 +7,10 @@ async with npc.say("Roll 2d6+3 for me") as turn:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import attrs
 
@@ -36,11 +37,16 @@ from .utterance import (
     Situate,
     Utterance,
 )
+from .voice import Ear, Voice, open_voice
 
 # An NPC takes an utterance at once or says that its queue is full. Seconds.
 _PATIENCE = 5.0
 # How long leaving a turn waits for its last event to be remembered. Seconds.
 _FAREWELL = 1.0
+
+
+class CannotHear(GlyphoxaError):
+    """This NPC has no ear: it can be spoken to in text."""
 
 
 class TurnNotOver(GlyphoxaError):
@@ -131,6 +137,10 @@ class Turn:
         return self.done
 
 
+# Makes an ear at this NPC for this speaker.
+OpenEar: TypeAlias = "Callable[[Npc, str], Ear]"
+
+
 @attrs.frozen(eq=False)
 class Npc:
     """One NPC of a runtime. Cheap to make, usable from any task of the run."""
@@ -138,6 +148,7 @@ class Npc:
     config: NpcConfig
     grant: Grant
     _session: Ref[Any]
+    _ears: OpenEar | None = None
 
     @property
     def name(self) -> str:
@@ -209,6 +220,26 @@ class Npc:
         once; while a turn runs it does nothing.
         """
         await self._session.ask(Hearing(text, speaker), within=_PATIENCE)
+
+    def voice(
+        self, *, speaker: str = "player", rate: int
+    ) -> AbstractAsyncContextManager[Voice]:
+        """Speak to the NPC, and hear it: a microphone and a loudspeaker (`voice`).
+
+        Args:
+          speaker: whose microphone it is, as in `say`. Each has their own.
+          rate: of what it gives, in Hz.
+
+        Raises:
+          CannotHear: if nothing here understands speech.
+          SpeechError: on entering, if what does cannot now.
+        """
+        if self._ears is None:
+            raise CannotHear(
+                f"{self.name} cannot hear: configure speech.recognition, "
+                "or pass a recognizer to open_runtime"
+            )
+        return open_voice(self._ears(self, speaker), npc=self.name, rate=rate)
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
         """End the turn that is running; False if none was.

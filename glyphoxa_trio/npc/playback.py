@@ -66,6 +66,12 @@ class Playback:
             if x.piece == piece and x.begins < self._played
         )
 
+    def forget(self) -> None:
+        """What was played to its end is nobody's any more; the counting goes on."""
+        last = self._stretches[-1:]
+        kept = [x for x in self._stretches[:-1] if x.ends > self._played]
+        self._stretches = kept + last
+
     def flush(self) -> None:
         """Nothing of this is played any more; what comes next begins at zero."""
         self._stretches.clear()

@@ -70,7 +70,14 @@ class Final:
     text: str
 
 
-Recognized = Began | Partial | Final
+@attrs.frozen
+class NotUnderstood:
+    """In place of a `Final`: what was said is lost, what comes next perhaps not."""
+
+    detail: str
+
+
+Recognized = Began | Partial | Final | NotUnderstood
 
 
 class Recognition(Protocol):
@@ -82,11 +89,19 @@ class Recognition(Protocol):
         ...
 
     def events(self) -> AsyncIterator[Recognized]:
-        """What is understood, in order; one reader. Ends when the block is left.
+        """What is understood; one reader. Ends when the block is left.
+
+        One utterance after the other: `Began`, `Partial`s if there are any, and a
+        `Final` or a `NotUnderstood`.
 
         Raises:
           SpeechError: if nothing can be understood any more.
         """
+        ...
+
+    @property
+    def dropped(self) -> float:
+        """Seconds of audio that came too fast to be understood."""
         ...
 
 

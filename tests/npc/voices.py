@@ -1,19 +1,26 @@
-"""A synthesizer on virtual time, for tests of what is said aloud.
+"""Speech on virtual time: a synthesizer, a recognizer, and somebody who listens.
 
-It says ten characters a second, in pieces of a tenth of one, and makes each piece in
-``work`` seconds. What a piece holds tells whose it is, so that audio can be compared.
+The synthesizer says ten letters a second, in pieces of a tenth of one, and makes each
+piece in ``work`` seconds. What a piece holds tells whose it is, so that audio can be
+compared. The recognizer understands what a test tells it to have understood.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.providers.speech import Voice
+from glyphoxa_trio.actors import Stream
+from glyphoxa_trio.npc import Sentence, TurnEvent
+from glyphoxa_trio.npc.events import Flush, Speech
+from glyphoxa_trio.npc.voice import Voice
+from glyphoxa_trio.providers.speech import Recognized, SpeechError
+from glyphoxa_trio.providers.speech import Voice as Sound
 
 RATE = 1_000  # so that a millisecond is a sample
 PIECE = 200  # bytes, a tenth of a second
@@ -40,7 +47,7 @@ class FakeSynthesizer:
     rate: int = RATE
     said: list[tuple[str, float, float]] = attrs.field(factory=list)
     cut: list[tuple[str, float]] = attrs.field(factory=list)
-    voices: list[Voice] = attrs.field(factory=list)
+    voices: list[Sound] = attrs.field(factory=list)
     open: int = 0
 
     @property
@@ -49,7 +56,7 @@ class FakeSynthesizer:
 
     @asynccontextmanager
     async def speak(
-        self, text: str, voice: Voice
+        self, text: str, voice: Sound
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         self.voices.append(voice)
         self.open += 1
@@ -89,3 +96,119 @@ class _Pieces:
         await trio.sleep(self._maker.work)
         self._at += 1
         return audio_of(self._text[self._at - 1])
+
+
+@attrs.define(eq=False)
+class FakeRecognizer:
+    """Understands what the test tells it to have understood.
+
+    ``fails``: it cannot listen. Each ``listen`` is one more of ``listeners``.
+    """
+
+    rate: int = RATE
+    fails: Exception | None = None
+    listeners: list[FakeRecognition] = attrs.field(factory=list)
+    languages: list[str | None] = attrs.field(factory=list)
+
+    @property
+    def label(self) -> str:
+        return "fake"
+
+    @asynccontextmanager
+    async def listen(
+        self, *, language: str | None = None
+    ) -> AsyncIterator[FakeRecognition]:
+        self.languages.append(language)
+        if self.fails is not None:
+            raise self.fails
+        recognition = FakeRecognition()
+        self.listeners.append(recognition)
+        try:
+            yield recognition
+        finally:
+            recognition.over = True
+
+
+@attrs.define(eq=False)
+class FakeRecognition:
+    heard: bytes = b""
+    dropped: float = 0.0
+    over: bool = False
+    _events: Stream[Recognized | Exception] = attrs.field(factory=Stream, init=False)
+
+    def hear(self, pcm: bytes) -> None:
+        self.heard += pcm
+
+    async def events(self) -> AsyncIterator[Recognized]:
+        async for event in self._events:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    def tell(self, *events: Recognized | Exception) -> None:
+        for event in events:
+            self._events.post(event)
+
+    def stop(self) -> None:
+        self._events.end()
+
+
+@attrs.define(eq=False)
+class Loudspeaker:
+    """Somebody who listens to a voice: plays what comes, in real time, and says so.
+
+    ``played`` is what came out of it, by turn. It reports every ``report`` seconds, and
+    never if that is 0.
+    """
+
+    voice: Voice
+    report: float = 0.1
+    events: list[tuple[float, TurnEvent]] = attrs.field(factory=list)
+    played: dict[int, bytes] = attrs.field(factory=dict)
+    error: Exception | None = None
+    _buffer: list[tuple[int, bytes]] = attrs.field(factory=list, init=False)
+    _seconds: float = attrs.field(default=0.0, init=False)
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            if self.report:
+                self.voice.played(0)
+                nursery.start_soon(self._play)
+            try:
+                async for event in self.voice:
+                    self.events.append((trio.current_time(), event))
+                    if isinstance(event, Speech):
+                        self._buffer.append((event.turn, event.pcm))
+                    elif isinstance(event, Flush):
+                        self._buffer.clear()
+                        self._seconds = 0.0
+            except SpeechError as error:
+                self.error = error
+            nursery.cancel_scope.cancel()
+
+    async def _play(self) -> None:
+        size = int(self.report * RATE) * 2
+        while True:
+            await trio.sleep(self.report)
+            left = size
+            while self._buffer and left:
+                turn, pcm = self._buffer.pop(0)
+                now, later = pcm[:left], pcm[left:]
+                self.played[turn] = self.played.get(turn, b"") + now
+                left -= len(now)
+                if later:
+                    self._buffer.insert(0, (turn, later))
+            self._seconds += (size - left) / 2 / RATE
+            self.voice.played(1000 * self._seconds)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [event for _, event in self.events if isinstance(event, kind)]
+
+    def sentences(self, turn: int) -> list[str]:
+        return [x.text for x in self.of(Sentence) if x.turn == turn]
+
+    def when(self, kind: type[Any]) -> list[float]:
+        return [at for at, event in self.events if isinstance(event, kind)]
+
+    def kinds(self) -> list[str]:
+        return [type(event).__name__ for _, event in self.events]

@@ -1,0 +1,199 @@
+"""The ear of an NPC that reads: a recognizer's words become what is said to it.
+
+    recognizer   Began ── Partial ── Partial ── Final
+    the NPC      interrupted  └ hearing ┘        └ say ── the events of the turn
+
+Somebody who begins to speak interrupts what answers them, and what they hear is void at
+once (D12a). An utterance that turns out to be no speech does nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Protocol
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.providers.speech import (
+    Began,
+    Final,
+    NotUnderstood,
+    Partial,
+    Recognition,
+    Recognized,
+    Recognizer,
+    SpeechError,
+)
+
+from .events import HearingFailed, Transcript, TurnEvent
+from .voice import Output
+
+# Turns whose audio may still be played, and so reported.
+_REMEMBERED = 8
+
+
+class Answer(Protocol):
+    """A turn, as far as an ear needs it: `Turn` is one."""
+
+    def played(self, ms: float) -> None: ...
+
+    def __aiter__(self) -> Answer: ...
+
+    async def __anext__(self) -> TurnEvent: ...
+
+
+class Addressed(Protocol):
+    """Whoever is spoken to: an `Npc`, or who finds out which of them is meant."""
+
+    @property
+    def name(self) -> str: ...
+
+    def say(
+        self, text: str, *, speaker: str
+    ) -> AbstractAsyncContextManager[Answer]: ...
+
+    async def hearing(self, text: str, *, speaker: str) -> None: ...
+
+    async def interrupt(self, *, speaker: str | None = None) -> bool: ...
+
+
+"""+"""
+
+
+@attrs.define(eq=False, kw_only=True)
+class RecognizedEar:
+    """One speaker's words at one NPC, through a recognizer."""
+
+    npc: Addressed
+    speaker: str
+    recognizer: Recognizer
+    language: str | None = None
+    _recognition: Recognition | None = attrs.field(default=None, init=False)
+    _answers: dict[int, Answer] = attrs.field(factory=dict, init=False)  # by turn
+    _running: set[int] = attrs.field(factory=set, init=False)
+    _open: int = attrs.field(default=0, init=False)  # also those that do not run yet
+    _reports: bool = attrs.field(default=False, init=False)
+    _in_order: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    @property
+    def rate(self) -> int:
+        return self.recognizer.rate
+
+    def hear(self, pcm: bytes) -> None:
+        if self._recognition is not None:
+            self._recognition.hear(pcm)
+
+    def played(self, heard: Mapping[int, float]) -> None:
+        self._reports = True
+        for turn, seconds in heard.items():
+            if turn in self._answers:
+                self._answers[turn].played(1000 * seconds)
+
+    async def run(self, output: Output, *, task_status: trio.TaskStatus[None]) -> None:
+        with lone_errors():
+            async with trio.open_nursery() as answers:
+                deafness = await self._listen(answers, output, task_status)
+        output.end(deafness)  # once all that was asked is answered
+
+    async def _listen(
+        self,
+        answers: trio.Nursery,
+        output: Output,
+        task_status: trio.TaskStatus[None],
+    ) -> SpeechError:
+        """Understand until nothing is understood any more; returns why."""
+        deafness = SpeechError(f"{self.recognizer.label} has stopped")
+        try:
+            async with self.recognizer.listen(language=self.language) as recognition:
+                self._recognition = recognition
+                task_status.started()
+                async for event in recognition.events():
+                    await self._understand(event, answers, output)
+        except Exception as error:  # border: a recognizer is foreign code
+            if self._recognition is None:
+                raise
+            deafness = error if isinstance(error, SpeechError) else _wrong(error)
+        self._recognition = None
+        output.post(self._failed(str(deafness), deaf=True))
+        return deafness
+
+    async def _understand(
+        self, event: Recognized, answers: trio.Nursery, output: Output
+    ) -> None:
+        match event:
+            case Began():
+                output.flush("the speaker began to speak", self._running)
+                if self._open:
+                    with suppress(GlyphoxaError):  # then nothing of theirs runs
+                        await self.npc.interrupt(speaker=self.speaker)
+            case Partial(text):
+                output.post(self._transcript(text, final=False))
+                with suppress(GlyphoxaError):  # it would only have saved time
+                    await self.npc.hearing(text, speaker=self.speaker)
+            case Final(text) if text.strip():
+                output.post(self._transcript(text, final=True))
+                # In the order in which it was said.
+                await answers.start(self._answer, text, output)
+            case NotUnderstood(detail):
+                output.post(self._failed(detail))
+
+    async def _answer(
+        self, text: str, output: Output, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        """One turn, from what was said to its last event."""
+        accepted = False
+        self._open += 1
+        try:
+            async with self.npc.say(text, speaker=self.speaker) as answer:
+                accepted = True
+                task_status.started()
+                await self._relay(answer, output)
+        except GlyphoxaError as error:  # too many wait, or there is no such NPC now
+            output.post(self._failed(str(error)))
+        finally:
+            self._open -= 1
+        if not accepted:
+            task_status.started()
+
+    async def _relay(self, answer: Answer, output: Output) -> None:
+        if self._reports:
+            answer.played(0)
+        first = await anext(answer, None)
+        if first is None:
+            return
+        turn = first.turn
+        self._remember(turn, answer)
+        self._running.add(turn)
+        try:
+            async with self._in_order:  # one turn after the other, as they were
+                await output.give(first)
+                async for event in answer:
+                    await output.give(event)
+        finally:
+            self._running.discard(turn)
+
+    def _remember(self, turn: int, answer: Answer) -> None:
+        self._answers[turn] = answer
+        while len(self._answers) > _REMEMBERED:
+            del self._answers[next(iter(self._answers))]
+
+    def _transcript(self, text: str, *, final: bool) -> Transcript:
+        return Transcript(
+            npc=self.npc.name, turn=0, speaker=self.speaker, text=text, final=final
+        )
+
+    def _failed(self, detail: str, *, deaf: bool = False) -> HearingFailed:
+        return HearingFailed(
+            npc=self.npc.name, turn=0, speaker=self.speaker, detail=detail, deaf=deaf
+        )
+
+
+def _wrong(error: Exception) -> SpeechError:
+    wrong = SpeechError(f"the recognizer failed: {error!r}")
+    wrong.__cause__ = error
+    return wrong

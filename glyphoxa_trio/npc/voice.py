@@ -1,0 +1,247 @@
+"""A microphone and a loudspeaker at one NPC: audio in, events out, whatever the engine.
+
+    async with npc.voice(speaker="Ann", rate=48000) as voice:
+        voice.hear(pcm)                 # as it comes, from any task
+        async for event in voice:       # one reader
+            ...                         # play Speech, stop at Flush
+        voice.played(ms)                # as it is played
+
+What differs between the engines is an `Ear`: who notices that somebody speaks, and what
+leads from there to turns. A voice hands out the events of all turns that its microphone
+brought about, one at a time: an event counts as delivered once the next one is asked
+for, and whoever does not ask slows the turns down, as with `Turn`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.providers.audio import Resampler
+from glyphoxa_trio.units import seconds
+
+from .events import Flush, Speech, Transcript, TurnDone, TurnEvent
+from .playback import Playback
+
+# Transcripts and failures that may wait for a listener; then the oldest are dropped.
+MOST_NEWS: Final = 64
+
+
+class Ear(Protocol):
+    """How one speaker's microphone reaches an NPC; each engine has its own."""
+
+    @property
+    def rate(self) -> int:
+        """Of what it wants to hear."""
+        ...
+
+    def hear(self, pcm: bytes) -> None:
+        """Take a piece of audio. Never waits; what is too much is dropped."""
+        ...
+
+    def played(self, heard: Mapping[int, float]) -> None:
+        """So many seconds of these turns' audio were heard in all; called with none at
+        first, because from then on that is what counts as delivered."""
+        ...
+
+    async def run(self, output: Output, *, task_status: trio.TaskStatus[None]) -> None:
+        """Hear until cancelled. Started once it can; every event goes to ``output``.
+
+        Once it has started it raises nothing on purpose: what it cannot do any more is
+        an event, and `Output.end`.
+
+        Raises:
+          GlyphoxaError: before it has started, if it cannot.
+        """
+        ...
+
+
+@attrs.define(eq=False)
+class _Waiting:
+    """An event that waits to be taken; ``taken`` is when it has been dealt with."""
+
+    event: TurnEvent
+    taken: trio.Event | None = None
+
+    def done(self) -> None:
+        if self.taken is not None:
+            self.taken.set()
+
+
+@attrs.define(eq=False)
+class Output:
+    """What an ear has for its listener; ``playback`` by turn, since the last flush."""
+
+    npc: str
+    playback: Playback = attrs.field(factory=Playback, init=False)
+    _waiting: deque[_Waiting] = attrs.field(factory=deque, init=False)
+    _handed: _Waiting | None = attrs.field(default=None, init=False)
+    _reader: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+    _flushed: set[int] = attrs.field(factory=set, init=False)  # turns that still run
+    _ended: bool = attrs.field(default=False, init=False)
+    _error: Exception | None = attrs.field(default=None, init=False)
+
+    async def give(self, event: TurnEvent) -> None:
+        """Hand over an event of a turn; returns once the next one was asked for.
+
+        Speech of a turn that was flushed goes nowhere. Cancelled, it may have been
+        handed over all the same.
+        """
+        if isinstance(event, TurnDone):
+            self._flushed.discard(event.turn)
+        elif isinstance(event, Speech | Flush) and event.turn in self._flushed:
+            await trio.lowlevel.checkpoint()
+            return
+        elif isinstance(event, Flush):
+            self._flushed.add(event.turn)
+        waiting = _Waiting(event, trio.Event())
+        self._append(waiting)
+        assert waiting.taken is not None
+        await waiting.taken.wait()
+
+    def post(self, event: TurnEvent) -> None:
+        """Tell the listener, without waiting. Of unfinished transcripts only the last
+        one waits, and of all news a bounded number."""
+        if isinstance(event, Transcript):
+            self._drop(lambda x: isinstance(x, Transcript) and not x.final)
+        news = [x.event for x in self._waiting if x.taken is None]
+        if len(news) >= MOST_NEWS:
+            self._drop(lambda x: x is news[0])
+        self._append(_Waiting(event))
+
+    def flush(self, reason: str, running: Collection[int] = ()) -> None:
+        """All that was given out and not played is void, and what ``running`` turns
+        have still to say."""
+        unheard = {x.turn for x in self._drop(lambda x: isinstance(x, Speech))}
+        for turn in sorted({*running, *unheard, *self._playing()} - self._flushed):
+            self._append(_Waiting(Flush(npc=self.npc, turn=turn, reason=reason)))
+        self._flushed |= set(running)
+
+    def _playing(self) -> set[int]:
+        """The turns whose audio was given out and not all of it played."""
+        playback = self.playback
+        return {
+            turn
+            for turn in playback.pieces
+            if isinstance(turn, int) and playback.heard(turn) < playback.length(turn)
+        }
+
+    def end(self, error: Exception | None = None) -> None:
+        """Nothing follows; after what waits the listener gets ``error``, if any."""
+        self._ended, self._error = True, error
+        self._reader.unpark_all()
+
+    async def take(self) -> TurnEvent:
+        """The next event, for the one listener.
+
+        Raises:
+          StopAsyncIteration: nothing follows.
+        """
+        if self._handed is not None:
+            self._handed.done()
+            self._handed = None
+        await trio.lowlevel.checkpoint()
+        while not self._waiting:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                raise StopAsyncIteration
+            await self._reader.park()
+        self._handed = self._waiting.popleft()
+        event = self._handed.event
+        # Counted here and not before: until now the listener's own count began earlier.
+        if isinstance(event, Speech):
+            self.playback.add(event.turn, event.seconds)
+        elif isinstance(event, Flush):
+            self.playback.flush()
+        return event
+
+    def _append(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
+        self._reader.unpark()
+
+    def _drop(self, unwanted: Callable[[TurnEvent], bool]) -> list[TurnEvent]:
+        """Take events out of the queue, as if they had been dealt with."""
+        dropped = [x for x in self._waiting if unwanted(x.event)]
+        if dropped:
+            self._waiting = deque(x for x in self._waiting if not unwanted(x.event))
+        for waiting in dropped:
+            waiting.done()
+        return [x.event for x in dropped]
+
+
+@attrs.define(eq=False)
+class Voice:
+    """One speaker's microphone and loudspeaker. Made by `Npc.voice`.
+
+    ``rate`` is of what the microphone gives; what is to be played has the rate that its
+    `Speech` says.
+    """
+
+    rate: int
+    _ear: Ear
+    _output: Output
+    _resampler: Resampler = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._resampler = Resampler(self.rate, self._ear.rate)
+
+    def hear(self, pcm: bytes) -> None:
+        """A piece of what the microphone gives: PCM16, mono, of any length.
+
+        Never waits. Silence costs next to nothing, and so does giving nothing while
+        nobody speaks, as voice chats do.
+        """
+        self._ear.hear(self._resampler.feed(pcm))
+
+    def played(self, ms: float) -> None:
+        """So much was played in all, since the beginning or the last `Flush` that was
+        taken.
+
+        From the first report on, only what was played counts as delivered: report 0
+        when you begin to listen.
+        """
+        playback = self._output.playback
+        playback.played(seconds(ms))
+        turns = [turn for turn in playback.pieces if isinstance(turn, int)]
+        self._ear.played({turn: playback.heard(turn) for turn in turns})
+        playback.forget()
+
+    def __aiter__(self) -> Voice:
+        return self
+
+    async def __anext__(self) -> TurnEvent:
+        """The next event; one reader.
+
+        Raises:
+          SpeechError: after the `HearingFailed` that says so, if nothing of what the
+            microphone gives is understood any more. The NPC is well.
+        """
+        return await self._output.take()
+
+
+@asynccontextmanager
+async def open_voice(ear: Ear, *, npc: str, rate: int) -> AsyncGenerator[Voice]:
+    """Listen with ``ear`` until the block is left; then what it asked is interrupted.
+
+    Raises:
+      GlyphoxaError: if the ear cannot hear, or audio of that rate cannot be converted.
+    """
+    output = Output(npc)
+    voice = Voice(rate, ear, output)
+    with lone_errors():
+        async with trio.open_nursery() as nursery:
+            await nursery.start(ear.run, output)
+            try:
+                yield voice
+            finally:
+                nursery.cancel_scope.cancel("the microphone is switched off")
