@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
@@ -25,6 +26,7 @@ from glyphoxa_trio.tools.naming import nearest
 from .assembly import Models, rules_of
 from .grants import grant_of
 from .overload import Overload
+from .voices import Voices
 
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
 # A fault of ours must not end the runtime, nor spin.
@@ -70,6 +72,7 @@ class Cast:
       overload: says which turns may begin.
       run: tells this run from all others, so that every session has an id.
       context: asked in each turn.
+      voices: what NPCs hear and speak with; ``warn`` is told if they cannot.
     """
 
     nursery: trio.Nursery
@@ -84,6 +87,8 @@ class Cast:
     costs: Costs = attrs.field(factory=Costs)
     run: str
     context: Gather
+    voices: Voices = attrs.field(factory=Voices)
+    warn: Callable[[str], None] = lambda _: None
     tally: Tally = attrs.field(factory=Tally)  # of all sessions that there were
     activity: Activity = attrs.field(init=False)
     _selector: Ref[Any] = attrs.field(init=False)
@@ -170,11 +175,13 @@ class Cast:
             template_defaults=self.config.template_defaults,
             call_id=session_id(self.run, npc.name),
             context=self.context,
+            synthesizer=self.voices.synthesizer,
+            warn=self.warn,
         )
         ref = spawn(
             self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT
         )
-        return Npc(npc, grant, ref)
+        return Npc(npc, grant, ref, ears=self.voices.ears(npc.engine))
 
     def _grant(self, npc: NpcConfig) -> Grant:
         somebody = self.approvals or self.approver is not None

@@ -21,6 +21,7 @@ from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import HotContext
 from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 from glyphoxa_trio.tools.definition import Tool
 
 from .assembly import Models, history_of, settings_of, state_folder
@@ -34,6 +35,7 @@ from .plans import plan, servers_of
 from .publisher import Publisher, calibrate
 from .runtime import Runtime
 from .source import OURS, Source
+from .voices import voices_of
 from .watching import changes, files_of, look
 from .world import REAL, World
 
@@ -46,6 +48,8 @@ async def open_runtime(
     *,
     tools: Iterable[Tool] = (),
     llm: LLM | None = None,
+    synthesizer: Synthesizer | None = None,
+    recognizer: Recognizer | None = None,
     approver: Approver | None = None,
     approvals: bool = False,
     approval_timeout: float = APPROVAL_TIMEOUT,
@@ -69,6 +73,8 @@ async def open_runtime(
         called in a thread at each `Runtime.reload`.
       tools: your own, registered before the NPCs' grants are checked.
       llm: the model for every NPC, instead of the configured one.
+      synthesizer, recognizer: what NPCs speak and hear with, instead of what is
+        configured; closed by whoever made them.
       approver: asked about external tools that nobody trusted yet (D13a).
       approvals: somebody listens for `ApprovalNeeded` and answers it with
         `Npc.approve`, beside the approver or in place of it.
@@ -130,6 +136,7 @@ async def open_runtime(
         host.register(*first.builtin, *own_tools)
         # Before any process is started.
         refuse_faults(chosen, host.snapshot, first.problems)
+        voices = voices_of(chosen, synthesizer=synthesizer, recognizer=recognizer)
         events: Topic[TurnEvent] = Topic()
         stack.callback(events.close)  # after the last turn has told its end
         overload = Overload(chosen.overload)
@@ -182,6 +189,8 @@ async def open_runtime(
             costs=Costs(chosen.cost, partial(told, OURS)),
             run=runtime.run_id,
             context=witness.context(runtime._context),
+            voices=voices,
+            warn=partial(told, OURS),
         )
         background.start_soon(
             partial(

@@ -73,7 +73,7 @@ def unchangeable(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
     """The new configuration as far as it can be taken over, and what cannot."""
     kept = {
         name: getattr(old, name)
-        for name in ("tiers", "calibration", "hedging")
+        for name in ("tiers", "calibration", "hedging", "speech")
         if getattr(old, name) != getattr(new, name)
     }
     mcp = {

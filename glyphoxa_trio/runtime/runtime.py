@@ -49,9 +49,10 @@ class RuntimeClosed(GlyphoxaError):
 class Runtime:
     """NPCs, their tools and servers, for as long as `open_runtime`'s block lasts.
 
-    ``events`` has every event of every turn, ``warnings`` what an operator should
-    see, newest last; ``on_warning`` is told of each. ``overload_events`` says when
-    turns begin and cease to be turned away. ``run_id`` tells this run from others.
+    ``events`` has every event of every turn but its audio, ``warnings`` what an
+    operator should see, newest last; ``on_warning`` is told of each.
+    ``overload_events`` says when turns begin and cease to be turned away. ``run_id``
+    tells this run from others.
     """
 
     config: Config

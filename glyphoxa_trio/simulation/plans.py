@@ -34,6 +34,7 @@ import trio
 import trio.lowlevel
 
 from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.config.voices import SpeechConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import History
 from glyphoxa_trio.npc import ApprovalRequest
@@ -218,7 +219,7 @@ def record(plan: Plan, file: IO[bytes]) -> Monitor:
 
 def rehearsable(config: Config) -> Config:
     """The configuration without what means nothing on virtual time, or must not be
-    done in a rehearsal: files, networks, a watch over how late the loop is.
+    done in a rehearsal: files, networks, voices, a watch over how late the loop is.
     """
     return attrs.evolve(
         config,
@@ -226,6 +227,7 @@ def rehearsable(config: Config) -> Config:
         calibration=attrs.evolve(config.calibration, remember=False, every=None),
         overload=attrs.evolve(config.overload, enabled=False),
         telemetry=attrs.evolve(config.telemetry, enabled=False),
+        speech=SpeechConfig(),
     )
 
 

@@ -11,6 +11,7 @@ import trio
 
 from glyphoxa_trio.actors import Ref, Request, Stream
 from glyphoxa_trio.npc import FanOutDone, TurnDone, TurnEvent
+from glyphoxa_trio.npc.events import Speech, SpeechFailed
 from glyphoxa_trio.npc.utterance import Utterance
 from glyphoxa_trio.observability.recording.models import Note
 from glyphoxa_trio.observability.stepping import Quiet
@@ -67,6 +68,7 @@ class HeardStream(Stream[TurnEvent]):
     _given_at: float | None = attrs.field(default=None, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
     gone: bool = attrs.field(default=False, init=False)
+    _unrecorded: bool = attrs.field(default=False, init=False)
 
     def tell_if_behind(self) -> None:
         """Note how far it has come, if there is more to hear at this moment."""
@@ -76,8 +78,16 @@ class HeardStream(Stream[TurnEvent]):
     async def __anext__(self) -> TurnEvent:
         if self._given_at is not None and trio.current_time() > self._given_at:
             self.note("heard", say=self.say, events=self._asked)
+            self._given_at = None
         self._asked += 1
         event = await super().__anext__()
+        if isinstance(event, Speech | SpeechFailed):
+            # A replay has no voice. What was played is not noted, and decides.
+            self._asked -= 1
+            if not self._unrecorded:
+                self._unrecorded = True
+                self.note("unrecorded", what="Speech")
+            return event
         self._given_at = trio.current_time()
         self._got += 1
         self._is_over = isinstance(event, TurnDone)

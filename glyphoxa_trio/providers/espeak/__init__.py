@@ -4,6 +4,6 @@ Small, fast and robotic: a voice for tests, for tables without a network, and fo
 finding out what one wants of a better one.
 """
 
-from .link import Espeak
+from .link import Espeak, installed
 
-__all__ = ["Espeak"]
+__all__ = ["Espeak", "installed"]

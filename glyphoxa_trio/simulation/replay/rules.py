@@ -34,7 +34,8 @@ def _spec(config: Config, definition: ToolDefinition) -> ServerSpec | None:
 
 def rehearsed(config: Config) -> Config:
     """The configuration without what a replay takes from its recording: built-in
-    tools and what is stated of them, calibration, what is kept on a disk.
+    tools and what is stated of them, calibration, what is kept on a disk; and without
+    a voice.
     """
     nothing = Config()
     builtin = config.builtin
@@ -42,6 +43,7 @@ def rehearsed(config: Config) -> Config:
         config,
         llm=nothing.llm,
         telemetry=nothing.telemetry,
+        speech=nothing.speech,
         tools={},
         builtin=attrs.evolve(
             builtin,

@@ -1,0 +1,72 @@
+"""What an NPC that reads and writes hears and speaks with, as it is configured.
+
+Providers are imported when the configuration asks for them.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.config.voices import Engine, SynthesisProvider
+from glyphoxa_trio.npc import Npc
+from glyphoxa_trio.npc.ear import RecognizedEar
+from glyphoxa_trio.npc.npc import OpenEar
+from glyphoxa_trio.npc.voice import Ear
+from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
+
+
+@attrs.frozen(kw_only=True)
+class Voices:
+    """One synthesizer and one recognizer for all NPCs, if there are any."""
+
+    synthesizer: Synthesizer | None = None
+    recognizer: Recognizer | None = None
+
+    def ears(self, engine: Engine) -> OpenEar | None:
+        """What makes the ears of an NPC; None if it has none."""
+        recognizer = self.recognizer
+        if recognizer is None or engine is Engine.S2S:
+            return None
+
+        def open_ear(npc: Npc, speaker: str) -> Ear:
+            return RecognizedEar(
+                npc=npc,
+                speaker=speaker,
+                recognizer=recognizer,
+                language=npc.config.voice.language,
+            )
+
+        return open_ear
+
+
+def voices_of(
+    config: Config,
+    *,
+    synthesizer: Synthesizer | None = None,
+    recognizer: Recognizer | None = None,
+) -> Voices:
+    """What is given, else what is configured.
+
+    Raises:
+      ConfigError: if what is configured is not installed.
+    """
+    return Voices(
+        synthesizer=synthesizer or _synthesizer(config),
+        recognizer=recognizer,
+    )
+
+
+def _synthesizer(config: Config) -> Synthesizer | None:
+    match config.speech.synthesis.provider:
+        case None:
+            return None
+        case SynthesisProvider.ESPEAK:
+            from glyphoxa_trio.providers.espeak import Espeak, installed
+
+            if not installed():
+                raise ConfigError(
+                    "espeak-ng is not installed (apt install espeak-ng, "
+                    "brew install espeak-ng) @ speech.synthesis.provider"
+                )
+            return Espeak()

@@ -1,0 +1,122 @@
+"""Speech through a whole runtime: what is configured, and what an embedder brings."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import attrs
+import pytest
+
+import trio
+from trio.testing import MockClock
+
+from glyphoxa_trio import Config, ConfigError, open_runtime
+from glyphoxa_trio.config import McpConfig, NpcConfig, OverloadConfig
+from glyphoxa_trio.config.voices import (
+    Engine,
+    SpeechConfig,
+    SynthesisConfig,
+    SynthesisProvider,
+    VoiceConfig,
+)
+from glyphoxa_trio.npc.events import Speech, SpeechFailed
+from glyphoxa_trio.npc.npc import CannotHear
+from glyphoxa_trio.observability.recording.recording import open_recording
+from glyphoxa_trio.providers.espeak import Espeak
+from glyphoxa_trio.providers.speech import Began, Final, Voice
+
+from ..npc.support import ScriptedLLM
+from ..npc.voices import FakeRecognizer, FakeSynthesizer, Loudspeaker, audio_of
+
+ESPEAK = SpeechConfig(synthesis=SynthesisConfig(provider=SynthesisProvider.ESPEAK))
+QUIET = Config(
+    npcs=(
+        NpcConfig(name="Bob", voice=VoiceConfig(name="en-us", speed=1.5)),
+        NpcConfig(name="Moira", voice=VoiceConfig(name="marin")),
+        NpcConfig(name="Siri", engine=Engine.S2S),
+    ),
+    mcp=McpConfig(remember=False),
+    overload=OverloadConfig(enabled=False),
+)
+
+
+@pytest.mark.usefixtures("espeak")
+async def test_a_configured_synthesizer_speaks_with_each_npcs_voice() -> None:
+    config = attrs.evolve(QUIET, speech=ESPEAK)
+    llm = ScriptedLLM(lambda _: ["It is locked."])
+    with trio.fail_after(30):
+        async with open_runtime(config, llm=llm) as runtime:
+            async with runtime.npc("Bob").say("Well?") as turn:
+                events = [event async for event in turn]
+            heard = b"".join(x.pcm for x in events if isinstance(x, Speech))
+            spoken = Espeak().speak("It is locked.", Voice(name="en-us", speed=1.5))
+            async with spoken as pieces:
+                assert heard == b"".join([piece async for piece in pieces])
+            # One whose voice does not exist is mute, and says why.
+            async with runtime.npc("Moira").say("Well?") as turn:
+                events = [event async for event in turn]
+            assert [
+                type(x) for x in events if isinstance(x, Speech | SpeechFailed)
+            ] == [SpeechFailed]
+            assert turn.delivered == "It is locked."
+            assert "voice does not exist" in runtime.warnings[-1].text
+
+
+async def test_what_is_not_installed_is_an_error_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    config = attrs.evolve(QUIET, speech=ESPEAK)
+    with pytest.raises(ConfigError, match=r"apt install.*speech\.synthesis"):
+        async with open_runtime(config):
+            raise AssertionError("it was opened")
+
+
+async def test_an_embedder_brings_their_own(autojump_clock: MockClock) -> None:
+    synthesizer, recognizer = FakeSynthesizer(), FakeRecognizer()
+    llm = ScriptedLLM(lambda _: ["It is locked."])
+    async with open_runtime(
+        QUIET, llm=llm, synthesizer=synthesizer, recognizer=recognizer
+    ) as runtime:
+        npc = runtime.npc("Bob")
+        async with (
+            npc.voice(speaker="Ann", rate=1_000) as voice,
+            trio.open_nursery() as nursery,
+        ):
+            speaker = Loudspeaker(voice)
+            nursery.start_soon(speaker.run)
+            recognizer.listeners[0].tell(Began(), Final("Is it open?"))
+            await trio.sleep(5)
+            nursery.cancel_scope.cancel()
+        assert speaker.played == {1: audio_of("It is locked.")}
+        with pytest.raises(CannotHear):  # it has an ear of another kind, or none
+            runtime.npc("Siri").voice(rate=1_000)
+
+
+async def test_speech_that_is_configured_anew_counts_at_the_next_start(
+    autojump_clock: MockClock,
+) -> None:
+    llm = ScriptedLLM(lambda _: ["Yes."])
+    async with open_runtime(QUIET, llm=llm) as runtime:
+        done = await runtime.reload(attrs.evolve(QUIET, speech=ESPEAK))
+        assert done.at_next_start == ("speech",)
+        assert runtime.config.speech == QUIET.speech
+
+
+async def test_a_recording_notes_that_there_was_a_voice_and_none_of_its_audio(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "session.jsonl"
+    llm = ScriptedLLM(lambda _: ["Yes. No."])
+    with trio.fail_after(30):
+        async with open_recording(path) as recording:
+            async with open_runtime(
+                QUIET, llm=llm, synthesizer=FakeSynthesizer(), world=recording.world()
+            ) as runtime:
+                async with runtime.npc("Bob").say("Well?") as turn:
+                    await turn.finish()
+    text = path.read_text()
+    assert text.count('"unrecorded"') == 1
+    assert '"what": "Speech"' in text.replace('":"', '": "')
+    assert "pcm" not in text
