@@ -9,6 +9,7 @@ from typing import Any, Final
 
 INVALID: Final = 1007
 POLICY: Final = 1008
+_ALPHABET: Final = str.maketrans("-_", "+/")
 
 
 class Refused(Exception):
@@ -29,7 +30,10 @@ def pcm_of(blob: Mapping[str, Any]) -> tuple[bytes, int]:
         detail = f"Unsupported mime type {blob.get('mimeType')!r}."
         raise Refused(INVALID, "mime_type", detail)
     try:
-        pcm = b64decode(str(blob.get("data", "")), validate=True)
+        # Either alphabet, padded or not: so it is in the JSON of protocol buffers,
+        # and the vendor's own client sends the other one.
+        text = str(blob.get("data", "")).translate(_ALPHABET).rstrip("=")
+        pcm = b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (NotBase64, ValueError):
         raise Refused(INVALID, "not_base64", "Base64 decoding failed.") from None
     if len(pcm) % 2:
