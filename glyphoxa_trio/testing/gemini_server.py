@@ -18,10 +18,10 @@ the script's: see `voice.steps`.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from ssl import SSLContext
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
@@ -30,6 +30,7 @@ from trio_websocket import WebSocketRequest
 import trio
 
 from .gemini.history import History
+from .gemini.merging import merge
 from .gemini.profiles import GEMINI_25 as GEMINI_25
 from .gemini.profiles import GEMINI_31 as GEMINI_31
 from .gemini.profiles import GEMINI_38 as GEMINI_38
@@ -43,6 +44,7 @@ from .voice.steps import Close as Close
 from .voice.steps import Drop as Drop
 from .voice.steps import End as End
 from .voice.steps import Expire as Expire
+from .voice.steps import Freeze as Freeze
 from .voice.steps import GoAway as GoAway
 from .voice.steps import Hang as Hang
 from .voice.steps import Heard as Heard
@@ -57,7 +59,7 @@ from .voice.steps import Turn as Turn
 from .voice.steps import TurnComplete as TurnComplete
 from .voice.steps import UserSpeaks as UserSpeaks
 from .voice.steps import silence as silence
-from .voice.wire import Message, Wire
+from .voice.wire import Habits, Message, Wire
 
 _PATH: Final = re.compile(
     r"/ws/google\.ai\.generativelanguage\.(v1|v1alpha|v1beta)"
@@ -101,18 +103,18 @@ class GeminiServer(Front[GeminiSession]):
     def open_session(self, wire: Wire, nursery: trio.Nursery) -> GeminiSession:
         return GeminiSession(wire, self, nursery)
 
-    @staticmethod
-    def words(message: Message) -> set[str]:
-        inner = {
-            f"{key}.{name}"
-            for key, content in message.items()
-            if isinstance(content, dict)
-            for name in content
-        }
-        return {*message, *inner}
-
     def _note(self, code: str, detail: str) -> None:
         self.violations.append(Violation(len(self.sessions), code, detail))
+
+
+def _words(message: Message) -> set[str]:
+    inner = {
+        f"{key}.{name}"
+        for key, content in message.items()
+        if isinstance(content, dict)
+        for name in content
+    }
+    return {*message, *inner}
 
 
 def _no(status: int, word: str, detail: str) -> Refuse:
@@ -128,6 +130,7 @@ async def open_gemini_server(
     hears: Hears = (),
     traps: Sequence[On] = (),
     handshakes: Sequence[Refuse | None] = (),
+    beside: Mapping[str, Any] | None = None,
     api_key: str | None = None,
     profile: Profile | None = None,
     opens_after: float = 0.0,
@@ -136,6 +139,7 @@ async def open_gemini_server(
     lag: float = 0.0,
     max_result: int | None = None,
     binary: bool = False,
+    merged: bool = False,
     grace: float = 1.0,
     tls: SSLContext | None = None,
     host: str = "127.0.0.1",
@@ -151,6 +155,7 @@ async def open_gemini_server(
         PCM. Nothing, where there is no more.
       traps: what happens once a certain message went over a socket.
       handshakes: for each connection in order, what refuses it; None lets it in.
+      beside: fields that no client knows, in every message.
       api_key: the only one that is good; None takes any.
       profile: what the models take, whatever their name.
       opens_after: seconds until a setup is complete.
@@ -158,18 +163,25 @@ async def open_gemini_server(
       lag: seconds between the end of a generation and of its turn.
       max_result: bytes of a ``toolResponse`` above which the service breaks (1011).
       binary: frames are binary.
+      merged: what is said at once comes in one frame, as far as that can be.
       grace: see `Front`.
       tls: serve TLS; ``host`` is then the name of the certificate.
       in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
+    habits = Habits(
+        words=_words,
+        traps=traps,
+        beside=beside or {},
+        merge=merge if merged else None,
+        binary=binary,
+    )
     server = GeminiServer(
         grace=grace,
-        traps=traps,
+        habits=habits,
         handshakes=list(handshakes),
         ssl=tls,
-        binary=binary,
         script=script,
         hears=hears,
         api_key=api_key,

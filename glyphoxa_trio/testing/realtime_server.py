@@ -17,9 +17,9 @@ and refuses what the vendor refuses; what the client must not do is noted in
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
@@ -37,6 +37,7 @@ from .voice.steps import End as End
 from .voice.steps import Error as Error
 from .voice.steps import Expire as Expire
 from .voice.steps import Fail as Fail
+from .voice.steps import Freeze as Freeze
 from .voice.steps import Hang as Hang
 from .voice.steps import Heard as Heard
 from .voice.steps import On as On
@@ -49,7 +50,7 @@ from .voice.steps import Speak as Speak
 from .voice.steps import Turn as Turn
 from .voice.steps import UserSpeaks as UserSpeaks
 from .voice.steps import silence as silence
-from .voice.wire import Message, Wire
+from .voice.wire import Habits, Message, Wire
 
 PATH: Final = "/v1/realtime"
 
@@ -83,14 +84,14 @@ class RealtimeServer(Front[RealtimeSession]):
     def open_session(self, wire: Wire, nursery: trio.Nursery) -> RealtimeSession:
         return RealtimeSession(wire, self, nursery)
 
-    @staticmethod
-    def words(message: Message) -> set[str]:
-        item = message.get("item")
-        inner = item.get("type") if isinstance(item, dict) else None
-        return {str(message.get("type")), str(inner)}
-
     def _note(self, code: str, detail: str) -> None:
         self.violations.append(Violation(len(self.sessions), code, detail))
+
+
+def _words(message: Message) -> set[str]:
+    item = message.get("item")
+    inner = item.get("type") if isinstance(item, dict) else None
+    return {str(message.get("type")), str(inner)}
 
 
 def _no(status: int, code: str, detail: str) -> Refuse:
@@ -105,6 +106,7 @@ async def open_realtime_server(
     hears: Hears = (),
     traps: Sequence[On] = (),
     handshakes: Sequence[Refuse | None] = (),
+    beside: Mapping[str, Any] | None = None,
     api_key: str | None = None,
     opens_after: float = 0.0,
     lifetime: float | None = None,
@@ -121,6 +123,7 @@ async def open_realtime_server(
         PCM. Nothing, where there is no more.
       traps: what happens once a certain message went over a socket.
       handshakes: for each connection in order, what refuses it; None lets it in.
+      beside: fields that no client knows, in every message.
       api_key: the only one that is good; None takes any.
       opens_after: seconds until a socket is greeted.
       lifetime: seconds until a session expires.
@@ -129,9 +132,10 @@ async def open_realtime_server(
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
+    habits = Habits(words=_words, traps=traps, beside=beside or {})
     server = RealtimeServer(
         grace=grace,
-        traps=traps,
+        habits=habits,
         handshakes=list(handshakes),
         script=script,
         hears=hears,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+from array import array
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import attrs
-from trio_websocket import WebSocketConnection, wrap_client_stream
+from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 import trio
 
@@ -43,6 +46,21 @@ class Talk:
                     return message
             elif wanted(message):
                 return message
+
+    async def rest(self) -> list[Message]:
+        """All that comes until the socket is closed."""
+        before = len(self.seen)
+        with suppress(ConnectionClosed):
+            while True:
+                await self.hear()
+        return self.seen[before:]
+
+    async def quiet(self, seconds: float) -> bool:
+        """Whether nothing comes for so long."""
+        with trio.move_on_after(seconds):
+            await self.hear()
+            return False
+        return True
 
     def types(self) -> list[str]:
         return [message["type"] for message in self.seen]
@@ -143,3 +161,18 @@ def answer(call: Mapping[str, Any], output: Any, **more: Any) -> Message:
 def is_over(message: Message) -> bool:
     content = message.get("serverContent", {})
     return bool(content.get("turnComplete"))
+
+
+def tone(ms: int, rate: int = 24_000) -> bytes:
+    """Something loud enough to be speech."""
+    samples = (int(8000 * math.sin(i / 10)) for i in range(rate * ms // 1000))
+    return array("h", samples).tobytes()
+
+
+def append(pcm: bytes) -> Message:
+    return {"type": "input_audio_buffer.append", "audio": b64encode(pcm).decode()}
+
+
+def audio(pcm: bytes, rate: int = 16_000) -> Message:
+    blob = {"mimeType": f"audio/pcm;rate={rate}", "data": b64encode(pcm).decode()}
+    return {"realtimeInput": {"audio": blob}}

@@ -81,6 +81,7 @@ class Calls:
             if more and session.profile.interim_abandons:
                 session.violate("interim", f"{call.id} is abandoned", message)
                 call.state = "answered"
+                when.add("SILENT")
                 continue
             if not more:
                 call.state = "answered"

@@ -24,20 +24,28 @@ _RATE: Final = 16_000
 
 @attrs.define(eq=False)
 class Hearing:
-    """The microphone of one session.
+    """The microphone of one session, and whose turn it makes it.
 
-    ``audio`` is all that the client sent, ``utterances`` what was taken as speech.
+    ``rate`` is that of the first audio; ``speaking`` says whether somebody speaks, by
+    whatever way the session hears of it.
     """
 
     session: GeminiSession = attrs.field(repr=False)
     _hears: Hears = attrs.field(repr=False)
-    audio: bytearray = attrs.field(factory=bytearray, repr=False)
-    rates: set[int] = attrs.field(factory=set)
-    utterances: list[bytes] = attrs.field(factory=list, repr=False)
+    rate: int | None = None
+    ear: Ear = attrs.field(factory=lambda: Ear(_RATE), repr=False)
     speaking: bool = False
-    _buffer: bytearray = attrs.field(factory=bytearray, repr=False)
-    _ear: Ear = attrs.field(factory=lambda: Ear(_RATE, _SILENCE_MS), repr=False)
     _late: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
+
+    @property
+    def audio(self) -> bytes:
+        """All that the client sent."""
+        return bytes(self.ear.audio)
+
+    @property
+    def utterances(self) -> list[bytes]:
+        """What was taken as speech of it, in order."""
+        return self.ear.utterances
 
     @property
     def _config(self) -> dict[str, Any]:
@@ -58,15 +66,15 @@ class Hearing:
         if "text" in content:
             self.session.turns.user_said(content["text"])
         elif "audio" in content:
-            self._audio(*pcm_of(content["audio"]))
+            self._audio(message, *pcm_of(content["audio"]))
         elif "mediaChunks" in content:
             self.session.violate("deprecated", "mediaChunks", message)
             for chunk in content["mediaChunks"]:
-                self._audio(*pcm_of(chunk))
+                self._audio(message, *pcm_of(chunk))
         elif "audioStreamEnd" in content:
-            self._ear.forget()
+            self.ear.forget()
             if self.automatic and self.speaking:
-                self._ends(None)
+                self._ends()
         elif "video" not in content:
             if self.automatic:
                 detail = (
@@ -75,21 +83,26 @@ class Hearing:
                 )
                 raise Refused(INVALID, "activity", detail)
             if "activityStart" in content and not self.speaking:
-                self._begins()
+                self._begins(self.ear.ms)
             elif "activityEnd" in content and self.speaking:
-                self._ends(None)
+                self._ends()
             else:
                 self.session.violate("activity_order", str([*content]), message)
 
-    async def user_speaks(self, step: UserSpeaks) -> None:
+    def user_speaks(self, step: UserSpeaks) -> None:
         """Somebody speaks, as far as the server is concerned."""
         if not self.automatic:
             raise ValueError("nobody is heard while detection is disabled")
+        if step.after is None:
+            self._begins(self.ear.ms)
+        self.session.nursery.start_soon(self._user_speaks, step)
+
+    async def _user_speaks(self, step: UserSpeaks) -> None:
         if step.after is not None:
             await trio.sleep(step.after)
-        self._begins()
+            self._begins(self.ear.ms)
         await trio.sleep(step.ms / 1000)
-        self._ends(Heard(step.text))
+        self._ends(heard=Heard(step.text))
 
     def turn_ended(self) -> None:
         """What was understood too late comes now."""
@@ -97,37 +110,34 @@ class Hearing:
         for tell in late:
             tell()
 
-    def _audio(self, pcm: bytes, rate: int) -> None:
-        self.audio += pcm
-        self.rates.add(rate)
-        if not self.automatic:
-            if self.speaking:
-                self._buffer += pcm
-            return
-        self._buffer += pcm
-        self._ear.rate = rate
+    def _audio(self, message: Message, pcm: bytes, rate: int) -> None:
+        if self.rate is None:
+            self.rate = self.ear.rate = rate
+        elif rate != self.rate:
+            self.session.violate("other_rate", f"{rate} after {self.rate}", message)
         silence = self._detection.get("silenceDurationMs", _SILENCE_MS)
-        self._ear.silence_ms = silence
-        for activity, _ in self._ear.hear(pcm):
+        self.ear.silence_ms = silence
+        for activity, at in self.ear.hear(pcm):
+            if not self.automatic:
+                continue
             if activity is Activity.BEGINS:
-                self._begins()
+                self._begins(at - self._detection.get("prefixPaddingMs", 0))
             elif self.speaking:
-                self._ends(None)
+                self._ends(at)
 
-    def _begins(self) -> None:
+    def _begins(self, at: int) -> None:
         self.speaking = True
+        self.ear.begin(max(0, at))
         self._signal("ACTIVITY_START")
         if self._config.get("activityHandling") != "NO_INTERRUPTION":
             self.session.turns.interrupt()
 
-    def _ends(self, heard: Heard | None) -> None:
+    def _ends(self, at: int | None = None, heard: Heard | None = None) -> None:
         self.speaking = False
         self._signal("ACTIVITY_END")
-        pcm = bytes(self._buffer)
-        self._buffer.clear()
+        pcm = self.ear.cut(at)
         if heard is None:
-            heard = understood(self._hears, pcm, len(self.utterances))
-        self.utterances.append(pcm)
+            heard = understood(self._hears, pcm, len(self.utterances) - 1)
         found = heard
 
         def tell() -> None:
@@ -143,6 +153,6 @@ class Hearing:
 
     def _signal(self, kind: str) -> None:
         if self.session.setup.get("explicitVadSignal"):
-            offset = f"{self._ear.ms / 1000:g}s"
+            offset = f"{self.ear.ms / 1000:g}s"
             activity = {"voiceActivityType": kind, "audioOffset": offset}
             self.session.wire.emit({"voiceActivity": activity})

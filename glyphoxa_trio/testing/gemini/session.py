@@ -16,6 +16,7 @@ from ..voice.steps import (
     Close,
     Drop,
     Expire,
+    Freeze,
     GoAway,
     Send,
     Step,
@@ -89,7 +90,7 @@ class GeminiSession:
         """Something that the script wants to happen to this socket."""
         match event:
             case UserSpeaks():
-                self.nursery.start_soon(self.hearing.user_speaks, event)
+                self.hearing.user_speaks(event)
             case Send(message):
                 self.wire.emit(dict(message))
             case GoAway(seconds):
@@ -98,6 +99,8 @@ class GeminiSession:
                 self.wire.end(Close(1001, "Session duration limit reached."))
             case Close() | Drop():
                 self.wire.end(event)
+            case Freeze():
+                self.wire.freeze()
             case _:
                 raise ValueError(f"{event} cannot happen to a Gemini socket")
 

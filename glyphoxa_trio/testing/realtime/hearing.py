@@ -26,19 +26,23 @@ _RATE: Final = 24_000
 
 @attrs.define(eq=False)
 class Hearing:
-    """The microphone of one session.
-
-    ``audio`` is all that the client sent, ``utterances`` what was committed of it.
-    """
+    """The microphone of one session, and whose turn it makes it."""
 
     session: RealtimeSession = attrs.field(repr=False)
     _hears: Hears = attrs.field(repr=False)
-    audio: bytearray = attrs.field(factory=bytearray, repr=False)
-    utterances: list[bytes] = attrs.field(factory=list, repr=False)
-    _buffer: bytearray = attrs.field(factory=bytearray, repr=False)
-    _ear: Ear = attrs.field(factory=lambda: Ear(_RATE, 500), repr=False)
-    _item: str | None = None
+    ear: Ear = attrs.field(factory=lambda: Ear(_RATE), repr=False)
+    _item: str | None = None  # of the speech that is going on
     _late: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
+
+    @property
+    def audio(self) -> bytes:
+        """All that the client sent."""
+        return bytes(self.ear.audio)
+
+    @property
+    def utterances(self) -> list[bytes]:
+        """What was committed of it, in order."""
+        return self.ear.utterances
 
     def append(self, text: str) -> None:
         """Raises `ItemError` for what is no audio."""
@@ -50,27 +54,23 @@ class Hearing:
         if len(pcm) > _MOST or len(pcm) % 2:
             detail = "Invalid 'audio'. Whole samples, at most 15 MiB."
             raise ItemError("invalid_value", detail, "audio")
-        self.audio += pcm
-        self._buffer += pcm
-        self._ear.silence_ms = self.session.settings.silence_ms
-        heard = self._ear.hear(pcm)
-        if self.session.settings.detection is None:
-            return
-        for activity, at in heard:
+        self.ear.silence_ms = self.session.settings.silence_ms
+        for activity, at in self.ear.hear(pcm):
+            if self.session.settings.detection is None:
+                continue
             if activity is Activity.BEGINS:
                 self._begins(at)
             elif self._item is not None:
                 self._ends(at, None)
 
     def clear(self) -> None:
-        self._buffer.clear()
-        self._ear.forget()
+        self.ear.forget(audio=True)
         self._item = None
         self.session.tell("input_audio_buffer.cleared")
 
     def commit(self) -> None:
         """Raises `ItemError` if there is nothing to commit."""
-        ms = len(self._buffer) / BYTES_PER_MS
+        ms = self.ear.waiting_ms
         if ms < _LEAST_MS:
             detail = (
                 "Error committing input audio buffer: buffer too small. Expected at"
@@ -79,19 +79,23 @@ class Hearing:
             )
             raise ItemError("input_audio_buffer_commit_empty", detail)
         item_id, self._item = self._item, None
-        self._ear.forget()
-        self._commit(item_id or self.session.new_id("item"), None, answered=False)
+        self.ear.forget()
+        self._commit(item_id or self.session.new_id("item"), self.ear.cut(), None)
 
-    async def user_speaks(self, step: UserSpeaks) -> None:
+    def user_speaks(self, step: UserSpeaks) -> None:
         """Somebody speaks, as far as the server is concerned."""
         if self.session.settings.detection is None:
             raise ValueError("nobody is heard while turn detection is off")
+        if step.after is None:
+            self._begins(self.ear.ms)
+        self.session.nursery.start_soon(self._user_speaks, step)
+
+    async def _user_speaks(self, step: UserSpeaks) -> None:
         if step.after is not None:
             await trio.sleep(step.after)
-        began = self._ear.ms
-        self._begins(began)
+            self._begins(self.ear.ms)
         await trio.sleep(step.ms / 1000)
-        self._ends(began + step.ms, Heard(step.text))
+        self._ends(self.ear.ms, Heard(step.text))
 
     def response_ended(self) -> None:
         """What was understood too late comes now."""
@@ -101,10 +105,12 @@ class Hearing:
 
     def _begins(self, at: int) -> None:
         detection = self.session.settings.detection or {}
+        start = max(0, at - detection.get("prefix_padding_ms", 0))
+        self.ear.begin(start)
         self._item = self.session.new_id("item")
         self.session.tell(
             "input_audio_buffer.speech_started",
-            audio_start_ms=max(0, at - detection.get("prefix_padding_ms", 0)),
+            audio_start_ms=start,
             item_id=self._item,
         )
         active = self.session.responses.active
@@ -112,21 +118,19 @@ class Hearing:
             active.end("cancelled", "turn_detected")
 
     def _ends(self, at: int, heard: Heard | None) -> None:
-        detection = self.session.settings.detection or {}
         item_id, self._item = self._item or self.session.new_id("item"), None
         self.session.tell(
             "input_audio_buffer.speech_stopped", audio_end_ms=at, item_id=item_id
         )
-        self._commit(item_id, heard, answered=bool(detection.get("create_response")))
+        self._commit(item_id, self.ear.cut(at), heard)
+        detection = self.session.settings.detection or {}
+        if detection.get("create_response"):
+            self.session.responses.begin({}, automatic=True)
 
-    def _commit(self, item_id: str, heard: Heard | None, *, answered: bool) -> None:
+    def _commit(self, item_id: str, pcm: bytes, heard: Heard | None) -> None:
         session = self.session
-        pcm = bytes(self._buffer)
-        self._buffer.clear()
-        number = len(self.utterances)
-        self.utterances.append(pcm)
         if heard is None:
-            heard = understood(self._hears, pcm, number)
+            heard = understood(self._hears, pcm, len(self.utterances) - 1)
         content: dict[str, Any] = {"type": "input_audio", "transcript": None}
         item = Item(
             {
@@ -148,11 +152,9 @@ class Hearing:
         # The model hears what was said, whether or not a transcript is wanted.
         session.responses.understood[item_id] = heard.text
         if session.settings.transcribes:
-            self._transcribe(item, heard, len(pcm) / BYTES_PER_MS / 1000, answered)
-        if answered:
-            session.responses.begin({}, automatic=True)
+            self._transcribe(item, heard, len(pcm) / BYTES_PER_MS / 1000)
 
-    def _transcribe(self, item: Item, heard: Heard, s: float, answered: bool) -> None:
+    def _transcribe(self, item: Item, heard: Heard, seconds: float) -> None:
         prefix = "conversation.item.input_audio_transcription"
         at = {"item_id": item.id, "content_index": 0}
 
@@ -167,7 +169,7 @@ class Hearing:
                 return
             item.wire["content"][0]["transcript"] = heard.text
             self.session.tell(f"{prefix}.delta", **at, delta=heard.text)
-            usage = {"type": "duration", "seconds": s}
+            usage = {"type": "duration", "seconds": seconds}
             self.session.tell(
                 f"{prefix}.completed", **at, transcript=heard.text, usage=usage
             )

@@ -84,8 +84,9 @@ async def call(response: Response, step: CallTools) -> None:
                 "arguments": "",
             }
         )
-        made = Call(item, response.id)
-        response.session.conversation.calls[call_id] = made
+        if not response.aside:  # what is aside is no part of the conversation
+            made = Call(item, response.id)
+            response.session.conversation.calls[call_id] = made
         del at["content_index"]
         stops = step.open and slot == len(step.calls) - 1
         pieces = _pieces(whole, max(step.fragments, 2 if stops else 1))

@@ -19,6 +19,7 @@ from ..voice.steps import (
     Drop,
     Error,
     Expire,
+    Freeze,
     Send,
     Step,
     UserSpeaks,
@@ -145,7 +146,7 @@ class RealtimeSession:
         """Something that the script wants to happen to this socket."""
         match event:
             case UserSpeaks():
-                self.nursery.start_soon(self.hearing.user_speaks, event)
+                self.hearing.user_speaks(event)
             case Error(code, text, kind):
                 self._error(code, text, kind=kind)
             case Send(message):
@@ -155,6 +156,8 @@ class RealtimeSession:
                 self.wire.end(Close(1001, _EXPIRED))
             case Close() | Drop():
                 self.wire.end(event)
+            case Freeze():
+                self.wire.freeze()
             case _:
                 raise ValueError(f"{event} cannot happen to a Realtime socket")
 

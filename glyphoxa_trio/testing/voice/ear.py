@@ -1,4 +1,4 @@
-"""Hears when speech begins and ends: a voice activity detector by energy alone."""
+"""Hears when speech begins and ends, by its energy alone, and keeps what was heard."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import attrs
 FRAME_MS: Final = 20
 _LOUD: Final = 500.0  # root mean square of a frame that may be speech
 _BEGINS: Final = 3  # loud frames in a row that are
+_EVERY: Final = 4  # of so many samples one is looked at: enough for speech
 
 
 class Activity(StrEnum):
@@ -21,50 +22,72 @@ class Activity(StrEnum):
 
 @attrs.define(eq=False)
 class Ear:
-    """One microphone. Times are milliseconds of audio since the first.
+    """One microphone: PCM16 at ``rate``. Times are milliseconds since its first sample.
 
     Args:
       silence_ms: how long it must be quiet before speech has ended.
+      audio: every byte so far.
+      utterances: what was cut out of it, in order.
       speaking: whether somebody speaks.
     """
 
     rate: int
-    silence_ms: int
+    silence_ms: int = 500
+    audio: bytearray = attrs.field(factory=bytearray, repr=False)
+    utterances: list[bytes] = attrs.field(factory=list, repr=False)
     speaking: bool = False
     ms: int = 0
-    began_ms: int = 0
-    _left: bytes = b""
+    _start: int = 0  # where in the audio the next utterance begins
     _loud: int = 0
     _quiet: int = 0
 
     def hear(self, pcm: bytes) -> list[tuple[Activity, int]]:
         """What happens in this piece, and when."""
         happened: list[tuple[Activity, int]] = []
-        size = 2 * self.rate * FRAME_MS // 1000
-        data = self._left + pcm
-        whole = len(data) // size * size
-        self._left = data[whole:]
-        for at in range(0, whole, size):
-            loud = loudness(data[at : at + size]) >= _LOUD
+        self.audio += pcm
+        size = self._at(FRAME_MS)
+        while (at := self._at(self.ms)) + size <= len(self.audio):
+            loud = loudness(self.audio[at : at + size]) >= _LOUD
             self.ms += FRAME_MS
             self._loud = self._loud + 1 if loud else 0
             self._quiet = 0 if loud else self._quiet + 1
             if not self.speaking and self._loud == _BEGINS:
                 self.speaking = True
-                self.began_ms = self.ms - _BEGINS * FRAME_MS
-                happened.append((Activity.BEGINS, self.began_ms))
+                happened.append((Activity.BEGINS, self.ms - _BEGINS * FRAME_MS))
             elif self.speaking and self._quiet * FRAME_MS >= self.silence_ms:
                 self.speaking = False
                 happened.append((Activity.ENDS, self.ms))
         return happened
 
-    def forget(self) -> None:
-        """Nobody speaks, whatever it was."""
+    @property
+    def waiting_ms(self) -> float:
+        """How much has been heard since the last utterance."""
+        return (len(self.audio) - self._start) / self._at(1)
+
+    def begin(self, ms: int) -> None:
+        """An utterance begins here, if that is not part of the last one."""
+        self._start = max(self._start, min(self._at(ms), len(self.audio)))
+
+    def cut(self, ms: int | None = None) -> bytes:
+        """The utterance that ends here; None is now."""
+        end = len(self.audio) if ms is None else self._at(ms)
+        pcm = bytes(self.audio[self._start : end])
+        self._start = max(self._start, end)
+        self.utterances.append(pcm)
+        return pcm
+
+    def forget(self, *, audio: bool = False) -> None:
+        """Nobody speaks; with ``audio``, nobody has since the last utterance."""
         self.speaking = False
         self._loud = self._quiet = 0
+        if audio:
+            self._start = len(self.audio)
+
+    def _at(self, ms: int) -> int:
+        return 2 * (self.rate * ms // 1000)
 
 
-def loudness(pcm: bytes) -> float:
+def loudness(pcm: bytes | bytearray) -> float:
     """The root mean square of PCM16 samples."""
-    samples = array("h", pcm[: len(pcm) // 2 * 2])
+    samples = array("h", pcm[: len(pcm) // 2 * 2])[::_EVERY]
     return math.sqrt(sum(s * s for s in samples) / len(samples)) if samples else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from ssl import SSLContext
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -15,8 +15,9 @@ import trio
 from trio.testing import memory_stream_pair
 
 from ..loopback import listen, open_background
-from .steps import On, Refuse
-from .wire import MAX_MESSAGE, Message, Wire
+from .gate import Gate
+from .steps import Refuse
+from .wire import MAX_MESSAGE, Habits, Wire
 
 _HANDSHAKE: Final = 30.0  # seconds that a client has to ask for its socket
 _LEAVING: Final = 1.0
@@ -62,10 +63,9 @@ class Front(Generic[S]):
     refused: int = 0
     violations: list[Violation] = attrs.field(factory=list)
     warnings: list[Violation] = attrs.field(factory=list)
-    _traps: Sequence[On] = attrs.field(factory=tuple, repr=False)
+    habits: Habits = attrs.field(kw_only=True, repr=False)
     _handshakes: list[Refuse | None] = attrs.field(factory=list, repr=False)
     _ssl: SSLContext | None = attrs.field(default=None, repr=False)
-    _binary: bool = False
     _nursery: trio.Nursery = attrs.field(init=False, repr=False)
     _changed: trio.Condition = attrs.field(factory=trio.Condition, repr=False)
 
@@ -90,11 +90,6 @@ class Front(Generic[S]):
         """The conversation of a new socket. For the vendor's own."""
         raise NotImplementedError
 
-    @staticmethod
-    def words(message: Message) -> set[str]:
-        """The words that a script may call this message by."""
-        raise NotImplementedError
-
     async def _serve_tcp(self, stream: trio.SocketStream) -> None:
         if self._ssl is None:
             await self._serve(stream)
@@ -103,12 +98,15 @@ class Front(Generic[S]):
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await self._serve(tls)
 
-    async def _serve(self, stream: trio.abc.Stream) -> None:
+    async def _serve(self, connection: trio.abc.Stream) -> None:
+        stream = Gate(connection)
         async with trio.open_nursery() as nursery:
             request: WebSocketRequest | None = None
             with trio.move_on_after(_HANDSHAKE):
                 request = await wrap_server_stream(
-                    nursery, stream, max_message_size=MAX_MESSAGE
+                    nursery,
+                    stream,
+                    max_message_size=MAX_MESSAGE,
                 )
             if request is not None:
                 with suppress(ConnectionClosed):
@@ -117,7 +115,7 @@ class Front(Generic[S]):
                 await trio.aclose_forcefully(stream)
             nursery.cancel_scope.cancel()
 
-    async def _greet(self, request: WebSocketRequest, stream: trio.abc.Stream) -> None:
+    async def _greet(self, request: WebSocketRequest, stream: Gate) -> None:
         refusal = self._handshakes.pop(0) if self._handshakes else None
         refusal = refusal or self.admit(request)
         if refusal is not None:
@@ -134,9 +132,7 @@ class Front(Generic[S]):
             headers_of(request),
             socket,
             stream,
-            self.words,
-            self._traps,
-            self._binary,
+            self.habits,
         )
         async with trio.open_nursery() as nursery:
             session = self.open_session(wire, nursery)

@@ -145,6 +145,11 @@ class Drop:
     """The connection is gone, without a word."""
 
 
+@attrs.frozen
+class Freeze:
+    """The server neither reads nor writes any more; the connection stays open."""
+
+
 Step = (
     Speak
     | CallTools
@@ -160,16 +165,19 @@ Step = (
     | Close
     | Expire
     | Drop
+    | Freeze
 )
 Reply = Step | Sequence[Step]
 
 # Those that need no response to happen in: for `On`, and at any time.
-Event = UserSpeaks | Error | Send | GoAway | Close | Expire | Drop
+Event = UserSpeaks | Error | Send | GoAway | Close | Expire | Drop | Freeze
 
 
 @attrs.frozen
 class On:
     """An event of the socket, once a certain message went over it.
+
+    `Close` and `Drop` come right after that message: what waits is not sent.
 
     Args:
       message: a word for what came from the client (OpenAI: the type of the event

@@ -12,6 +12,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 
 import trio
 
+from .gate import Gate
 from .steps import Close, Drop, Event, On
 
 MAX_MESSAGE: Final = 32 * 2**20  # bytes; a client may append 15 MiB of audio
@@ -22,12 +23,30 @@ _CLOSING: Final = 1.0  # seconds that a client has to answer a close
 Message = dict[str, Any]
 
 
+@attrs.frozen(kw_only=True)
+class Habits:
+    """How a server uses its sockets, whatever it says on them.
+
+    Args:
+      words: by what words a script may call a message.
+      traps: what happens once a certain message went over a socket.
+      beside: fields that no client knows, in every message.
+      merge: two messages as one frame, None if they must be two; None never tries.
+      binary: frames are binary.
+    """
+
+    words: Callable[[Message], set[str]]
+    traps: Sequence[On] = ()
+    beside: Mapping[str, Any] = attrs.field(factory=dict)
+    merge: Callable[[Message, Message], Message | None] | None = None
+    binary: bool = False
+
+
 @attrs.define(eq=False)
 class Wire:
     """Messages of one socket. `emit` never waits: one task writes, in order.
 
-    ``received`` and ``sent`` are all messages so far; ``frames`` counts what
-    the client sent that was no JSON object. ``code`` is the close code, of
+    ``received`` and ``sent`` are all messages so far, ``code`` the close code of
     whoever closed, once ``closed`` is set.
     """
 
@@ -35,10 +54,8 @@ class Wire:
     path: str
     headers: Mapping[str, str] = attrs.field(repr=False)
     _socket: WebSocketConnection = attrs.field(repr=False)
-    _stream: trio.abc.Stream = attrs.field(repr=False)
-    _words: Callable[[Message], set[str]] = attrs.field(repr=False)
-    _traps: Sequence[On] = attrs.field(repr=False)
-    _binary: bool = False
+    _gate: Gate = attrs.field(repr=False)
+    _habits: Habits = attrs.field(repr=False)
     received: list[Message] = attrs.field(factory=list, repr=False)
     sent: list[Message] = attrs.field(factory=list, repr=False)
     closed: trio.Event = attrs.field(factory=trio.Event, repr=False)
@@ -47,7 +64,10 @@ class Wire:
     on_event: Callable[[Event], None] = attrs.field(init=False, repr=False)
     _waiting: deque[Message | Close | Drop] = attrs.field(factory=deque, repr=False)
     _more: trio.Event = attrs.field(factory=trio.Event, repr=False)
-    _less: trio.Event = attrs.field(factory=trio.Event, repr=False)
+    _drained: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, repr=False
+    )
+    _written: trio.Event = attrs.field(factory=trio.Event, repr=False)
     _passed: dict[int, int] = attrs.field(factory=dict, repr=False)
 
     def emit(self, message: Message) -> None:
@@ -57,10 +77,14 @@ class Wire:
         if len(self._waiting) >= _MOST:  # a client that never reads
             self.end(Drop())
             return
+        if self._waiting and self._habits.merge is not None:
+            last = self._waiting[-1]
+            both = self._habits.merge(last, message) if isinstance(last, dict) else None
+            if both is not None:
+                self._waiting[-1] = both
+                return
         self._waiting.append(message)
-        self.sent.append(message)
         self._more.set()
-        self._spring(message, sent=True)
 
     def end(self, how: Close | Drop) -> None:
         """Close the socket, after what was emitted; `Drop` does not wait for that."""
@@ -72,12 +96,15 @@ class Wire:
         self._waiting.append(how)
         self._more.set()
 
+    def freeze(self) -> None:
+        """Neither read nor write any more, and leave the connection open."""
+        self._gate.shut()
+
     async def drained(self) -> None:
         """Return once the client has read all but a few of the messages."""
         await trio.lowlevel.checkpoint()
         while len(self._waiting) > _AHEAD and not self.closed.is_set():
-            self._less = trio.Event()
-            await self._less.wait()
+            await self._drained.park()
 
     async def run(self, handle: Callable[[Any], None]) -> None:
         """Read and write until the socket is closed. ``handle`` gets what is read."""
@@ -94,55 +121,65 @@ class Wire:
                         if isinstance(message, dict):
                             self._spring(message, sent=False)
             except ConnectionClosed as error:
+                if self.ending:  # by our own close: its frame has to arrive
+                    await self._written.wait()
                 if self.code is None:
                     self.code = error.reason.code if error.reason else 1006
             finally:
                 self.ending = True
                 self.closed.set()
-                self._less.set()
+                self._drained.unpark_all()
             nursery.cancel_scope.cancel()
 
     async def _write(self) -> None:
         try:
-            while True:
+            while not self._written.is_set():
                 self._more = trio.Event()
                 while self._waiting:
-                    await self._put(self._waiting[0])
-                    if self._waiting:  # `end` may have emptied it meanwhile
-                        self._waiting.popleft()
+                    await self._put(self._waiting.popleft())
                     if len(self._waiting) <= _AHEAD:
-                        self._less.set()
+                        self._drained.unpark_all()
                 await self._more.wait()
         except ConnectionClosed:
             pass  # the reader says so
+        finally:
+            self._written.set()
 
     async def _put(self, out: Message | Close | Drop) -> None:
         match out:
             case Drop():
                 self.code = 1006
-                await trio.aclose_forcefully(self._stream)
+                await trio.aclose_forcefully(self._gate)
+                self._written.set()
             case Close(code, reason):
                 self.code = code
                 with trio.move_on_after(_CLOSING):
                     await self._socket.aclose(code, reason)
+                self._written.set()
             case _:
-                text = json.dumps(out, separators=(",", ":"))
-                await self._socket.send_message(text.encode() if self._binary else text)
+                text = json.dumps({**out, **self._habits.beside}, separators=(",", ":"))
+                data = text.encode() if self._habits.binary else text
+                await self._socket.send_message(data)
+                self.sent.append(out)
+                self._spring(out, sent=True)
 
     def _spring(self, message: Message, *, sent: bool) -> None:
         """Do what the script wants once this message went over the socket."""
-        for place, trap in enumerate(self._traps):
+        for place, trap in enumerate(self._habits.traps):
             if trap.sent is not sent or trap.socket not in (None, self.number):
                 continue
             if isinstance(trap.message, str):
-                fits = trap.message in self._words(message)
+                fits = trap.message in self._habits.words(message)
             else:
                 fits = trap.message(message)
             if not fits:
                 continue
             self._passed[place] = passed = self._passed.get(place, 0) + 1
-            if passed == trap.skip + 1:
-                self.on_event(trap.event)
+            if passed != trap.skip + 1:
+                continue
+            if isinstance(trap.event, Close | Drop) and not self.ending:
+                self._waiting.clear()  # right after that message, not later
+            self.on_event(trap.event)
 
 
 def _parsed(data: str | bytes) -> Any:
