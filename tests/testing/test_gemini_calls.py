@@ -83,7 +83,10 @@ async def test_blocking_calls_are_all_answered_before_a_word_is_said(
 async def test_what_was_left_of_the_reply_is_said_when_all_are_answered(
     autojump_clock: MockClock,
 ) -> None:
-    script = [[CallTools([("roll", {})], ids=["fc-a"]), Speak("Done.")], Speak("No.")]
+    script: list[Reply] = [
+        [CallTools([("roll", {})], ids=["fc-a"]), Speak("Done.")],
+        Speak("No."),
+    ]
     async with open_gemini_server(script, in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk, V31)
@@ -201,7 +204,11 @@ async def test_an_answer_that_interrupts_may_wait_for_the_user(
     autojump_clock: MockClock, model: str, waits: bool
 ) -> None:
     one = CallTools([("roll", {})], ids=["fc-a"])
-    script = [[one, UserSpeaks("And then", ms=3000)], Speak("One."), Speak("Two.")]
+    script: list[Reply] = [
+        [one, UserSpeaks("And then", ms=3000)],
+        Speak("One."),
+        Speak("Two."),
+    ]
     async with open_gemini_server(script, in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk, model, "NON_BLOCKING")
@@ -217,7 +224,7 @@ async def test_the_end_of_an_interaction_is_not_the_end_of_a_turn(
 ) -> None:
     thinks = [Speak("Let me think."), TurnComplete(), Pause(2)]
     one = CallTools([("roll", {})], ids=["fc-a"])
-    script = [[*thinks, one], Speak("One.")]
+    script: list[Reply] = [[*thinks, one], Speak("One.")]
     async with open_gemini_server(script, in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk, EXTENDED)

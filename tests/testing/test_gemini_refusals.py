@@ -164,7 +164,7 @@ def responding(**fields: Any) -> Message:
 
 
 BLOB = {"mimeType": "audio/pcm;rate=16000", "data": "AAA="}
-UPDATE = {"contextUpdate": {"tools": {"tools": []}}}
+UPDATE: Message = {"contextUpdate": {"tools": {"tools": []}}}
 AFTER_SETUP = [
     (V38, set_up(), 1007),
     (V31, content("user"), 1007),

@@ -156,7 +156,7 @@ async def test_a_transcript_comes_before_its_response_or_after(
 
 
 async def test_a_transcript_fails_or_is_not_wanted(autojump_clock: MockClock) -> None:
-    hears = [Heard("Hello!", fails=True), "Hello!"]
+    hears: list[str | Heard] = [Heard("Hello!", fails=True), "Hello!"]
     async with open_realtime_server(echo, hears=hears, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(), append(tone(200) + SILENCE))
@@ -176,7 +176,7 @@ async def test_speech_interrupts_a_call_in_the_middle_of_its_arguments(
     autojump_clock: MockClock,
 ) -> None:
     steps = [CallTools([("roll", {"dice": "2d6"})], open=True), UserSpeaks("Wait!")]
-    script = [steps, Speak("I wait.")]
+    script: list[Reply] = [steps, Speak("I wait.")]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(), RESPOND)
@@ -215,7 +215,7 @@ async def test_somebody_speaks_while_other_steps_go_on(
     autojump_clock: MockClock,
 ) -> None:
     line = Speak("A long line indeed.", ms=2000, paced=True)
-    script = [[UserSpeaks("Wait!", after=0.5), line], Speak("I wait.")]
+    script: list[Reply] = [[UserSpeaks("Wait!", after=0.5), line], Speak("I wait.")]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(), RESPOND)
@@ -230,7 +230,10 @@ async def test_somebody_speaks_while_other_steps_go_on(
 async def test_what_was_not_heard_is_truncated_and_never_more(
     autojump_clock: MockClock,
 ) -> None:
-    script = [[Speak("A long line.", ms=1000, upto_ms=200), Hang()], Speak("Yes?")]
+    script: list[Reply] = [
+        [Speak("A long line.", ms=1000, upto_ms=200), Hang()],
+        Speak("Yes?"),
+    ]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(), RESPOND)
@@ -263,7 +266,7 @@ async def test_what_was_not_heard_is_truncated_and_never_more(
 async def test_the_servers_own_response_waits_for_the_one_that_runs(
     autojump_clock: MockClock,
 ) -> None:
-    script = [[Speak("A line."), Pause(3)], Speak("And another.")]
+    script: list[Reply] = [[Speak("A line."), Pause(3)], Speak("And another.")]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(interrupt_response=False), RESPOND)

@@ -14,6 +14,7 @@ from glyphoxa_trio.testing.realtime_server import (
     CallTools,
     Hang,
     Refuse,
+    Reply,
     Speak,
     open_realtime_server,
 )
@@ -193,7 +194,10 @@ async def test_a_cancel_that_crossed_with_the_end_is_no_mistake(
 async def test_an_output_comes_once_and_after_its_response(
     autojump_clock: MockClock,
 ) -> None:
-    script = [[CallTools([("roll", {})], ids=["call_1"]), Hang()], Speak("Seven.")]
+    script: list[Reply] = [
+        [CallTools([("roll", {})], ids=["call_1"]), Hang()],
+        Speak("Seven."),
+    ]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(update(), RESPOND)

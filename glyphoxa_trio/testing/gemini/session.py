@@ -97,10 +97,8 @@ class GeminiSession:
                 self.wire.emit({"goAway": {"timeLeft": f"{seconds:g}s"}})
             case Expire():
                 self.wire.end(Close(1001, "Session duration limit reached."))
-            case Close() | Drop():
+            case Close() | Drop() | Freeze():
                 self.wire.end(event)
-            case Freeze():
-                self.wire.freeze()
             case _:
                 raise ValueError(f"{event} cannot happen to a Gemini socket")
 
@@ -168,10 +166,16 @@ class GeminiSession:
         config = setup.get("historyConfig", {})
         seeds = config.get("initialHistoryInClientContent", False)
         self._seeding = seeds and not self.resumed
-        self.nursery.start_soon(self._complete)
+        if self.server.opens_after:
+            self.nursery.start_soon(self._complete_after, self.server.opens_after)
+        else:
+            self._complete()
 
-    async def _complete(self) -> None:
-        await trio.sleep(self.server.opens_after)
+    async def _complete_after(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+        self._complete()
+
+    def _complete(self) -> None:
         self.ready = True
         self.wire.emit({"setupComplete": {"sessionId": self.new_id("session")}})
 

@@ -74,20 +74,26 @@ class RealtimeSession:
         self.wire.on_event = self.happen
 
     async def run(self) -> None:
-        self.nursery.start_soon(self._open)
+        if "openai-beta" in self.wire.headers:
+            code = "beta_api_shape_disabled"
+            self.violate(code, "the beta is gone", {})
+            self._error(code, "The beta API shape is disabled.")
+            self.wire.end(Close(4000, code))
+        elif self.server.opens_after:
+            self.nursery.start_soon(self._greet_after, self.server.opens_after)
+        else:
+            self._greet()
         if self.server.lifetime is not None:
             self.nursery.start_soon(self._expire_after, self.server.lifetime)
         await self.wire.run(self._handle)
 
-    async def _open(self) -> None:
-        if "openai-beta" in self.wire.headers:
-            self.violate("beta_api_shape_disabled", "the beta is gone", {})
-            self._error("beta_api_shape_disabled", "The beta API shape is disabled.")
-            self.wire.end(Close(4000, "beta_api_shape_disabled"))
-            return
-        await trio.sleep(self.server.opens_after)
+    def _greet(self) -> None:
         self._greeted = True
         self.tell("session.created", session=_copy(self.settings.now))
+
+    async def _greet_after(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+        self._greet()
 
     async def _expire_after(self, seconds: float) -> None:
         await trio.sleep(seconds)
@@ -154,10 +160,8 @@ class RealtimeSession:
             case Expire():
                 self._error("session_expired", _EXPIRED)
                 self.wire.end(Close(1001, _EXPIRED))
-            case Close() | Drop():
+            case Close() | Drop() | Freeze():
                 self.wire.end(event)
-            case Freeze():
-                self.wire.freeze()
             case _:
                 raise ValueError(f"{event} cannot happen to a Realtime socket")
 

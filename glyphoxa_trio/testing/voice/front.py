@@ -136,8 +136,8 @@ class Front(Generic[S]):
         )
         async with trio.open_nursery() as nursery:
             session = self.open_session(wire, nursery)
+            self.sessions.append(session)  # at once: the next one counts them
             async with self._changed:
-                self.sessions.append(session)
                 self._changed.notify_all()
             try:
                 await session.run()

@@ -15,7 +15,17 @@ import attrs
 
 
 @attrs.frozen
-class Speak:
+class Step:
+    """One thing that is done in a response."""
+
+
+@attrs.frozen
+class Event(Step):
+    """One that needs no response to happen in: it may come at any time (`On`)."""
+
+
+@attrs.frozen
+class Speak(Step):
     """Text, said aloud: ``audio`` (PCM16 at 24 kHz), or silence of ``ms``.
 
     Args:
@@ -33,7 +43,7 @@ class Speak:
 
 
 @attrs.frozen
-class CallTools:
+class CallTools(Step):
     """Calls in parallel: (name, arguments), the arguments as data or as raw text.
 
     Args:
@@ -53,19 +63,19 @@ class CallTools:
 
 
 @attrs.frozen
-class Pause:
+class Pause(Step):
     """Nothing, for so many seconds."""
 
     seconds: float
 
 
 @attrs.frozen
-class Hang:
+class Hang(Step):
     """Nothing more of this response, for ever."""
 
 
 @attrs.frozen
-class UserSpeaks:
+class UserSpeaks(Event):
     """The server hears somebody speak, without any audio of the client.
 
     It begins ``after`` so many seconds, beside the steps that follow, or at once;
@@ -79,7 +89,7 @@ class UserSpeaks:
 
 
 @attrs.frozen
-class End:
+class End(Step):
     """The end of the response, other than by its last step.
 
     ``status`` and ``reason`` are OpenAI's (``incomplete``, ``max_output_tokens``);
@@ -91,7 +101,7 @@ class End:
 
 
 @attrs.frozen
-class Fail:
+class Fail(Step):
     """The response fails with this error; the session goes on (OpenAI)."""
 
     code: str
@@ -100,7 +110,7 @@ class Fail:
 
 
 @attrs.frozen
-class Error:
+class Error(Event):
     """An error event; the response goes on (OpenAI)."""
 
     code: str
@@ -109,26 +119,26 @@ class Error:
 
 
 @attrs.frozen
-class Send:
+class Send(Event):
     """A message as it stands: unknown types and fields, other dialects."""
 
     message: Mapping[str, Any]
 
 
 @attrs.frozen
-class TurnComplete:
+class TurnComplete(Step):
     """The end of a turn in the middle of an interaction (Gemini)."""
 
 
 @attrs.frozen
-class GoAway:
+class GoAway(Event):
     """The server is about to close the socket (Gemini)."""
 
     seconds: float
 
 
 @attrs.frozen
-class Close:
+class Close(Event):
     """The socket is closed with this code, after all that was said."""
 
     code: int = 1000
@@ -136,48 +146,32 @@ class Close:
 
 
 @attrs.frozen
-class Expire:
+class Expire(Event):
     """The session is too old: its error, and the close that follows."""
 
 
 @attrs.frozen
-class Drop:
+class Drop(Event):
     """The connection is gone, without a word."""
 
 
 @attrs.frozen
-class Freeze:
-    """The server neither reads nor writes any more; the connection stays open."""
+class Freeze(Event):
+    """The server neither reads nor writes any more, once all was said.
+
+    The connection stays open.
+    """
 
 
-Step = (
-    Speak
-    | CallTools
-    | Pause
-    | Hang
-    | UserSpeaks
-    | End
-    | Fail
-    | Error
-    | Send
-    | TurnComplete
-    | GoAway
-    | Close
-    | Expire
-    | Drop
-    | Freeze
-)
 Reply = Step | Sequence[Step]
-
-# Those that need no response to happen in: for `On`, and at any time.
-Event = UserSpeaks | Error | Send | GoAway | Close | Expire | Drop | Freeze
 
 
 @attrs.frozen
 class On:
     """An event of the socket, once a certain message went over it.
 
-    `Close` and `Drop` come right after that message: what waits is not sent.
+    `Close`, `Drop` and `Freeze` come right after that message: what waits is not
+    sent any more.
 
     Args:
       message: a word for what came from the client (OpenAI: the type of the event

@@ -13,14 +13,16 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 import trio
 
 from .gate import Gate
-from .steps import Close, Drop, Event, On
+from .steps import Close, Drop, Event, Freeze, On
 
 MAX_MESSAGE: Final = 32 * 2**20  # bytes; a client may append 15 MiB of audio
 _AHEAD: Final = 64  # messages that wait before a response does
+_AT_ONCE: Final = 0.001  # seconds in which messages may become one frame
 _MOST: Final = 50_000  # messages that may wait at all
 _CLOSING: Final = 1.0  # seconds that a client has to answer a close
 
 Message = dict[str, Any]
+Last = Close | Drop | Freeze  # what a socket ends with
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +64,7 @@ class Wire:
     code: int | None = None
     ending: bool = False
     on_event: Callable[[Event], None] = attrs.field(init=False, repr=False)
-    _waiting: deque[Message | Close | Drop] = attrs.field(factory=deque, repr=False)
+    _waiting: deque[Message | Last] = attrs.field(factory=deque, repr=False)
     _more: trio.Event = attrs.field(factory=trio.Event, repr=False)
     _drained: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, repr=False
@@ -86,8 +88,8 @@ class Wire:
         self._waiting.append(message)
         self._more.set()
 
-    def end(self, how: Close | Drop) -> None:
-        """Close the socket, after what was emitted; `Drop` does not wait for that."""
+    def end(self, how: Last) -> None:
+        """Be done with the socket, after what was emitted; `Drop` does not wait."""
         if self.ending:
             return
         self.ending = True
@@ -95,10 +97,6 @@ class Wire:
             self._waiting.clear()
         self._waiting.append(how)
         self._more.set()
-
-    def freeze(self) -> None:
-        """Neither read nor write any more, and leave the connection open."""
-        self._gate.shut()
 
     async def drained(self) -> None:
         """Return once the client has read all but a few of the messages."""
@@ -113,13 +111,14 @@ class Wire:
             try:
                 while True:
                     data = await self._socket.get_message()
+                    if self.ending:
+                        continue  # nobody listens any more
                     message = _parsed(data)
                     if isinstance(message, dict):
                         self.received.append(message)
-                    if not self.ending:
-                        handle(message)
-                        if isinstance(message, dict):
-                            self._spring(message, sent=False)
+                    handle(message)
+                    if isinstance(message, dict):
+                        self._spring(message, sent=False)
             except ConnectionClosed as error:
                 if self.ending:  # by our own close: its frame has to arrive
                     await self._written.wait()
@@ -135,6 +134,8 @@ class Wire:
         try:
             while not self._written.is_set():
                 self._more = trio.Event()
+                if self._habits.merge is not None:
+                    await trio.sleep(_AT_ONCE)
                 while self._waiting:
                     await self._put(self._waiting.popleft())
                     if len(self._waiting) <= _AHEAD:
@@ -145,12 +146,14 @@ class Wire:
         finally:
             self._written.set()
 
-    async def _put(self, out: Message | Close | Drop) -> None:
+    async def _put(self, out: Message | Last) -> None:
         match out:
             case Drop():
                 self.code = 1006
                 await trio.aclose_forcefully(self._gate)
                 self._written.set()
+            case Freeze():
+                self._gate.shut()
             case Close(code, reason):
                 self.code = code
                 with trio.move_on_after(_CLOSING):
@@ -177,7 +180,7 @@ class Wire:
             self._passed[place] = passed = self._passed.get(place, 0) + 1
             if passed != trap.skip + 1:
                 continue
-            if isinstance(trap.event, Close | Drop) and not self.ending:
+            if isinstance(trap.event, Last) and not self.ending:
                 self._waiting.clear()  # right after that message, not later
             self.on_event(trap.event)
 
