@@ -19,7 +19,7 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.providers.live_socket import LiveSocket
 from glyphoxa_trio.providers.llm import ErrorKind
-from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime
+from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime, Options
 from glyphoxa_trio.providers.s2s import (
     S2S,
     AudioOut,
@@ -67,7 +67,7 @@ from glyphoxa_trio.testing.realtime_server import (
 )
 
 from ..openai_types import client_event
-from .support import BY_HAND, SETUP, result, text, tool
+from .support import SETUP, result, text, tool
 
 E = TypeVar("E", bound=Event)
 WITH_TOOL = attrs.evolve(SETUP, tools=(tool(),))
@@ -265,18 +265,30 @@ async def test_a_response_of_the_server_that_crosses_ours_is_waited_for(
     def script(turn: Turn) -> Reply:
         return Speak(f"Answer {turn.number}.", ms=200, paced=True)
 
-    async with talking(script, hears=["Hm?"]) as (link, server):
-        # Its answer to speech begins in the moment that ours is on its way.
-        server.sessions[0].happen(UserSpeaks("Now.", ms=0))
-        await trio.testing.wait_all_tasks_blocked()
-        while not isinstance(event := await link.receive(), SpeechStarted):
-            assert not isinstance(event, ResponseStarted)
-        link.send(Respond(instructions="Mine."))
+    async with talking(script) as (link, server):
+        session = server.sessions[0]
+        link.send(Respond())  # is on its way when the server begins by itself
+        session.responses.begin({}, automatic=True)
         _, first = await until(link, ResponseEnded)
         _, second = await until(link, ResponseEnded)
         assert (first.end, second.end) == (ResponseEnd.COMPLETED,) * 2
-        responses = server.sessions[0].responses.every
-        assert [response.automatic for response in responses] == [True, False]
+        assert [r.automatic for r in session.responses.every] == [True, False]
+        [refusal] = session.errors
+        assert refusal["code"] == "conversation_already_has_active_response"
+
+
+async def test_nothing_is_asked_for_while_somebody_speaks(
+    autojump_clock: MockClock,
+) -> None:
+    async with talking([Speak("Yes?"), Speak("And?")]) as (link, server):
+        session = server.sessions[0]
+        session.happen(UserSpeaks("Hear me.", ms=3000))
+        await until(link, SpeechStarted)
+        link.send(Respond())
+        await until(link, ResponseEnded)
+        await until(link, ResponseEnded)
+        assert [r.automatic for r in session.responses.every] == [True, False]
+        assert session.errors == []
 
 
 async def test_wants_while_a_response_runs_are_one_response_after_it(
@@ -300,7 +312,7 @@ async def test_new_tools_are_one_message_and_hold_for_the_next_response(
     def script(turn: Turn) -> Reply:
         return Speak(" ".join(turn.tools), ms=500, paced=True)
 
-    async with talking(script) as (link, server):
+    async with talking(script) as (link, _):
         link.send(Respond())
         await until(link, ResponseStarted)
         before = link.statistics().sent
@@ -410,7 +422,6 @@ async def test_a_session_that_ends_says_why(
     script = [[Speak("Not", upto_ms=50), event, Hang()]]
     async with talking(script) as (link, _):
         link.send(Respond())
-        await until(link, AudioOut)
         with pytest.raises(LinkClosed) as caught:
             while True:
                 await link.receive()
@@ -419,10 +430,10 @@ async def test_a_session_that_ends_says_why(
 
 
 async def test_a_session_expires_at_its_age(autojump_clock: MockClock) -> None:
-    async with talking([Speak("Hm.")], lifetime=3600.0) as (link, _):
+    async with talking([Speak("Hm.")], lifetime=3599.0) as (link, _):
         with pytest.raises(LinkClosed, match="session_expired"):
             await link.receive()
-        assert trio.current_time() == 3600
+        assert trio.current_time() == 3599
 
 
 async def test_a_server_that_greets_late_is_waited_for(
@@ -443,15 +454,10 @@ async def test_a_server_that_greets_late_is_waited_for(
 async def test_a_setup_that_is_not_taken_ends_the_session(
     autojump_clock: MockClock,
 ) -> None:
-    wrong = Setup(instructions="", voice="")
+    beta = Options(extra={"temperature": 0.8})
     async with open_realtime_server([Speak("")], in_memory=True) as server:
-        model = model_at(server)
-        assert isinstance(model.connect(wrong), object)
-        bad = attrs.evolve(
-            model, options=attrs.evolve(model.options, extra={"temperature": 0.8})
-        )
-        with pytest.raises(LinkClosed) as caught:
-            async with bad.connect(BY_HAND) as link:
+        with pytest.raises(LinkClosed, match="temperature") as caught:
+            async with model_at(server, options=beta).connect(SETUP) as link:
                 await link.receive()
         assert caught.value.kind is ErrorKind.BAD_REQUEST
         assert not caught.value.retryable
@@ -548,5 +554,5 @@ def test_the_model_says_who_it_is_and_what_it_can() -> None:
     ids=["scheme", "credentials", "query", "blank", "empty"],
 )
 def test_an_address_or_a_key_that_cannot_be_one(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="base_url|api_key"):
+    with pytest.raises(ValueError, match=r"base_url|api_key"):
         OpenAIRealtime(model="m", **wrong)
