@@ -46,8 +46,10 @@ class Assembler(Protocol):
         """Whether `Finished` is among the events given out."""
         ...
 
-    def feed(self, data: str) -> list[LLMEvent]:
-        """The events of one payload. Raises `LLMError`."""
+    def feed(self, data: str) -> list[LLMEvent] | None:
+        """The events of one payload; none say that the model is at work, None that
+        it is not heard of yet. Raises `LLMError`.
+        """
         ...
 
     def finish(self) -> list[LLMEvent]:
@@ -278,6 +280,8 @@ class _Events:
             else:
                 events = self._assembler.feed(payload.data)
                 self._ended = self._assembler.over
+                if events is None:
+                    continue
                 if not events and not self._ended:
                     return Working()
                 self._ready.extend(events)

@@ -1,4 +1,4 @@
-"""What goes wrong at a chat-completions server, as `LLMError`: one table per source.
+"""What goes wrong at a model server, as `LLMError`: one table per source.
 
 The server's own words are quoted, on one line, without the key.
 """
@@ -32,14 +32,18 @@ _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
 # Inside a stream there is no status, but a type or a code in words.
 _BY_WORD: Final = (
     ("auth", ErrorKind.AUTHENTICATION),
+    ("billing", ErrorKind.RATE_LIMITED),
     ("permission", ErrorKind.AUTHENTICATION),
     ("rate_limit", ErrorKind.RATE_LIMITED),
     ("quota", ErrorKind.RATE_LIMITED),
     ("not_found", ErrorKind.NOT_FOUND),
     ("invalid", ErrorKind.BAD_REQUEST),
     ("context_length", ErrorKind.BAD_REQUEST),
+    ("too_large", ErrorKind.BAD_REQUEST),
     ("overloaded", ErrorKind.OVERLOADED),
     ("unavailable", ErrorKind.OVERLOADED),
+    ("timeout", ErrorKind.OVERLOADED),
+    ("api_error", ErrorKind.OVERLOADED),
 )
 
 

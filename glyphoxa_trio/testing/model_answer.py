@@ -1,11 +1,10 @@
-"""One reply of the scripted model server: steps as chat-completion chunks."""
+"""One reply of the scripted model server: steps, in the words of a protocol."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import attrs
 import h11
@@ -24,7 +23,30 @@ from .model_steps import (
     Raw,
     Say,
     Step,
+    Think,
 )
+
+
+class Dialect(Protocol):
+    """How one reply is put into events of a stream; each is the text of them."""
+
+    def text(self, piece: str) -> str: ...
+
+    def think(self, step: Think) -> Iterable[str]: ...
+
+    def call(
+        self, name: str, arguments: str, *, given_id: str | None, fragments: int
+    ) -> Iterable[str]:
+        """A call; without ``given_id`` it gets a good one."""
+        ...
+
+    def finish(self, reason: str | None, *, done: bool) -> str: ...
+
+    def finish_as_usual(self) -> str: ...
+
+    def failure(self, step: Fail) -> Any:
+        """The body of an answer that is an error."""
+        ...
 
 
 @attrs.define(eq=False)
@@ -32,11 +54,7 @@ class Answer:
     """One reply on its way. Headers go out with the first thing said."""
 
     _send: Callable[[h11.Event], Awaitable[None]]
-    _model: str
-    _request: Mapping[str, Any]
-    _number: int
-    _chunks: int = attrs.field(default=0, init=False)
-    _calls: int = attrs.field(default=0, init=False)
+    _dialect: Dialect
     _begun: bool = attrs.field(default=False, init=False)
 
     async def play(self, steps: Sequence[Step]) -> bool:
@@ -52,7 +70,9 @@ class Answer:
                     await self._end()
                     return True
                 case Finish():
-                    await self._finish(step.reason, step.done)
+                    text = self._dialect.finish(step.reason, done=step.done)
+                    await self._body(text)
+                    await self._end()
                     return True
                 case Hang():
                     await trio.sleep_forever()
@@ -62,73 +82,39 @@ class Answer:
                     await self._body(step.text)
                 case Forever():
                     while True:
-                        await self._delta({"content": step.text})
+                        await self._body(self._dialect.text(step.text))
                         await trio.sleep(step.every)
                 case Say():
                     await self._say(step)
+                case Think():
+                    for text in self._dialect.think(step):
+                        await self._body(text)
                 case CallTools():
                     await self._call_tools(step)
-        await self._finish("tool_calls" if self._calls else "stop", done=True)
+        await self._body(self._dialect.finish_as_usual())
+        await self._end()
         return True
 
     async def _say(self, step: Say) -> None:
         words = step.text.split(" ")
         spaced = [words[0], *(f" {word}" for word in words[1:])]
         for piece in spaced if step.pieces is None else step.pieces:
-            await self._delta({"content": piece})
+            await self._body(self._dialect.text(piece))
             await trio.sleep(step.every)
 
     async def _call_tools(self, step: CallTools) -> None:
         for slot, (name, arguments) in enumerate(step.calls):
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            entry: dict[str, Any] = {
-                "index": self._calls,
-                "id": step.ids[slot]
-                if step.ids
-                else f"call_{self._number}_{self._calls}",
-                "type": "function",
-                "function": {"name": name, "arguments": ""},
-            }
-            self._calls += 1
-            pieces = _pieces(text, step.fragments)
-            if not step.fragments:
-                entry["function"]["arguments"] = text
-            await self._delta({"tool_calls": [entry]})
-            for piece in pieces:
-                fragment = {"index": entry["index"], "function": {"arguments": piece}}
-                await self._delta({"tool_calls": [fragment]})
-
-    async def _finish(self, reason: str | None, done: bool) -> None:
-        if reason is not None:
-            await self._delta({}, reason)
-        if (self._request.get("stream_options") or {}).get("include_usage"):
-            prompt = len(json.dumps(self._request["messages"])) // 4
-            usage = {"prompt_tokens": prompt, "completion_tokens": self._chunks}
-            usage["total_tokens"] = sum(usage.values())
-            await self._chunk({"choices": [], "usage": usage})
-        if done:
-            await self._body("data: [DONE]\n\n")
-        await self._end()
-
-    async def _delta(self, delta: dict[str, Any], reason: str | None = None) -> None:
-        if not self._chunks:
-            delta = {"role": "assistant", **delta}
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        await self._chunk({"choices": [choice]})
-        self._chunks += 1
-
-    async def _chunk(self, fields: dict[str, Any]) -> None:
-        head = {
-            "id": f"chatcmpl-{self._number}",
-            "object": "chat.completion.chunk",
-            "created": 0,
-            "model": self._model,
-        }
-        await self._body(f"data: {json.dumps(head | fields)}\n\n")
+            given = step.ids[slot] if step.ids else None
+            for said in self._dialect.call(
+                name, text, given_id=given, fragments=step.fragments
+            ):
+                await self._body(said)
 
     async def _body(self, text: str) -> None:
         await self._begin()
-        await self._send(h11.Data(data=text.encode()))
+        if text:
+            await self._send(h11.Data(data=text.encode()))
 
     async def _begin(self) -> None:
         if not self._begun:
@@ -141,8 +127,9 @@ class Answer:
         await self._send(h11.EndOfMessage())
 
     async def _fail(self, step: Fail) -> None:
-        data = not isinstance(step.body, str)
-        content = (json.dumps(step.body) if data else step.body).encode()
+        body = self._dialect.failure(step)
+        data = not isinstance(body, str)
+        content = (json.dumps(body) if data else body).encode()
         headers = {
             "content-type": "application/json" if data else "text/plain",
             "content-length": str(len(content)),
@@ -151,9 +138,3 @@ class Answer:
         await self._send(h11.Response(status_code=step.status, headers=every))
         await self._send(h11.Data(data=content))
         await self._send(h11.EndOfMessage())
-
-
-def _pieces(text: str, count: int) -> list[str]:
-    """``text`` cut into ``count`` pieces of about the same length."""
-    edges = [len(text) * i // count for i in range(count + 1)] if count else []
-    return [text[a:b] for a, b in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""A scripted model server: real HTTP on loopback, in the chat-completions protocol.
+"""A scripted model server: real HTTP on loopback, chat completions and Messages.
 
     async with open_model_server(
         [
@@ -15,6 +15,9 @@ a function of the request's body. A reply is one step or a list of steps, done i
 order, and is finished as the protocol wants unless a step ends it otherwise. So
 a model that never stops calling is a script of one `CallTools`, one that dies
 halfway ``[Say("Well, I"), Die()]``, one that never begins ``Hang()``.
+
+One script is served in both protocols: ``/v1/chat/completions`` is OpenAI's,
+``/v1/messages`` Anthropic's, which refuses what the vendor does.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ import attrs
 import trio
 
 from .loopback import HttpConnection, open_loopback
-from .model_answer import Answer
+from .model_answer import Answer, Dialect
+from .model_chat import ChatChunks
+from .model_messages import MessageEvents, refusal
 from .model_steps import CallTools as CallTools
 from .model_steps import Cut as Cut
 from .model_steps import Die as Die
@@ -43,6 +48,7 @@ from .model_steps import Reply as Reply
 from .model_steps import Say as Say
 from .model_steps import Script as Script
 from .model_steps import Step as Step
+from .model_steps import Think as Think
 
 
 @attrs.define(eq=False)
@@ -50,13 +56,16 @@ class ScriptedModelServer:
     """What was asked so far, and what became of it.
 
     ``requests`` are the bodies and ``headers`` the headers of each request, in
-    order of arrival; ``connections`` were opened, and on ``hangups`` of them the
+    order of arrival; ``refused`` says why others got no answer by the script;
+    ``connections`` were opened, and on ``hangups`` of them the
     client left before the reply was over.
     """
 
+    origin: str
     base_url: str
     requests: list[dict[str, Any]] = attrs.field(factory=list)
     headers: list[dict[str, str]] = attrs.field(factory=list)
+    refused: list[str] = attrs.field(factory=list)
     connections: int = 0
     hangups: int = 0
     _script: Script = attrs.field(factory=list, repr=False)
@@ -91,22 +100,25 @@ class ScriptedModelServer:
 
 @asynccontextmanager
 async def open_model_server(
-    script: Script, *, model: str = "scripted"
+    script: Script, *, model: str = "scripted", api_key: str | None = None
 ) -> AsyncIterator[ScriptedModelServer]:
     """Serve ``script`` on a free port of 127.0.0.1 until the block is left.
 
     What runs then is cut. An error of the block leaves it as it is; an error of
     a script that is a function ends the block, in an exception group.
+
+    Args:
+      api_key: who does not send it is answered 401.
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
 
     async def serve(stream: trio.SocketStream) -> None:
         server.connections += 1
-        await _Connection(HttpConnection(stream), server, model).serve()
+        await _Connection(HttpConnection(stream), server, model, api_key).serve()
 
     async with open_loopback(serve) as origin:
-        server = ScriptedModelServer(f"{origin}/v1", script=script)
+        server = ScriptedModelServer(origin, f"{origin}/v1", script=script)
         yield server
 
 
@@ -117,6 +129,7 @@ class _Connection:
     _client: HttpConnection
     _server: ScriptedModelServer
     _model: str
+    _api_key: str | None
 
     async def serve(self) -> None:
         await self._client.serve(self._one)
@@ -128,22 +141,46 @@ class _Connection:
             return False
         request, text = asked
         path = request.target.decode("latin-1")
-        reply: Reply
+        headers = {k.decode(): v.decode("latin-1") for k, v in request.headers}
         try:
             body = json.loads(text)
         except ValueError:
             body = None
-        if request.method != b"POST" or not path.endswith("/chat/completions"):
-            reply = Fail(404, {"error": {"message": f"no such path: {path}"}})
-        elif not isinstance(body, dict) or body.get("stream") is not True:
-            reply = Fail(400, {"error": {"message": "this server only streams"}})
-        else:
-            headers = {k.decode(): v.decode("latin-1") for k, v in request.headers}
-            reply = await self._server._received(headers, body)
+        messages = path.endswith("/messages")
+        no = self._refused(request.method, path, headers, body)
+        if no is not None:
+            self._server.refused.append(no.body["error"]["message"])
+        reply: Reply = no or await self._server._received(headers, body)
         number = len(self._server.requests)
-        answer = Answer(self._client.send, self._model, body or {}, number)
+        words = MessageEvents if messages else ChatChunks
+        dialect: Dialect = words(self._model, body or {}, number)
+        answer = Answer(self._client.send, dialect)
         steps = reply if isinstance(reply, Sequence) else (reply,)
         over, left = await self._client.unless_left(lambda: answer.play(steps))
         if left:
             await self._server._left()
         return over and not left and self._client.is_done
+
+    def _refused(
+        self, method: bytes, path: str, headers: dict[str, str], body: Any
+    ) -> Fail | None:
+        """What no script is asked about."""
+        messages = path.endswith("/messages")
+        if method != b"POST" or not (messages or path.endswith("/chat/completions")):
+            return _failure(404, f"no such path: {path}")
+        if self._api_key not in (None, _key_of(headers)):
+            return _failure(401, "invalid x-api-key" if messages else "invalid key")
+        if not isinstance(body, dict) or body.get("stream") is not True:
+            return _failure(400, "this server only streams")
+        if messages and (why := refusal(headers, body)):
+            return _failure(400, why)
+        return None
+
+
+def _key_of(headers: dict[str, str]) -> str:
+    bearer = headers.get("authorization", "").removeprefix("Bearer ")
+    return headers.get("x-api-key") or bearer
+
+
+def _failure(status: int, message: str) -> Fail:
+    return Fail(status, {"error": {"message": message}})

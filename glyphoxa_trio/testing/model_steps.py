@@ -33,6 +33,15 @@ class CallTools:
 
 
 @attrs.frozen
+class Think:
+    """Thoughts in ``pieces``, signed where the protocol signs them; or, without
+    pieces, thoughts that nobody is shown."""
+
+    pieces: tuple[str, ...] = ()
+    signature: str = "signed"
+
+
+@attrs.frozen
 class Raw:
     """Text of the event stream as it stands: comments, garbage, other dialects."""
 
@@ -71,7 +80,8 @@ class Cut:
 
 @attrs.frozen
 class Finish:
-    """The end, with a finish reason of your own, or none; ``done`` is ``[DONE]``."""
+    """The end, with a finish reason of your own, or none; ``done`` is ``[DONE]``, or
+    ``message_stop``. Reasons are those of chat completions, or the protocol's own."""
 
     reason: str | None
     done: bool = True
@@ -86,6 +96,8 @@ class Fail:
     headers: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
 
 
-Step = Say | CallTools | Raw | Pause | Hang | Forever | Die | Cut | Finish | Fail
+Step = (
+    Say | CallTools | Think | Raw | Pause | Hang | Forever | Die | Cut | Finish | Fail
+)
 Reply = Step | Sequence[Step]
 Script = Sequence[Reply] | Callable[[Mapping[str, Any]], Reply]

@@ -86,10 +86,12 @@ class Assembler:
     """One response: `feed` it each payload of the stream, and `finish` it.
 
     Args:
+      model: whose response it is, for `Usage`.
       secret: removed from whatever of the server's words is quoted.
       new_id: makes the ids that the server failed to make.
     """
 
+    model: str = ""
     secret: Secret | None = None
     new_id: Callable[[], str] = _random_id
     _payloads: Payloads = attrs.field(init=False)
@@ -140,9 +142,13 @@ class Assembler:
         if payload.get("object") == "error":
             raise stream_error(payload, self.secret)
         if isinstance(usage := payload.get("usage"), dict):
+            of_input = usage.get("prompt_tokens_details")
+            known = of_input if isinstance(of_input, dict) else {}
             self._usage = Usage(
                 input_tokens=count(usage.get("prompt_tokens")),
                 output_tokens=count(usage.get("completion_tokens")),
+                cached_tokens=count(known.get("cached_tokens")),
+                model=self.model,
             )
         for choice in self._payloads.as_list(payload.get("choices"), "choices"):
             choice = self._payloads.as_object(choice, "a choice")

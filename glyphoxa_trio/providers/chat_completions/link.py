@@ -69,7 +69,7 @@ class ChatCompletions:
         """
         return self._endpoint.ask(
             lambda: request_body(request, self.model, options=self.options),
-            Assembler(secret=self.api_key),
+            Assembler(model=self.model, secret=self.api_key),
             dispensable=DISPENSABLE,
             leave_out=self._leave_out,
         )

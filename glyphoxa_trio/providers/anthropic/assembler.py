@@ -1,0 +1,283 @@
+"""A Messages stream as events, free of I/O.
+
+A response is a row of blocks. Text leaves as it comes; calls leave together at the
+end, when it is known why it ended:
+
+* Cut (``max_tokens``, a full context), the last call is dropped unless its arguments
+  are a whole object: it never runs. The calls before it were finished, so they leave.
+* Refused, no call leaves.
+* Otherwise what the model wrote leaves as it wrote it; no arguments at all are ``{}``.
+
+Thoughts leave as nothing but `Working`. If calls follow them, the whole response goes
+along with `Finished`, signatures and all: without its thoughts the server does not
+take the calls back. A ping before the first block says nothing of the model.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.providers.failures import stream_error
+from glyphoxa_trio.providers.llm import (
+    CallReady,
+    ErrorKind,
+    Finished,
+    FinishReason,
+    LLMError,
+    LLMEvent,
+    TextChunk,
+    Usage,
+    Verbatim,
+)
+from glyphoxa_trio.providers.payloads import (
+    Payloads,
+    count,
+    is_whole,
+    safe_name,
+    string,
+    well_formed,
+)
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.outcome import ToolCall
+
+from .wire import THOUGHTS
+
+MAX_KEPT: Final = 4 * 1024 * 1024  # characters of one response
+
+_ENDS: Final[Mapping[str, FinishReason]] = {
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "refusal": FinishReason.FILTERED,
+}
+
+
+@attrs.define(eq=False)
+class _Block:
+    """One block in the making: its first fields, and the pieces that came since."""
+
+    first: dict[str, Any]
+    kind: str
+    parts: list[str] = attrs.field(factory=list)
+    signature: str = ""
+    closed: bool = False
+
+    @property
+    def text(self) -> str:
+        """What it began with, if anything, and the pieces."""
+        return string(self.first.get(self.kind)) + "".join(self.parts)
+
+    @property
+    def arguments(self) -> str:
+        """As the model wrote them; some servers have all of them at the beginning."""
+        written, given = "".join(self.parts), self.first.get("input")
+        return json.dumps(given) if given and not written.strip() else written
+
+    def again(self, call: ToolCall | None) -> dict[str, Any] | None:
+        """The block as the server takes it back, if it does."""
+        match self.kind:
+            case "text" if self.text.strip():
+                return {"type": "text", "text": self.text}
+            case "thinking":
+                signature = self.signature or string(self.first.get("signature"))
+                return {
+                    "type": "thinking",
+                    "thinking": self.text,
+                    "signature": signature,
+                }
+            case "redacted_thinking":
+                return {"type": self.kind, "data": self.first.get("data")}
+            case "tool_use" if call is not None:
+                whole = is_whole(call.arguments)
+                return {
+                    "type": "tool_use",
+                    "id": call.id,
+                    "name": safe_name(call.name),
+                    "input": json.loads(call.arguments) if whole else {},
+                }
+        return None
+
+
+def _random_id() -> str:
+    return f"call_{uuid.uuid4().hex}"
+
+
+@attrs.define(eq=False, kw_only=True)
+class Assembler:
+    """One response: `feed` it each payload of the stream, and `finish` it.
+
+    Args:
+      model: whose response it is, for `Usage` and `Verbatim`.
+      secret: removed from whatever of the server's words is quoted.
+      new_id: makes the ids that the server failed to make.
+    """
+
+    model: str = ""
+    secret: Secret | None = None
+    new_id: Callable[[], str] = _random_id
+    _payloads: Payloads = attrs.field(init=False)
+    _blocks: dict[int, _Block] = attrs.field(factory=dict, init=False)
+    _kept: int = attrs.field(default=0, init=False)
+    _written: int = attrs.field(default=0, init=False)  # of that, arguments
+    _reason: str | None = attrs.field(default=None, init=False)
+    _usage: Usage | None = attrs.field(default=None, init=False)
+    _over: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._payloads = Payloads(self.secret)
+
+    @property
+    def over(self) -> bool:
+        """Whether `Finished` is among the events given out."""
+        return self._over
+
+    def feed(self, data: str) -> list[LLMEvent] | None:
+        """The events of one SSE data payload; None if it is nothing of the model's.
+
+        Raises:
+          LLMError: if the payload is an error, is not the protocol, or breaks a
+            bound. The assembler is of no use afterwards.
+        """
+        if self._over or not data.strip():
+            return None
+        payload = self._payloads.parsed(data)
+        match payload.get("type"):
+            case "error":
+                raise stream_error(payload.get("error"), self.secret)
+            case "message_start":
+                message = self._payloads.as_object(payload.get("message"), "a message")
+                self._count(message.get("usage"))
+                return None
+            case "content_block_start":
+                return self._begin(payload)
+            case "content_block_delta":
+                return self._go_on(payload)
+            case "content_block_stop":
+                if (block := self._blocks.get(self._index(payload))) is not None:
+                    block.closed = True
+            case "message_delta":
+                delta = self._payloads.as_object(payload.get("delta"), "a delta")
+                self._reason = string(delta.get("stop_reason")) or self._reason
+                self._count(payload.get("usage"))
+            case "message_stop":
+                return self._end()
+        return [] if self._blocks else None
+
+    def finish(self) -> list[LLMEvent]:
+        """The events that are left at the end of the stream.
+
+        Raises:
+          LLMError: `INTERRUPTED`, if the server has not said why it ended.
+        """
+        if self._over:
+            return []
+        if self._reason is None:
+            raise LLMError(
+                ErrorKind.INTERRUPTED, "the server ended the answer before its end"
+            )
+        return self._end()
+
+    def _begin(self, payload: dict[str, Any]) -> list[LLMEvent]:
+        first = self._payloads.as_object(payload.get("content_block"), "a block")
+        block = _Block(first, string(first.get("type")))
+        self._blocks[self._index(payload)] = block
+        self._keep(block, "")
+        return _chunk(block.text) if block.kind == "text" else []
+
+    def _go_on(self, payload: dict[str, Any]) -> list[LLMEvent]:
+        delta = self._payloads.as_object(payload.get("delta"), "a delta")
+        block = self._blocks.get(self._index(payload))
+        if block is None:
+            raise self._payloads.malformed("a delta of a block that has not begun")
+        match delta.get("type"):
+            case "text_delta":
+                return _chunk(self._keep(block, delta.get("text")))
+            case "input_json_delta":
+                self._keep(block, delta.get("partial_json"))
+            case "thinking_delta":
+                self._keep(block, delta.get("thinking"))
+            case "signature_delta":
+                block.signature = self._keep(block, delta.get("signature"), part=False)
+        return []
+
+    def _keep(self, block: _Block, piece: object, *, part: bool = True) -> str:
+        if not isinstance(piece, str):
+            raise self._payloads.malformed("a delta has no text")
+        if part:
+            block.parts.append(piece)
+        self._kept += len(piece)
+        if block.kind == "tool_use":
+            self._written += len(piece)
+            calls = sum(each.kind == "tool_use" for each in self._blocks.values())
+            self._payloads.bounded(calls, self._written)
+        if self._kept + len(self._blocks) > MAX_KEPT:
+            raise self._payloads.malformed(f"more than {MAX_KEPT} characters")
+        return piece
+
+    def _index(self, payload: dict[str, Any]) -> int:
+        index = payload.get("index")
+        if isinstance(index, int):
+            return index
+        raise self._payloads.malformed("an event of a block without its index")
+
+    def _count(self, given: object) -> None:
+        """Figures are of the response so far; what is not told is as it was."""
+        if not isinstance(given, dict):
+            return
+        before = self._usage or Usage(model=self.model)
+        cached = count(given.get("cache_read_input_tokens"))
+        fresh = given.get("input_tokens")
+        told = count(fresh) + count(given.get("cache_creation_input_tokens")) + cached
+        self._usage = Usage(
+            input_tokens=before.input_tokens if fresh is None else told,
+            output_tokens=count(given.get("output_tokens")) or before.output_tokens,
+            cached_tokens=before.cached_tokens if fresh is None else cached,
+            model=self.model,
+        )
+
+    def _end(self) -> list[LLMEvent]:
+        self._over = True
+        reason = _ENDS.get(self._reason or "", FinishReason.STOP)
+        calls = {} if reason is FinishReason.FILTERED else self._calls(reason)
+        if calls and reason is FinishReason.STOP:
+            reason = FinishReason.TOOL_CALLS
+        end = Finished(reason=reason, usage=self._usage, verbatim=self._verbatim(calls))
+        return [*map(CallReady, calls.values()), end]
+
+    def _calls(self, reason: FinishReason) -> dict[int, ToolCall]:
+        """The calls by the index of their block, in order."""
+        calls: dict[int, ToolCall] = {}
+        used: set[str] = set()
+        last = next(reversed(self._blocks), None)
+        for index, block in self._blocks.items():
+            if block.kind != "tool_use":
+                continue
+            name, arguments = string(block.first.get("name")), block.arguments
+            cut = reason is FinishReason.LENGTH and index == last
+            if cut and not (name and is_whole(arguments)):
+                continue
+            if not name:
+                raise self._payloads.malformed("a tool call without a name")
+            call_id = string(block.first.get("id"))
+            if not call_id or call_id in used:
+                call_id = self.new_id()
+            used.add(call_id)
+            text = well_formed(arguments) if arguments.strip() else "{}"
+            calls[index] = ToolCall(call_id, name, text)
+        return calls
+
+    def _verbatim(self, calls: Mapping[int, ToolCall]) -> Verbatim | None:
+        thought = any(block.kind in THOUGHTS for block in self._blocks.values())
+        if not (calls and thought):
+            return None
+        again = [block.again(calls.get(at)) for at, block in self._blocks.items()]
+        content = json.dumps([block for block in again if block is not None])
+        return Verbatim(model=self.model, content=content)
+
+
+def _chunk(text: str) -> list[LLMEvent]:
+    return [TextChunk(well_formed(text))] if text else []
