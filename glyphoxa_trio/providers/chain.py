@@ -1,0 +1,245 @@
+"""A chain of models: who is asked when the first one fails.
+
+Theory of operation. A round goes to the first model of the chain whose breaker lets it
+through. If that one fails before its first event, the next one is asked, and the
+round's first event is `Switched`. After its first event a model has the round to its
+end, whatever the end: what was said is not said again by somebody else.
+
+*Time.* The asker's deadline is for all of them together. Each may take half of what is
+left of it while another one may follow; the last one has the rest. So of the 5 seconds
+of ``turn.first_token_ms`` a first model that hangs takes 2.5.
+
+*Breakers.* Each model has one (`tools.breaker`): five rounds in a row that it failed,
+and it is passed over for ten seconds; then one round tries it. A round counts as failed
+by an error of its model, also in the middle of it, and by the asker's deadline before
+the first event. A request that it does not take (`BAD_REQUEST`) says nothing of it, nor
+does a round that its asker has left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from math import inf
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.tools.breaker import Breaker, BreakerState, Ticket
+
+from .llm import LLM, ErrorKind, Finished, LLMError, LLMEvent, LLMRequest, Switched
+
+PATIENCE: Final = 5.0  # seconds for all of a chain, if its asker has no deadline
+_SHARE: Final = 0.5
+
+
+@attrs.frozen(kw_only=True)
+class ModelStatistics:
+    """One model of a chain. ``passed_over``: rounds that its breaker kept from it."""
+
+    label: str
+    breaker: BreakerState
+    answered: int
+    failed: Mapping[ErrorKind, int]
+    passed_over: int
+
+
+@attrs.define(eq=False)
+class Candidate:
+    """One model, and how it does; chains may have it in common.
+
+    Args:
+      name: for events and prices.
+      warn: told of a failure that is another than the one before, and when it is
+        left alone.
+    """
+
+    name: str
+    llm: LLM
+    warn: Callable[[str], None] = lambda _: None
+    breaker: Breaker = attrs.field(factory=Breaker)
+    passed_over: int = attrs.field(default=0, init=False)
+    _answered: int = attrs.field(default=0, init=False)
+    _failed: Counter[ErrorKind] = attrs.field(factory=Counter, init=False)
+    _told: ErrorKind | None = attrs.field(default=None, init=False)
+
+    def answered(self, ticket: Ticket) -> None:
+        """A round of it has come to its end."""
+        self._answered += 1
+        self._told = None
+        self.breaker.record(ticket, ok=True, now=trio.current_time())
+
+    def failed(self, ticket: Ticket, error: LLMError) -> None:
+        """A round of it has not."""
+        now = trio.current_time()
+        self._failed[error.kind] += 1
+        if error.kind is not self._told:
+            self._told = error.kind
+            self.warn(f"{self.llm.label}: {error}")
+        if error.kind is ErrorKind.BAD_REQUEST:
+            self.breaker.release(ticket, now)
+            return
+        before = self.breaker.state
+        self.breaker.record(ticket, ok=False, now=now)
+        opened = self.breaker.state is BreakerState.OPEN
+        if opened and before is BreakerState.CLOSED:
+            pause = f"{self.breaker.pause:g} s"
+            self.warn(f"{self.llm.label}: it fails, and is not asked for {pause}")
+
+    def left(self, ticket: Ticket) -> None:
+        """A round of it was left by its asker."""
+        self.breaker.release(ticket, trio.current_time())
+
+    def statistics(self) -> ModelStatistics:
+        return ModelStatistics(
+            label=self.llm.label,
+            breaker=self.breaker.state,
+            answered=self._answered,
+            failed=dict(self._failed),
+            passed_over=self.passed_over,
+        )
+
+
+@attrs.define(eq=False)
+class Chain:
+    """Models in the order in which they are asked."""
+
+    _candidates: Sequence[Candidate] = attrs.field(
+        validator=attrs.validators.min_len(1)
+    )
+
+    @property
+    def label(self) -> str:
+        return ", else ".join(each.llm.label for each in self._candidates)
+
+    @property
+    def spoken_by(self) -> LLM:
+        """The one that is asked first."""
+        return self._candidates[0].llm
+
+    @asynccontextmanager
+    async def stream(
+        self, request: LLMRequest
+    ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
+        """One round: entering waits for the first event of a model that has one.
+
+        Raises:
+          LLMError: of the last model that was asked, with all reasons in it; and
+            whatever the one that answers fails with.
+        """
+        async with AsyncExitStack() as stack:
+            yield await self._answer(request, stack)
+
+    async def _answer(self, request: LLMRequest, stack: AsyncExitStack) -> _Answer:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        until = trio.current_effective_deadline()
+        if until == inf:
+            until = trio.current_time() + PATIENCE
+        reasons: list[str] = []
+        kind = ErrorKind.OVERLOADED
+        for at, candidate in enumerate(self._candidates):
+            now = trio.current_time()
+            ticket = candidate.breaker.begin(now)
+            of = f"{candidate.name}: " if at else ""
+            if ticket is None:
+                candidate.passed_over += 1
+                wait = candidate.breaker.retry_in(now)
+                reasons.append(f"{of}unavailable: it fails, next try in {wait:.1f} s")
+                continue
+            follows = any(x.breaker.admits(now) for x in self._candidates[at + 1 :])
+            limit = now + _SHARE * (until - now) if follows else inf
+            attempt = _attempt(candidate, ticket, request, limit, until)
+            try:
+                answer = await stack.enter_async_context(attempt)
+            except LLMError as error:
+                reasons.append(f"{of}{error}")
+                kind = error.kind
+                continue
+            if at:
+                first = self._candidates[0].name
+                why = "; ".join(reasons)
+                answer.announce(
+                    Switched(model=candidate.name, instead_of=first, reason=why)
+                )
+            return answer
+        raise LLMError(kind, "; ".join(reasons))
+
+
+@asynccontextmanager
+async def _attempt(
+    candidate: Candidate,
+    ticket: Ticket,
+    request: LLMRequest,
+    limit: float,
+    until: float,
+) -> AsyncIterator[_Answer]:
+    """One model's round, from its first event on; its breaker learns the end of it.
+
+    Args:
+      limit: of the first event, ours; ``until`` is the asker's.
+    """
+    began = trio.current_time()
+    error: LLMError | None = None
+    answer: _Answer | None = None
+    try:
+        with trio.CancelScope(deadline=limit) as scope:
+            async with candidate.llm.stream(request) as events:
+                first = await anext(events, None)
+                if first is None:
+                    raise LLMError(ErrorKind.INTERRUPTED, "it ended with no word")
+                # What comes in the moment in which its time is over comes too late.
+                await trio.lowlevel.checkpoint_if_cancelled()
+                scope.deadline = inf
+                answer = _Answer(events, first)
+                yield answer
+        if scope.cancelled_caught:
+            raise _silent(limit - began)
+    except LLMError as failure:
+        error = failure
+        raise
+    except trio.Cancelled:
+        if answer is None and trio.current_time() >= until:
+            error = _silent(until - began)  # by the asker's own clock
+        raise
+    finally:
+        if error is not None:
+            candidate.failed(ticket, error)
+        elif answer is not None and answer.finished:
+            candidate.answered(ticket)
+        else:
+            candidate.left(ticket)
+
+
+def _silent(seconds: float) -> LLMError:
+    return LLMError(ErrorKind.FIRST_TOKEN, f"it said nothing in {seconds:g} s")
+
+
+@attrs.define(eq=False)
+class _Answer:
+    """The events of the model that answers, its first one included."""
+
+    _events: AsyncIterator[LLMEvent]
+    _first: LLMEvent
+    _ready: deque[LLMEvent] = attrs.field(factory=deque, init=False)
+    finished: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._ready.append(self._first)
+
+    def announce(self, switched: Switched) -> None:
+        self._ready.appendleft(switched)
+
+    def __aiter__(self) -> _Answer:
+        return self
+
+    async def __anext__(self) -> LLMEvent:
+        if self._ready:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            event = self._ready.popleft()
+        else:
+            event = await anext(self._events)
+        self.finished = self.finished or isinstance(event, Finished)
+        return event
