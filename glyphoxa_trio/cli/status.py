@@ -107,6 +107,7 @@ def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
             f" {hedging['wasted_ms']} ms in vain, {hedging['over_budget']} over budget"
         )
         lines.append((text, ""))
+    lines += [_model(row) for row in said.get("models") or ()]
     lines += _cost(said.get("cost") or {})
     for npc in said["npcs"]:
         granted = ", ".join(npc["tools"]) or "no tools"
@@ -119,6 +120,15 @@ def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
         for warning in said["warnings"]
     ]
     return lines
+
+
+def _model(row: Mapping[str, Any]) -> tuple[str, str]:
+    """One of several models, with what it failed with."""
+    failed = "".join(f", {count} {kind}" for kind, count in row["failed"].items())
+    over = f", passed over {row['passed_over']}" if row["passed_over"] else ""
+    well = row["breaker"] == "closed"
+    text = f"  {row['label']}: {row['answered']} answered{failed}{over}"
+    return (text, "") if well else (f"{text} (not asked now)", "yellow")
 
 
 def _cost(said: Mapping[str, Any]) -> list[tuple[str, str]]:

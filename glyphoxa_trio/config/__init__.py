@@ -6,6 +6,9 @@ Importing this is cheap: the YAML reader and cattrs are imported on use.
 """
 
 from .formats import read_text as read_text
+from .llm import LlmConfig as LlmConfig
+from .llm import ModelConfig as ModelConfig
+from .llm import Provider as Provider
 from .load import load_as as load_as
 from .load import load_config as load_config
 from .load import load_mcp_json as load_mcp_json
@@ -16,10 +19,8 @@ from .model import CalibrationConfig as CalibrationConfig
 from .model import Config as Config
 from .model import DiceConfig as DiceConfig
 from .model import FilesConfig as FilesConfig
-from .model import LlmConfig as LlmConfig
 from .model import NpcConfig as NpcConfig
 from .model import OverloadConfig as OverloadConfig
-from .model import Provider as Provider
 from .model import RulesConfig as RulesConfig
 from .model import SelectorConfig as SelectorConfig
 from .model import SpeculationConfig as SpeculationConfig

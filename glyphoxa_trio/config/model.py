@@ -9,13 +9,11 @@ as a map), `layout` says so. ``config/reference.yaml`` explains every key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
@@ -33,6 +31,7 @@ from .fields import (
     not_negative,
     of_hours,
 )
+from .llm import LlmConfig
 from .overrides import ToolOverride
 from .problems import ConfigError
 from .scene import SceneConfig
@@ -99,36 +98,6 @@ class BuiltinConfig:
 class TrustConfig:
     mode: TrustMode = TrustMode.LIMITED
     allow_tools: tuple[Text, ...] = ()
-
-
-class Provider(StrEnum):
-    OFFLINE = "offline"
-    CHAT_COMPLETIONS = "chat_completions"
-
-
-@attrs.frozen(kw_only=True)
-class LlmConfig:
-    """The model that speaks. ``extra`` is put into each request as it stands.
-
-    Raises:
-      ConfigError: if the provider needs what is not given.
-    """
-
-    provider: Provider = Provider.OFFLINE
-    model: str | None = None
-    base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
-    api_key: Secret | None = None
-    temperature: float | None = attrs.field(
-        default=None, validator=if_given(not_negative)
-    )
-    max_tokens: int | None = attrs.field(default=None, validator=if_given(above_zero))
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
-
-    def __attrs_post_init__(self) -> None:
-        if self.provider is Provider.CHAT_COMPLETIONS:
-            missing = [key for key in ("model", "base_url") if not getattr(self, key)]
-            if missing:
-                raise ConfigError(*(f"{self.provider} needs {key}" for key in missing))
 
 
 @attrs.frozen(kw_only=True)
@@ -275,7 +244,7 @@ class Config:
     """
 
     npcs: tuple[NpcConfig, ...] = ()
-    llm: LlmConfig = LlmConfig()
+    llm: LlmConfig = attrs.field(factory=LlmConfig)
     mcp: McpConfig = attrs.field(factory=McpConfig)
     trust: TrustConfig = TrustConfig()
     builtin: BuiltinConfig = BuiltinConfig()

@@ -50,6 +50,7 @@ def status_of(runtime: Runtime) -> dict[str, Any]:
             "over_budget": hedging.over_budget,
             "wasted_ms": milliseconds(hedging.wasted),
         },
+        "models": plain(runtime.models),
         "cost": plain(runtime.cost),
         "tools": figures.tools,
         "warnings": [plain(x) for x in list(runtime.warnings)[-_WARNINGS_SHOWN:]],

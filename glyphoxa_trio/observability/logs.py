@@ -263,7 +263,8 @@ def _append_to(path: Path) -> TextIO:
 
 def _provider_of(llm: LLM) -> str:
     """The folder of a provider of ours; of anybody else's, what it calls itself."""
-    llm = getattr(llm, "spoken_by", llm)  # one that is recorded is what it was
+    while hasattr(llm, "spoken_by"):  # one that is recorded is what it was
+        llm = llm.spoken_by  # and of a chain the one that is asked first
     ours, _, rest = type(llm).__module__.partition("glyphoxa_trio.providers.")
     return rest.partition(".")[0] if rest and not ours else llm.label
 

@@ -14,6 +14,7 @@ from typing import Final
 from glyphoxa_trio.host import HostStatistics, ToolHost
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.runtime import OverloadStatistics, Runtime
+from glyphoxa_trio.tools.breaker import BreakerState
 from glyphoxa_trio.tools.gate import Availability, Reason
 from glyphoxa_trio.tools.tier import Tier
 
@@ -34,7 +35,7 @@ def read(runtime: Runtime, figures: Figures) -> tuple[Family, ...]:
         *_of_calls(figures),
         *_of_servers(runtime.servers()),
         *_of_turns(runtime, figures),
-        *_of_models(figures),
+        *_of_models(runtime, figures),
         *_of_tools(runtime.host, figures),
         *_of_the_host(runtime.host.statistics()),
         *_of_the_load(runtime.overload.statistics()),
@@ -146,7 +147,7 @@ def _of_turns(runtime: Runtime, figures: Figures) -> Iterator[Family]:
     )
 
 
-def _of_models(figures: Figures) -> Iterator[Family]:
+def _of_models(runtime: Runtime, figures: Figures) -> Iterator[Family]:
     yield counter(
         "glyphoxa_model_failures",
         "Answers that no model came up with, by kind.",
@@ -158,6 +159,12 @@ def _of_models(figures: Figures) -> Iterator[Family]:
         "Rounds that another model answered than the one that is asked first.",
         figures.model_switches,
         *("model", "instead_of"),
+    )
+    yield gauge(
+        "glyphoxa_model_breaker_open",
+        "1 while a model of several is passed over because it fails.",
+        {(row.name,): row.breaker is not BreakerState.CLOSED for row in runtime.models},
+        "model",
     )
     yield counter(
         "glyphoxa_model_tokens",

@@ -40,6 +40,7 @@ _SHARE: Final = 0.5
 class ModelStatistics:
     """One model of a chain. ``passed_over``: rounds that its breaker kept from it."""
 
+    name: str
     label: str
     breaker: BreakerState
     answered: int
@@ -95,6 +96,7 @@ class Candidate:
 
     def statistics(self) -> ModelStatistics:
         return ModelStatistics(
+            name=self.name,
             label=self.llm.label,
             breaker=self.breaker.state,
             answered=self._answered,

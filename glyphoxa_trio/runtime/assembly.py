@@ -1,29 +1,18 @@
-"""From a configuration to what it describes: models, built-in tools, settings.
+"""From a configuration to what it describes: built-in tools, settings.
 
-Providers and built-in groups are imported when the configuration asks for them.
+Built-in groups are imported when the configuration asks for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
 
 import attrs
 
-from glyphoxa_trio.config import (
-    Config,
-    ConfigError,
-    LlmConfig,
-    NpcConfig,
-    Provider,
-)
-from glyphoxa_trio.config.voices import Engine
+from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
 from glyphoxa_trio.npc.selection import Keywords, SelectionRules
-from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import nearest
 
@@ -134,61 +123,3 @@ def state_folder(config: Config) -> Path:
     import platformdirs
 
     return platformdirs.user_state_path("glyphoxa")
-
-
-@attrs.define(eq=False)
-class Models:
-    """One model for all NPCs, but for those that name another; made when needed."""
-
-    _given: LLM | None
-    _config: LlmConfig
-    _stack: AsyncExitStack
-    _heard: Callable[[LLM], LLM] = lambda llm: llm
-    _made: dict[str | None, LLM] = attrs.field(factory=dict, init=False)
-
-    def for_npc(self, model: str | None) -> LLM:
-        if self._given is not None:
-            model = None  # it speaks for all
-        if model not in self._made:
-            made = self._make(model) if self._given is None else self._given
-            self._made[model] = self._heard(made)
-        return self._made[model]
-
-    def opening(self, npc: NpcConfig) -> LLM | None:
-        """The model that opens for this NPC, if another one does than goes on."""
-        if npc.engine is not Engine.SENTENCE_CASCADE or npc.fast_model is None:
-            return None
-        return self.for_npc(npc.fast_model)
-
-    def _make(self, model: str | None) -> LLM:
-        config = self._config
-        if config.provider is Provider.OFFLINE:
-            from glyphoxa_trio.providers.offline import Offline
-
-            return Offline()
-        from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
-
-        try:
-            link = ChatCompletions(
-                model=model or config.model or "",
-                base_url=config.base_url or "",
-                api_key=config.api_key,
-                options=Options(
-                    temperature=config.temperature,
-                    max_tokens=config.max_tokens,
-                    max_tokens_field=_max_tokens_field(config.base_url or ""),
-                    extra=dict(config.extra),
-                ),
-            )
-        except ValueError as error:  # an address or a key that no request can carry
-            raise ConfigError(f"{error} @ llm") from None
-        self._stack.push_async_callback(link.aclose)
-        return link
-
-
-def _max_tokens_field(
-    base_url: str,
-) -> Literal["max_completion_tokens", "max_tokens"]:
-    """The vendor has renamed the field; the servers that follow it have not all."""
-    vendor = urlsplit(base_url).hostname == "api.openai.com"
-    return "max_completion_tokens" if vendor else "max_tokens"

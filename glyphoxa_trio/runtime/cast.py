@@ -23,8 +23,9 @@ from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
 
-from .assembly import Models, rules_of
+from .assembly import rules_of
 from .grants import grant_of
+from .models import Models
 from .overload import Overload
 from .voices import Voices
 

@@ -24,11 +24,12 @@ from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 from glyphoxa_trio.tools.definition import Tool
 
-from .assembly import Models, history_of, settings_of, state_folder
+from .assembly import history_of, settings_of, state_folder
 from .cast import Cast
 from .generations import Generations, Reloaded
 from .grants import approved_by, refuse_faults
 from .lateness import watch as watch_lateness
+from .models import Models
 from .overload import Overload
 from .periodic import Periodic
 from .plans import plan, servers_of
@@ -142,7 +143,9 @@ async def open_runtime(
         overload = Overload(chosen.overload)
         # A stack of its own: NPCs make models later, and use them until they end.
         links = await stack.enter_async_context(AsyncExitStack())
-        make_models = partial(Models, llm, stack=links, heard=witness.model)
+        make_models = partial(
+            Models, llm, stack=links, heard=witness.model, warn=partial(told, OURS)
+        )
         models = make_models(chosen.llm)
         runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)
         runtime._models = make_models

@@ -24,15 +24,16 @@ from glyphoxa_trio.npc import (
     TurnEvent,
 )
 from glyphoxa_trio.npc.hot_context import HotContext
+from glyphoxa_trio.providers.chain import ModelStatistics
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
 
-from .assembly import Models
 from .cast import Cast, find_npc
 from .generations import Generations, Reloaded
 from .grants import GrantProblem, approved_by, check_grants, shadowed_groups
 from .lateness import OverloadEvent
+from .models import Models
 from .overload import Overload
 from .plans import in_environment
 from .plans import plan as plan_for
@@ -93,6 +94,11 @@ class Runtime:
     def cost(self) -> CostStatistics:
         """What models took and cost since it was opened, by NPC and by model."""
         return self._cast.costs.statistics()
+
+    @property
+    def models(self) -> tuple[ModelStatistics, ...]:
+        """How the models of ``llm`` and ``llm.fallbacks`` do; none without those."""
+        return self._cast.models.statistics()
 
     @property
     def npcs(self) -> tuple[NpcConfig, ...]:

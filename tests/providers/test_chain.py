@@ -355,6 +355,7 @@ async def test_after_five_rounds_that_failed_it_is_passed_over_for_ten_seconds(
         "a at home: it fails, and is not asked for 10 s",
     ]
     assert here.candidates[0].statistics() == ModelStatistics(
+        name="a",
         label="a at home",
         breaker=CLOSED,
         answered=1,

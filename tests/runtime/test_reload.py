@@ -38,7 +38,7 @@ from glyphoxa_trio.npc import Npc, TierSelected, ToolsShown, TurnDone
 from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, World
-from glyphoxa_trio.runtime.assembly import Models
+from glyphoxa_trio.runtime.models import Models
 from glyphoxa_trio.runtime.publisher import Publisher
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
