@@ -33,10 +33,11 @@ ModelName = Annotated[
     typer.Option(
         "--model",
         envvar="GLYPHOXA_MODEL",
-        help="Speak with this model of an OpenAI-compatible server, instead of the"
-        " one configured. With Ollama: --model llama3.2 --base-url"
-        " http://localhost:11434/v1. A key, if it needs one, is read from"
-        " GLYPHOXA_API_KEY or OPENAI_API_KEY.",
+        help="Speak with this model and no other, instead of those configured: of the"
+        " configured server, or of an OpenAI-compatible one at --base-url. With"
+        " Ollama: --model llama3.2 --base-url http://localhost:11434/v1. A key, if it"
+        " needs one, is read from GLYPHOXA_API_KEY, or from OPENAI_API_KEY or"
+        " ANTHROPIC_API_KEY, whichever is the server's.",
         show_default=False,
     ),
 ]
@@ -45,7 +46,7 @@ BaseUrl = Annotated[
     typer.Option(
         "--base-url",
         envvar=["GLYPHOXA_BASE_URL", "OPENAI_BASE_URL"],
-        help="Where that server is, up to and including /v1.",
+        help="Where the OpenAI-compatible server is, up to and including /v1.",
         show_default=False,
     ),
 ]

@@ -33,11 +33,19 @@ INTERRUPTED: Final = 130
 # Longer than any orderly end takes; only a handler that shields itself gets here.
 HARD_EXIT_AFTER: Final = 6.0
 _OPENAI: Final = "https://api.openai.com/v1"
+_KEYS: Final = {
+    Provider.CHAT_COMPLETIONS: "OPENAI_API_KEY",
+    Provider.ANTHROPIC: "ANTHROPIC_API_KEY",
+}
 
 
 @attrs.frozen
 class Model:
-    """The model of the command line, which goes before the configured one."""
+    """The model of the command line, in place of the configured one and its fallbacks.
+
+    At the configured server, in its protocol; another address is that of a server of
+    chat completions.
+    """
 
     name: str | None = None
     base_url: str | None = None
@@ -50,19 +58,26 @@ class Model:
         """
         if self.name is None:
             return config
-        key = os.environ.get("GLYPHOXA_API_KEY") or os.environ.get("OPENAI_API_KEY")
+        given = config.llm
+        elsewhere = self.base_url not in (None, given.base_url)
+        provider, base_url = Provider.CHAT_COMPLETIONS, self.base_url or given.base_url
+        if given.provider is Provider.ANTHROPIC and not elsewhere:
+            provider = Provider.ANTHROPIC
+        elif base_url is None:
+            base_url = _OPENAI
+        key = os.environ.get("GLYPHOXA_API_KEY") or os.environ.get(_KEYS[provider])
         # A configured key is for the configured server, and for no other.
-        elsewhere = self.base_url not in (None, config.llm.base_url)
-        configured = None if elsewhere else config.llm.api_key
+        configured = None if elsewhere else given.api_key
+        another = given.provider not in (provider, Provider.OFFLINE)
         try:
             llm = LlmConfig(
-                provider=Provider.CHAT_COMPLETIONS,
+                provider=provider,
                 model=self.name,
-                base_url=self.base_url or config.llm.base_url or _OPENAI,
+                base_url=base_url,
                 api_key=Secret(key) if key else configured,
-                temperature=config.llm.temperature,
-                max_tokens=config.llm.max_tokens,
-                extra=config.llm.extra,
+                temperature=given.temperature,
+                max_tokens=given.max_tokens,
+                extra={} if another else given.extra,
             )
         except ValueError as error:
             raise ConfigError(f"{error} @ --base-url") from None

@@ -6,27 +6,24 @@ one second attempt, and the events of an answer, read as they are asked for.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import (
-    AbstractContextManager,
     asynccontextmanager,
     contextmanager,
     suppress,
 )
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import attrs
 
-import trio
-
 from glyphoxa_trio.secret import Secret
 
 from .address import check_address
+from .answer import Assembler, Events, hang_up
 from .failures import excerpt, status_error
-from .llm import ErrorKind, LLMError, LLMEvent, Working
+from .llm import ErrorKind, LLMError, LLMEvent
 from .payloads import encoded, refused_fields
 
 if TYPE_CHECKING:
@@ -35,26 +32,6 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT: Final = 5.0  # seconds; what follows is bounded by the engine (D0)
 MAX_CONNECTIONS: Final = 64
 MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of an answer that is no stream
-KEEP_ALIVE_GRACE: Final = 0.05  # seconds a finished answer has to end its body
-
-
-class Assembler(Protocol):
-    """Makes events of what one answer's stream carries; free of I/O."""
-
-    @property
-    def over(self) -> bool:
-        """Whether `Finished` is among the events given out."""
-        ...
-
-    def feed(self, data: str) -> list[LLMEvent] | None:
-        """The events of one payload; none say that the model is at work, None that
-        it is not heard of yet. Raises `LLMError`.
-        """
-        ...
-
-    def finish(self) -> list[LLMEvent]:
-        """The events that are left at the end of the stream. Raises `LLMError`."""
-        ...
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -113,7 +90,7 @@ class Endpoint:
 
         response = await self._open(body, dispensable, leave_out)
         payloads = aiter(httpx2.EventSource(response))
-        events = _Events(response, payloads, assembler, self._translating)
+        events = Events(response, payloads, assembler, self._translating)
         try:
             yield events
         finally:
@@ -190,7 +167,7 @@ class Endpoint:
                     if len(body) >= MAX_ERROR_BODY:
                         break
         finally:
-            await _hang_up(response, chunks)
+            await hang_up(response, chunks)
         return body.decode("utf-8", "replace")
 
     @contextmanager
@@ -235,63 +212,3 @@ def _kinds() -> tuple[tuple[tuple[type[Exception], ...], ErrorKind], ...]:
 def _streams(response: httpx2.Response) -> bool:
     kind = response.headers.get("content-type", "").partition(";")[0]
     return response.status_code == 200 and kind.strip().lower() == "text/event-stream"
-
-
-async def _hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> None:
-    """Close the connection, unless the answer has been read to its end.
-
-    ``content`` stands on a stack of the client's generators, which do not close
-    one another. Asked once more, over a closed connection, each fails and ends,
-    instead of being found by the garbage collector.
-    """
-    import httpx2
-
-    with suppress(httpx2.HTTPError, httpx2.StreamError):
-        await response.aclose()
-    with suppress(httpx2.HTTPError, httpx2.StreamError):
-        async for _ in content:
-            pass
-
-
-@attrs.define(eq=False)
-class _Events:
-    """The events of one answer, read as they are asked for."""
-
-    _response: httpx2.Response
-    _payloads: AsyncIterator[httpx2.ServerSentEvent]
-    _assembler: Assembler
-    _translating: Callable[[], AbstractContextManager[None]]
-    _ready: deque[LLMEvent] = attrs.field(factory=deque, init=False)
-    _ended: bool = attrs.field(default=False, init=False)
-
-    def __aiter__(self) -> _Events:
-        return self
-
-    async def __anext__(self) -> LLMEvent:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        while not self._ready:
-            if self._ended:
-                raise StopAsyncIteration
-            self._ended = True  # unless this goes well
-            with self._translating():
-                payload = await anext(self._payloads, None)
-            if payload is None:
-                self._ready.extend(self._assembler.finish())
-            else:
-                events = self._assembler.feed(payload.data)
-                self._ended = self._assembler.over
-                if events is None:
-                    continue
-                if not events and not self._ended:
-                    return Working()
-                self._ready.extend(events)
-        return self._ready.popleft()
-
-    async def aclose(self) -> None:
-        """Hang up. After the last event the connection may be kept for the next."""
-        if self._assembler.over:
-            with trio.move_on_after(KEEP_ALIVE_GRACE), suppress(LLMError):
-                with self._translating():
-                    async for _ in self._payloads:
-                        pass
-        await _hang_up(self._response, self._payloads)

@@ -41,7 +41,7 @@ def environment(**more: str) -> dict[str, str]:
     ours = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("GLYPHOXA_", "OPENAI_"))
+        if not name.startswith(("GLYPHOXA_", "OPENAI_", "ANTHROPIC_"))
         and name not in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR")
     }
     return ours | {"TERM": "xterm", **more}

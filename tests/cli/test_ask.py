@@ -250,6 +250,44 @@ async def test_a_key_of_the_file_is_not_shown_to_another_server(tmp_path: Path) 
     assert server.headers[1]["authorization"] == f"Bearer {KEY}"
 
 
+async def test_a_model_of_the_command_line_is_asked_at_the_configured_anthropic(
+    tmp_path: Path,
+) -> None:
+    script: list[Reply] = [
+        [Say("Let me see."), CallTools([("roll", {"expression": "2d6"})])],
+        Say("There it is."),
+    ]
+    async with open_model_server(script, api_key=KEY) as server:
+        llm = {
+            "provider": "anthropic",
+            "model": "theirs",
+            "base_url": server.origin,
+            "api_key": "not-the-one",
+            "extra": {"top_k": 5},
+            "fallbacks": [{"provider": "offline"}],
+        }
+        path = written(tmp_path, llm=llm)
+        keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": "sk-of-others"}
+        done, out, err = await ask(path, "Bo", "roll", "--model", "ours", **keys)
+        assert (done.returncode, out) == (0, "Let me see.\nThere it is.\n")
+        assert KEY not in err
+        asked = [(body["model"], body["top_k"]) for body in server.requests]
+        assert asked == [("ours", 5)] * 2
+        assert server.headers[0]["x-api-key"] == KEY
+        # Without a key of the environment it is the configured one, and no other model
+        # is asked in its place.
+        done, out, err = await ask(path, "Bo", "hi", "--model", "ours")
+        assert done.returncode == 1
+        assert "authentication" in err
+        # At another address it is a server of chat completions, without what was
+        # meant for the other one.
+        at = ["--model", "llama", "--base-url", server.base_url + "/"]
+        done, out, _ = await ask(path, "Bo", "hi", *at, OPENAI_API_KEY=KEY)
+        assert (done.returncode, out) == (0, "There it is.\n")
+        assert server.headers[2]["authorization"] == f"Bearer {KEY}"
+        assert "top_k" not in server.requests[2]
+
+
 async def test_a_model_server_that_is_away_is_a_typed_event_and_1(
     tmp_path: Path,
 ) -> None:

@@ -315,6 +315,23 @@ def test_a_response_with_thoughts_goes_back_to_the_letter() -> None:
     assert "thinking" in sent
 
 
+def test_an_opener_that_was_said_for_it_stands_before_its_thoughts() -> None:
+    # D23c: one message in the history, and what the model really wrote of it.
+    opened = attrs.evolve(THOUGHTFUL, content="Let me look. Well,")
+    asked = body(HELLO, Message(role="assistant", content="Let me look."))
+    sent = body(HELLO, opened, ANSWER, options=ENABLED)
+    assert sent["messages"][:3] == asked["messages"]  # as it was asked before
+    assert sent["messages"][3]["content"] == AGAIN
+    assert "thinking" in sent
+
+
+def test_thoughts_about_other_words_are_not_told() -> None:
+    otherwise = attrs.evolve(THOUGHTFUL, content="Nothing of the kind.")
+    sent = body(HELLO, otherwise, ANSWER, options=ENABLED)
+    assert [x["type"] for x in sent["messages"][1]["content"]] == ["text", "tool_use"]
+    assert "thinking" not in sent
+
+
 def test_the_thoughts_of_another_model_are_nobodys_business() -> None:
     sent = body(HELLO, THOUGHTFUL, ANSWER, options=ENABLED, model="other")
     assert [x["type"] for x in sent["messages"][1]["content"]] == ["text", "tool_use"]
@@ -565,7 +582,7 @@ def test_thoughts_with_calls_are_kept_to_the_letter_and_never_said() -> None:
     assert verbatim.model == "m"
     assert json.loads(verbatim.content) == AGAIN
     (made,) = calls_of(events)
-    message = Message(role="assistant", calls=(made,), verbatim=verbatim)
+    message = attrs.evolve(THOUGHTFUL, calls=(made,), verbatim=verbatim)
     sent = body(HELLO, message, ANSWER, options=ENABLED)
     assert sent["messages"][1]["content"] == AGAIN
 

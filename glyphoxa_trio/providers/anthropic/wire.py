@@ -143,9 +143,11 @@ def _spoken(
                 for call in message.calls:
                     ids[call.id] = _unique(call.id, used)
                     used.add(ids[call.id])
-                blocks = _verbatim(message, model)
-                if blocks is None:
-                    blocks = [*_words(message.content), *_calls(message)]
+                opener, blocks = _verbatim(message, model)
+                if opener:
+                    yield "assistant", _words(opener)
+                    yield "user", [_marked(_GO_ON)]
+                blocks = blocks or [*_words(message.content), *_calls(message)]
                 for block in blocks:
                     if block["type"] == "tool_use":
                         block["id"] = ids[block["id"]]
@@ -162,13 +164,32 @@ def _unique(call_id: str, used: set[str]) -> str:
     return fresh
 
 
-def _verbatim(message: Message, model: str) -> list[Block] | None:
-    """The blocks as the model itself wrote them, if it did and they say the same."""
+def _verbatim(message: Message, model: str) -> tuple[str, list[Block]]:
+    """The blocks as the model itself wrote them, if it did and they say the same.
+
+    Before them what was said for it, with which the message begins (D23c).
+    """
     if message.verbatim is None or message.verbatim.model != model:
-        return None
+        return "", []
     blocks: list[Block] = json.loads(message.verbatim.content)
     calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
-    return blocks if calls == [call.id for call in message.calls] else None
+    written = "".join(block["text"] for block in blocks if block["type"] == "text")
+    opener = _before(written, message.content)
+    if opener is None or calls != [call.id for call in message.calls]:
+        return "", []
+    return opener, blocks
+
+
+def _before(end: str, text: str) -> str | None:
+    """What ``text`` has before ``end``, blanks apart; None if it ends otherwise."""
+    whole, last = "".join(text.split()), "".join(end.split())
+    if not whole.endswith(last):
+        return None
+    at, left = 0, len(whole) - len(last)
+    while left:
+        left -= not text[at].isspace()
+        at += 1
+    return text[:at]
 
 
 def _thoughtless(turns: Sequence[dict[str, Any]]) -> bool:
