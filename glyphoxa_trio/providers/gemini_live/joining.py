@@ -1,0 +1,117 @@
+"""What keywords of a JSON schema say, and two schemas at once: for `schema`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+MAX_VALUES: Final = 1_000  # of an enum, which otherwise says nothing; of required
+
+_TYPES: Final = ("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT")
+# Which type a schema without one is likely to mean.
+_HINTS: Final[Mapping[str, frozenset[str]]] = {
+    "OBJECT": frozenset({"properties", "required", "additionalProperties"}),
+    "ARRAY": frozenset({"items", "prefixItems", "minItems", "maxItems"}),
+    "STRING": frozenset({"minLength", "maxLength", "pattern", "format"}),
+    "NUMBER": frozenset(
+        {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+    ),
+}
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number that any wire can carry."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < 2**63  # neither infinite nor NaN is
+
+
+def values_of(schema: Mapping[str, Any]) -> list[Any]:
+    """All values that fit, if they are said one by one; else none."""
+    values = listed(schema.get("enum"))
+    if "const" in schema:
+        return [schema["const"]]
+    return values if len(values) <= MAX_VALUES else []
+
+
+def kinds_of(schema: Mapping[str, Any]) -> list[str]:
+    """The types that are said, or else meant, without null; none for anything."""
+    said = schema.get("type")
+    names = [n for n in (listed(said)[:16] or [said]) if isinstance(n, str)]
+    known = [name.upper() for name in names]
+    kinds = [kind for kind in dict.fromkeys(known) if kind in _TYPES]
+    if not kinds and "NULL" not in known:
+        kinds = _meant(schema)
+    return [kind for kind in kinds if kind != "INTEGER" or "NUMBER" not in kinds]
+
+
+def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Both at once, as far as keywords can be joined; the first is heard first."""
+    both = {**other, **one}
+    for key in one.keys() & other.keys():
+        a, b = one[key], other[key]
+        match key:
+            case "properties":
+                both[key] = _both_properties(mapping(a), mapping(b))
+            case "required":
+                both[key] = [*listed(a), *listed(b)][:MAX_VALUES]
+            case "enum":
+                allowed = values_of({key: b})
+                both[key] = [v for v in values_of({key: a}) if v in allowed] or a
+            case "type":
+                kinds = _common(kinds_of({key: a}), kinds_of({key: b}))
+                both[key] = kinds or a
+            case "minimum" | "exclusiveMinimum" | "minLength" | "minItems":
+                both[key] = max(a, b) if is_number(a) and is_number(b) else a
+            case "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems":
+                both[key] = min(a, b) if is_number(a) and is_number(b) else a
+            case "items" if isinstance(a, Mapping) and isinstance(b, Mapping):
+                both[key] = {"allOf": [a, b]}
+            case "description":
+                both[key] = a or b
+    return both
+
+
+def _both_properties(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
+    shared = {name: {"allOf": [a[name], b[name]]} for name in a.keys() & b.keys()}
+    return {**a, **b, **shared}
+
+
+def _common(a: list[str], b: list[str]) -> list[str]:
+    """The types of both; a whole number is a number."""
+    wider = {"INTEGER": "NUMBER"}
+    kinds = [kind for kind in a if kind in b or wider.get(kind) in b]
+    return kinds + [kind for kind in b if kind not in a and wider.get(kind) in a]
+
+
+def _meant(schema: Mapping[str, Any]) -> list[str]:
+    found = [_kind(value) for value in values_of(schema)]
+    kinds = [kind for kind in dict.fromkeys(found) if kind]
+    hinted = (k for k, hints in _HINTS.items() if not hints.isdisjoint(schema))
+    kinds = kinds or [*hinted][:1] or [_kind(schema.get("default"))]
+    return [kind for kind in kinds if kind]
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case bool():
+            return "BOOLEAN"
+        case int():
+            return "INTEGER"
+        case float():
+            return "NUMBER"
+        case str():
+            return "STRING"
+        case list() | tuple():
+            return "ARRAY"
+        case Mapping():
+            return "OBJECT"
+    return ""

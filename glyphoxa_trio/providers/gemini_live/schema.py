@@ -1,0 +1,344 @@
+"""A JSON schema as Gemini takes it: fewer keywords, and never one that it refuses.
+
+One unknown keyword closes the socket with 1007, so what cannot be said is left out;
+arguments are validated against the original schema all the same. A reduced schema is
+made of nodes of two forms: ``{"anyOf": [...]}`` alone, or one type with the keywords
+of that type. Reducing it again changes nothing.
+
+* References inside the schema are written out. Inside itself, one is only its type.
+* ``allOf`` is joined. ``oneOf`` is ``anyOf``; of those beside a type, an object may
+  hold what any of them holds, and the others are left out.
+* ``const`` is an ``enum``, a null among types, forms or values is ``nullable``.
+* Only strings have an ``enum``; of numbers the description says the values.
+* What may be anything is a string, and an array of anything one of strings.
+* Properties with names that Gemini refuses, and what exceeds the bounds, are dropped.
+
+It takes whatever is JSON: a keyword with a value of the wrong kind says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import unquote
+
+import attrs
+
+from .joining import is_number, joined, kinds_of, listed, mapping, values_of
+
+MAX_DEPTH: Final = 8  # of objects, arrays and forms inside one another
+MAX_CHARACTERS: Final = 24_000  # about, of all that is said
+MAX_TEXT: Final = 500  # of one description, default, pattern or value
+MAX_ENUM: Final = 2_000  # of all values of one enum
+
+_NODE: Final = 24  # characters of a node besides what it says
+_NESTING: Final = 16  # allOf and references inside one another
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+# Without lookaround and references to groups, which Gemini's expressions have not.
+_PATTERN: Final = rf"(?a)(?!.*(?:\(\?[=!<P]|\\[1-9k]))[ -~]{{1,{MAX_TEXT}}}"
+
+Node = dict[str, Any]
+
+
+def reduced(parameters: Mapping[str, Any]) -> Node | None:
+    """The schema of a function's parameters; None if there are none to say."""
+    root = _Reducer(parameters).node(parameters, 0, frozenset({"#"}))
+    if root is None or not root.get("properties"):
+        return None
+    root.pop("nullable", None)
+    return root
+
+
+@attrs.define(eq=False)
+class _Reducer:
+    """One reduction: the schema that references lead into, and what is left."""
+
+    root: Mapping[str, Any]
+    left: int = MAX_CHARACTERS
+
+    def node(self, schema: Any, depth: int, refs: frozenset[str]) -> Node | None:
+        """``schema``, reduced. None if nothing fits it, or no more of it fits.
+
+        ``refs`` are the references that it is inside of.
+        """
+        if schema is False or self.left <= 0:
+            return None
+        self.left -= _NODE
+        flat, refs = self._flat(mapping(schema), refs)
+        if depth == 0:
+            flat["type"] = "object"  # parameters are, whatever the schema says
+        if depth > MAX_DEPTH:
+            return _leaf(next(iter(kinds_of(flat)), "STRING"))
+        forms = listed(flat.pop("anyOf", None)), listed(flat.pop("oneOf", None))
+        if any(forms):
+            return self._forms(flat, forms[0] or forms[1], depth, refs)
+        return self._typed(flat, depth, refs)
+
+    def _flat(
+        self, schema: Mapping[str, Any], refs: frozenset[str], nesting: int = 0
+    ) -> tuple[Node, frozenset[str]]:
+        """``schema`` with its references followed and its ``allOf`` joined."""
+        flat = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
+        parts = listed(schema.get("allOf"))
+        opened = refs
+        if isinstance(ref := schema.get("$ref"), str):
+            target = self._target(ref)
+            parts = [_outline(target) if ref in refs else target, *parts]
+            opened |= {ref}
+        inside = opened
+        for part in map(mapping, parts):
+            self.left -= _NODE + len(part) + len(mapping(part.get("properties")))
+            if self.left <= 0 or nesting >= _NESTING:
+                break
+            more, others = self._flat(part, opened, nesting + 1)
+            flat = joined(flat, more)
+            inside |= others
+        return flat, inside
+
+    def _target(self, ref: str) -> Mapping[str, Any]:
+        """What a reference inside the schema leads to; anything, if nowhere."""
+        found: Any = self.root if ref == "#" or ref.startswith("#/") else None
+        for step in unquote(ref[1:]).split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list):
+                number = int(step) if re.fullmatch("[0-9]{1,6}", step) else -1
+                found = found[number] if 0 <= number < len(found) else None
+            else:
+                found = mapping(found).get(step)
+        return mapping(found)
+
+    def _forms(
+        self, base: Node, forms: list[Any], depth: int, refs: frozenset[str]
+    ) -> Node:
+        """One of several forms, beside what holds for all of them."""
+        kinds = kinds_of(base)
+        if kinds and kinds != ["OBJECT"]:
+            return self._typed(base, depth, refs)
+        node = self._typed(base, depth, refs) if kinds else None
+        text = _text(base.get("description"))
+        nullable = _may_be_null(base)
+        self.left -= len(text) + _NODE
+        nodes: list[Node] = []
+        for form in forms:
+            if _is_null(form):
+                nullable = True
+            elif (one := self.node(form, depth + 1, refs)) is not None:
+                nodes += one.get("anyOf", [one])
+            elif self.left <= 0:
+                break
+        if node is not None:
+            return _absorbed(node, nodes)
+        first = dict(nodes[0]) if nodes else {"type": "STRING"}
+        if text:
+            first["description"] = _cut(f"{text} {first.get('description', '')}")
+        if nullable:
+            first["nullable"] = True
+        return _one_of([first, *nodes[1:]])
+
+    def _typed(self, flat: Node, depth: int, refs: frozenset[str]) -> Node:
+        """A schema without forms: one type, or a form for each of its types."""
+        kinds = kinds_of(flat) or ["STRING"]
+        if len(kinds) == 1:
+            return self._of(kinds[0], flat, depth, refs)
+        flat["nullable"] = _may_be_null(flat)
+        nodes: list[Node] = []
+        for kind in kinds:
+            self.left -= _NODE
+            nodes.append(self._of(kind, flat | {"type": kind}, depth + 1, refs))
+            flat = flat | {"nullable": False, "description": ""}
+        return _one_of(nodes)
+
+    def _of(self, kind: str, flat: Node, depth: int, refs: frozenset[str]) -> Node:
+        if depth > MAX_DEPTH:
+            return _leaf(kind)
+        node: Node = {"type": kind}
+        if text := _description(kind, flat):
+            node["description"] = text
+        if _may_be_null(flat):
+            node["nullable"] = True
+        match kind:
+            case "STRING":
+                node |= _of_string(flat)
+            case "INTEGER" | "NUMBER":
+                node |= _of_number(kind, flat)
+            case "BOOLEAN" if isinstance(flat.get("default"), bool):
+                node["default"] = flat["default"]
+        self.left -= sum(len(str(part)) for part in node.values())
+        self.left -= len(values_of(flat))  # it took that long to read
+        if kind == "ARRAY":
+            items = self.node(_items(flat), depth + 1, refs)
+            node |= {"items": items or {"type": "STRING"}}
+            node |= _counts(flat, "minItems", "maxItems")
+        elif kind == "OBJECT":
+            node |= self._properties(flat, depth, refs)
+        return node
+
+    def _properties(self, flat: Node, depth: int, refs: frozenset[str]) -> Node:
+        properties: Node = {}
+        for name, schema in mapping(flat.get("properties")).items():
+            if self.left <= 0:
+                break
+            if _NAME.fullmatch(name):
+                node = self.node(schema, depth + 1, refs)
+                if node is not None:
+                    self.left -= len(name)
+                    properties[name] = node
+        return _object(properties, listed(flat.get("required")))
+
+
+def _leaf(kind: str) -> Node:
+    """All that is said where nothing more may be inside."""
+    return {"type": "STRING" if kind == "ARRAY" else kind}
+
+
+def _outline(target: Mapping[str, Any]) -> Node:
+    """All that is said of what is inside itself."""
+    return {
+        "type": kinds_of(target)[:1] or "object",
+        "description": target.get("description"),
+    }
+
+
+def _one_of(nodes: Iterable[Node]) -> Node:
+    unique: list[Node] = []
+    for node in nodes:
+        if node not in unique:
+            unique.append(node)
+    return unique[0] if len(unique) == 1 else {"anyOf": unique}
+
+
+def _absorbed(node: Node, forms: list[Node]) -> Node:
+    """An object that may hold what any of its forms holds."""
+    objects = [form for form in forms if form.get("type") == "OBJECT"]
+    properties = dict(node.get("properties", {}))
+    for form in objects:
+        for name, schema in form.get("properties", {}).items():
+            properties.setdefault(name, schema)
+    always = objects[0].get("required", []) if objects else []
+    for form in objects:
+        always = [name for name in always if name in form.get("required", [])]
+    rest = {k: v for k, v in node.items() if k not in ("properties", "required")}
+    return rest | _object(properties, [*node.get("required", []), *always])
+
+
+def _object(properties: Node, required: Iterable[Any]) -> Node:
+    names = (name for name in required if isinstance(name, str))
+    known = list(dict.fromkeys(name for name in names if name in properties))
+    node: Node = {"properties": properties} if properties else {}
+    return node | ({"required": known} if known else {})
+
+
+def _of_string(flat: Node) -> Node:
+    node = _counts(flat, "minLength", "maxLength")
+    said = [value for value in values_of(flat) if isinstance(value, str)]
+    values = [value for value in dict.fromkeys(map(_text, said)) if value]
+    # A part of them would forbid the others; an empty one Gemini refuses.
+    if values and len(max(values, key=len)) < MAX_TEXT:
+        if sum(map(len, values)) <= MAX_ENUM:
+            node["enum"] = values
+    form = flat.get("format")
+    if form == "date-time" or (form == "enum" and "enum" in node):
+        node["format"] = form
+    pattern, default = flat.get("pattern"), flat.get("default")
+    if isinstance(pattern, str) and re.fullmatch(_PATTERN, pattern):
+        node["pattern"] = pattern
+    if isinstance(default, str) and len(default) <= MAX_TEXT:
+        node["default"] = _text(default)
+    return node
+
+
+def _of_number(kind: str, flat: Node) -> Node:
+    low, high = flat.get("minimum"), flat.get("maximum")
+    if kind == "INTEGER":
+        low = _tighter(max, low, flat.get("exclusiveMinimum"), _above)
+        high = _tighter(min, high, flat.get("exclusiveMaximum"), _below)
+    said = {"minimum": low, "maximum": high, "default": flat.get("default")}
+    node: Node = {name: value for name, value in said.items() if is_number(value)}
+    form = flat.get("format")
+    if form in (("int32", "int64") if kind == "INTEGER" else ("float", "double")):
+        node["format"] = form
+    return node
+
+
+def _above(bound: float) -> int:
+    return math.floor(bound) + 1
+
+
+def _below(bound: float) -> int:
+    return math.ceil(bound) - 1
+
+
+def _tighter(
+    choose: Callable[[float, float], float],
+    bound: Any,
+    exclusive: Any,
+    inside: Callable[[float], int],
+) -> Any:
+    """The bound of whole numbers that says the same as an exclusive one."""
+    if exclusive is True and is_number(bound):  # as draft 4 has it
+        return inside(bound)
+    if not is_number(exclusive):
+        return bound
+    return choose(bound, inside(exclusive)) if is_number(bound) else inside(exclusive)
+
+
+def _counts(flat: Node, *names: str) -> Node:
+    said = {name: flat.get(name) for name in names}
+    return {
+        name: int(value)
+        for name, value in said.items()
+        if is_number(value) and value >= 0 and value == int(value)
+    }
+
+
+def _items(flat: Node) -> Any:
+    """The schema of every entry of an array."""
+    items = flat.get("items")
+    if isinstance(items, Mapping):
+        return items
+    each = listed(items) or listed(flat.get("prefixItems"))
+    return {"anyOf": each} if each else {}
+
+
+def _description(kind: str, flat: Node) -> str:
+    text = _text(flat.get("description"))
+    if kind in ("INTEGER", "NUMBER"):
+        numbers = [value for value in values_of(flat) if is_number(value)]
+        if numbers:
+            said = ", ".join(map(str, islice(numbers, MAX_TEXT)))
+            text = f"{text} One of: {said}."
+    return _cut(text)
+
+
+def _may_be_null(flat: Mapping[str, Any]) -> bool:
+    said = flat.get("type")
+    if flat.get("nullable") is True or _is_null({"type": said}):
+        return True
+    if said is None:
+        return None in values_of(flat)
+    return any(_is_null({"type": kind}) for kind in listed(said))
+
+
+def _is_null(form: Any) -> bool:
+    """Whether nothing but null fits it."""
+    form = mapping(form)
+    said = form.get("type")
+    if said is None and ("const" in form or "enum" in form):
+        return values_of(form) == [None]
+    return said in ("null", "NULL", ["null"], ["NULL"])
+
+
+def _text(value: Any) -> str:
+    """``value`` if it is text, not much too long, with whole characters only."""
+    text = value[: 2 * MAX_TEXT] if isinstance(value, str) else ""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _cut(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
