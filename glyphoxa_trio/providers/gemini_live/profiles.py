@@ -1,0 +1,127 @@
+"""What each family of Gemini Live models takes: data, chosen by the model's name.
+
+One field too many closes the socket with 1007, so a name that is not known gets
+`CAUTIOUS`: what every family takes. Sources: the vendor's model pages, its guide for
+moving from 2.5 to 3.8, and reports of those who were closed upon.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.providers.s2s import Calling, Capabilities, Schedule
+
+INPUT_RATE: Final = 16_000
+OUTPUT_RATE: Final = 24_000
+
+
+class History(StrEnum):
+    """How a new socket is told what was said before."""
+
+    CONFIG = "config"  # turns after the setup, which announces them
+    TURNS = "turns"  # turns after the setup; the last must be the user's
+    INSTRUCTIONS = "instructions"  # as a part of these
+
+
+@attrs.frozen(kw_only=True)
+class Profile:
+    """What a family of models takes beyond what all of them do.
+
+    Args:
+      calling: what a tool may be declared as; the first is the default. With only
+        one, ``behavior`` is not said at all.
+      scheduling: a result of a non-blocking tool may say when to speak of it.
+      updates: tools and instructions can be replaced by ``contextUpdate``.
+      turns: ``clientContent`` is taken at any time, and stops what is being said;
+        else only as the first history, if that.
+      text_as_turn: what is said in text goes as such a turn, not as real-time input.
+      cancels: an empty turn stops a response, and nothing else happens.
+      history: how a new socket is told what was said before.
+      ends_with_status: a turn's end is the interaction's only if its
+        ``interactionStatus`` is IDLE. Without, it is unless a status says otherwise.
+      thinks: ``thinkingConfig`` is taken.
+    """
+
+    calling: tuple[Calling, ...]
+    scheduling: bool = False
+    updates: bool = False
+    turns: bool = False
+    text_as_turn: bool = False
+    cancels: bool = False
+    history: History = History.CONFIG
+    ends_with_status: bool = False
+    thinks: bool = True
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            live_tools=self.updates,
+            acknowledges_tools=False,
+            asks_for_responses=False,
+            takes_text=True,
+            cancels=self.cancels,
+            truncates=False,
+            forbids_tools=False,
+            calling=self.calling,
+            scheduling=frozenset(Schedule) if self.scheduling else frozenset(),
+            resumes=True,
+            lifetime=600.0,  # about; `GoingAway` says it a minute before
+            input_rate=INPUT_RATE,
+            output_rate=OUTPUT_RATE,
+            max_tools=128,
+            max_result=4096,  # larger ones are suspected of 1011
+        )
+
+
+CAUTIOUS: Final = Profile(calling=(Calling.BLOCKING,), history=History.INSTRUCTIONS)
+
+NATIVE_AUDIO_2_5: Final = Profile(
+    calling=(Calling.BLOCKING, Calling.NON_BLOCKING),
+    scheduling=True,
+    turns=True,
+    text_as_turn=True,
+    history=History.TURNS,
+)
+
+FLASH_LIVE_3_1: Final = Profile(calling=(Calling.BLOCKING,))
+
+LIVE_3_8: Final = Profile(
+    calling=(Calling.NON_BLOCKING, Calling.BLOCKING),
+    scheduling=True,
+    updates=True,
+    turns=True,
+    cancels=True,
+    thinks=False,
+)
+
+EXTENDED_THINKING_3_8: Final = Profile(
+    calling=(Calling.NON_BLOCKING,),
+    turns=True,
+    cancels=True,
+    ends_with_status=True,
+)
+
+_FAMILIES: Final = (
+    (r"gemini-3\.8-.*extended-thinking", EXTENDED_THINKING_3_8),
+    (r"gemini-3\.8-live", LIVE_3_8),
+    (r"gemini-3\.1-.*live", FLASH_LIVE_3_1),
+    (r"gemini-(live-)?2\.5-.*native-audio", NATIVE_AUDIO_2_5),
+)
+
+
+def profile_of(model: str) -> Profile:
+    """The profile of a model, by its name with or without a path before it."""
+    name = model.rpartition("/")[2]
+    for pattern, profile in _FAMILIES:
+        if re.match(pattern, name):
+            return profile
+    return CAUTIOUS
+
+
+def on_vertex(profile: Profile) -> Profile:
+    """As the same model is on Vertex, as far as is known: without ``scheduling``."""
+    return attrs.evolve(profile, scheduling=False)
