@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from .encoding import is_number, listed, mapping
+
 MAX_VALUES: Final = 1_000  # of an enum, which otherwise says nothing; of required
 
 _TYPES: Final = ("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT")
@@ -17,21 +19,6 @@ _HINTS: Final[Mapping[str, frozenset[str]]] = {
         {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
     ),
 }
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a number that any wire can carry."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return abs(value) < 2**63  # neither infinite nor NaN is
 
 
 def values_of(schema: Mapping[str, Any]) -> list[Any]:

@@ -18,28 +18,32 @@ It takes whatever is JSON: a keyword with a value of the wrong kind says nothing
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
 import attrs
 
-from .joining import is_number, joined, kinds_of, listed, mapping, values_of
+from .encoding import listed, mapping
+from .joining import joined, kinds_of, values_of
+from .keywords import (
+    counts,
+    cut,
+    description,
+    is_null,
+    may_be_null,
+    of_number,
+    of_string,
+    text_of,
+)
 
 MAX_DEPTH: Final = 8  # of objects, arrays and forms inside one another
 MAX_CHARACTERS: Final = 24_000  # about, of all that is said
-MAX_TEXT: Final = 500  # of one description, default, pattern or value
-MAX_ENUM: Final = 2_000  # of all values of one enum
 
 _NODE: Final = 24  # characters of a node besides what it says
 _NESTING: Final = 16  # allOf and references inside one another
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-# Without lookaround and references to groups, which Gemini's expressions have not.
-_PATTERN: Final = rf"(?a)(?!.*(?:\(\?[=!<P]|\\[1-9k]))[ -~]{{1,{MAX_TEXT}}}"
-
 Node = dict[str, Any]
 
 
@@ -118,12 +122,12 @@ class _Reducer:
         if kinds and kinds != ["OBJECT"]:
             return self._typed(base, depth, refs)
         node = self._typed(base, depth, refs) if kinds else None
-        text = _text(base.get("description"))
-        nullable = _may_be_null(base)
+        text = text_of(base.get("description"))
+        nullable = may_be_null(base)
         self.left -= len(text) + _NODE
         nodes: list[Node] = []
         for form in forms:
-            if _is_null(form):
+            if is_null(form):
                 nullable = True
             elif (one := self.node(form, depth + 1, refs)) is not None:
                 nodes += one.get("anyOf", [one])
@@ -131,9 +135,9 @@ class _Reducer:
                 break
         if node is not None:
             return _absorbed(node, nodes)
-        first = dict(nodes[0]) if nodes else {"type": "STRING"}
+        first: Node = dict(nodes[0]) if nodes else {"type": "STRING"}
         if text:
-            first["description"] = _cut(f"{text} {first.get('description', '')}")
+            first["description"] = cut(f"{text} {first.get('description', '')}")
         if nullable:
             first["nullable"] = True
         return _one_of([first, *nodes[1:]])
@@ -143,7 +147,7 @@ class _Reducer:
         kinds = kinds_of(flat) or ["STRING"]
         if len(kinds) == 1:
             return self._of(kinds[0], flat, depth, refs)
-        flat["nullable"] = _may_be_null(flat)
+        flat["nullable"] = may_be_null(flat)
         nodes: list[Node] = []
         for kind in kinds:
             self.left -= _NODE
@@ -155,15 +159,15 @@ class _Reducer:
         if depth > MAX_DEPTH:
             return _leaf(kind)
         node: Node = {"type": kind}
-        if text := _description(kind, flat):
-            node["description"] = text
-        if _may_be_null(flat):
+        if said := description(kind, flat):
+            node["description"] = said
+        if may_be_null(flat):
             node["nullable"] = True
         match kind:
             case "STRING":
-                node |= _of_string(flat)
+                node |= of_string(flat)
             case "INTEGER" | "NUMBER":
-                node |= _of_number(kind, flat)
+                node |= of_number(kind, flat)
             case "BOOLEAN" if isinstance(flat.get("default"), bool):
                 node["default"] = flat["default"]
         self.left -= sum(len(str(part)) for part in node.values())
@@ -171,7 +175,7 @@ class _Reducer:
         if kind == "ARRAY":
             items = self.node(_items(flat), depth + 1, refs)
             node |= {"items": items or {"type": "STRING"}}
-            node |= _counts(flat, "minItems", "maxItems")
+            node |= counts(flat, "minItems", "maxItems")
         elif kind == "OBJECT":
             node |= self._properties(flat, depth, refs)
         return node
@@ -231,69 +235,6 @@ def _object(properties: Node, required: Iterable[Any]) -> Node:
     return node | ({"required": known} if known else {})
 
 
-def _of_string(flat: Node) -> Node:
-    node = _counts(flat, "minLength", "maxLength")
-    said = [value for value in values_of(flat) if isinstance(value, str)]
-    values = [value for value in dict.fromkeys(map(_text, said)) if value]
-    # A part of them would forbid the others; an empty one Gemini refuses.
-    if values and len(max(values, key=len)) < MAX_TEXT:
-        if sum(map(len, values)) <= MAX_ENUM:
-            node["enum"] = values
-    form = flat.get("format")
-    if form == "date-time" or (form == "enum" and "enum" in node):
-        node["format"] = form
-    pattern, default = flat.get("pattern"), flat.get("default")
-    if isinstance(pattern, str) and re.fullmatch(_PATTERN, pattern):
-        node["pattern"] = pattern
-    if isinstance(default, str) and len(default) <= MAX_TEXT:
-        node["default"] = _text(default)
-    return node
-
-
-def _of_number(kind: str, flat: Node) -> Node:
-    low, high = flat.get("minimum"), flat.get("maximum")
-    if kind == "INTEGER":
-        low = _tighter(max, low, flat.get("exclusiveMinimum"), _above)
-        high = _tighter(min, high, flat.get("exclusiveMaximum"), _below)
-    said = {"minimum": low, "maximum": high, "default": flat.get("default")}
-    node: Node = {name: value for name, value in said.items() if is_number(value)}
-    form = flat.get("format")
-    if form in (("int32", "int64") if kind == "INTEGER" else ("float", "double")):
-        node["format"] = form
-    return node
-
-
-def _above(bound: float) -> int:
-    return math.floor(bound) + 1
-
-
-def _below(bound: float) -> int:
-    return math.ceil(bound) - 1
-
-
-def _tighter(
-    choose: Callable[[float, float], float],
-    bound: Any,
-    exclusive: Any,
-    inside: Callable[[float], int],
-) -> Any:
-    """The bound of whole numbers that says the same as an exclusive one."""
-    if exclusive is True and is_number(bound):  # as draft 4 has it
-        return inside(bound)
-    if not is_number(exclusive):
-        return bound
-    return choose(bound, inside(exclusive)) if is_number(bound) else inside(exclusive)
-
-
-def _counts(flat: Node, *names: str) -> Node:
-    said = {name: flat.get(name) for name in names}
-    return {
-        name: int(value)
-        for name, value in said.items()
-        if is_number(value) and value >= 0 and value == int(value)
-    }
-
-
 def _items(flat: Node) -> Any:
     """The schema of every entry of an array."""
     items = flat.get("items")
@@ -301,44 +242,3 @@ def _items(flat: Node) -> Any:
         return items
     each = listed(items) or listed(flat.get("prefixItems"))
     return {"anyOf": each} if each else {}
-
-
-def _description(kind: str, flat: Node) -> str:
-    text = _text(flat.get("description"))
-    if kind in ("INTEGER", "NUMBER"):
-        numbers = [value for value in values_of(flat) if is_number(value)]
-        if numbers:
-            said = ", ".join(map(str, islice(numbers, MAX_TEXT)))
-            text = f"{text} One of: {said}."
-    return _cut(text)
-
-
-def _may_be_null(flat: Mapping[str, Any]) -> bool:
-    said = flat.get("type")
-    if flat.get("nullable") is True or _is_null({"type": said}):
-        return True
-    if said is None:
-        return None in values_of(flat)
-    return any(_is_null({"type": kind}) for kind in listed(said))
-
-
-def _is_null(form: Any) -> bool:
-    """Whether nothing but null fits it."""
-    form = mapping(form)
-    said = form.get("type")
-    if said is None and ("const" in form or "enum" in form):
-        return values_of(form) == [None]
-    return said in ("null", "NULL", ["null"], ["NULL"])
-
-
-def _text(value: Any) -> str:
-    """``value`` if it is text, not much too long, with whole characters only."""
-    text = value[: 2 * MAX_TEXT] if isinstance(value, str) else ""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _cut(text: str) -> str:
-    text = text.strip()
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"

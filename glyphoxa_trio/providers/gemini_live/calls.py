@@ -1,0 +1,112 @@
+"""The calls of one socket: which were made, and which may still be answered.
+
+A call comes as a ``toolCall``, as a part of the model's turn, or as both; with an id,
+or on some servers without. It is one call all the same, and has one id for us.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.providers.llm import ErrorKind
+from glyphoxa_trio.providers.s2s import LinkClosed
+from glyphoxa_trio.tools.outcome import ToolCall
+
+MAX_KNOWN: Final = 1024  # beyond, the oldest that are settled are forgotten
+
+
+class Standing(StrEnum):
+    OWED = "owed"
+    ANSWERED = "answered"
+    CANCELLED = "cancelled"
+
+
+@attrs.define(eq=False)
+class Made:
+    """A call that was made. ``given_id`` is the server's, None as long as it gave
+    none; ``in_turn``: the turn in which it came is not over."""
+
+    call: ToolCall
+    given_id: str | None
+    standing: Standing = Standing.OWED
+    in_turn: bool = True
+
+
+@attrs.define(eq=False)
+class Calls:
+    """Every call by our id. ``new_id`` makes the ids that the server did not give."""
+
+    new_id: Callable[[], str]
+    _made: OrderedDict[str, Made] = attrs.field(factory=OrderedDict, init=False)
+
+    def take(self, given_id: str | None, name: str, arguments: str) -> ToolCall | None:
+        """A call has come in. None if it was here before, in whatever form.
+
+        Raises:
+          LinkClosed: more than `MAX_KNOWN` calls are owed an answer.
+        """
+        if given_id is not None and given_id in self._made:
+            return None
+        for made in self._made.values():
+            same = (made.call.name, made.call.arguments) == (name, arguments)
+            if same and made.in_turn and None in (made.given_id, given_id):
+                if made.given_id != given_id:  # one of its forms has an id
+                    made.given_id = made.given_id or given_id
+                    return None
+            elif given_id is not None and made.given_id == given_id:
+                return None
+        call = ToolCall(given_id or self.new_id(), name, arguments)
+        self._made[call.id] = Made(call, given_id)
+        self._forget()
+        return call
+
+    def answerable(self, call_id: str) -> Made | None:
+        """The call to be answered; None if the server wants no answer any more.
+
+        Raises:
+          ValueError: it is not of this socket, or is answered already.
+        """
+        made = self._made.get(call_id)
+        if made is None:
+            raise ValueError(f"no call {call_id!r} was made on this socket")
+        if made.standing is Standing.ANSWERED:
+            raise ValueError(f"call {call_id!r} is answered already")
+        return made if made.standing is Standing.OWED else None
+
+    def answered(self, made: Made) -> None:
+        """Its answer is on its way; there is no second one."""
+        made.standing = Standing.ANSWERED
+
+    def cancel(self, given_ids: Iterable[str]) -> tuple[str, ...]:
+        """The server wants no answer to these; returns those that were owed one."""
+        ids = frozenset(given_ids)
+        found = [m for m in self._made.values() if m.given_id in ids and _is_owed(m)]
+        for made in found:
+            made.standing = Standing.CANCELLED
+        return tuple(made.call.id for made in found)
+
+    def end_turn(self) -> None:
+        """What comes from now on is another turn's."""
+        for made in self._made.values():
+            made.in_turn = False
+
+    @property
+    def owed(self) -> bool:
+        return any(_is_owed(made) for made in self._made.values())
+
+    def _forget(self) -> None:
+        while len(self._made) > MAX_KNOWN:
+            oldest = next((m for m in self._made.values() if not _is_owed(m)), None)
+            if oldest is None:
+                detail = f"more than {MAX_KNOWN} calls wait for an answer"
+                raise LinkClosed(ErrorKind.MALFORMED, detail, retryable=True)
+            del self._made[oldest.call.id]
+
+
+def _is_owed(made: Made) -> bool:
+    return made.standing is Standing.OWED

@@ -1,0 +1,115 @@
+"""Gemini Live over a WebSocket: where a model is, and how it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from glyphoxa_trio.providers.live_socket import Dial, LiveSocket, dial, open_live_socket
+from glyphoxa_trio.providers.s2s import Capabilities, Setup
+from glyphoxa_trio.secret import Secret
+
+from .profiles import Profile, on_vertex, profile_of
+from .wire import GeminiWire
+
+BASE_URL: Final = "https://generativelanguage.googleapis.com"
+VERSION: Final = "v1beta"
+"""The documented version. Preview models and new fields come there first."""
+
+_METHOD: Final = "BidiGenerateContent"
+_SERVICES: Final = {
+    False: "google.ai.generativelanguage.{version}.GenerativeService.{method}",
+    True: "google.cloud.aiplatform.{version}.LlmBidiService/{method}",
+}
+
+
+@attrs.frozen(kw_only=True)
+class GeminiLive:
+    """A Gemini Live model; an `S2S`.
+
+    Args:
+      model: its name; on Vertex its whole path, ``projects/P/locations/...``.
+      base_url: the server. A path that ends with the method is taken as it is;
+        before any other, the service's own is put.
+      api_key: in a header, never in the address. On Vertex an access token.
+      version: of the API, in the path.
+      vertex: the model is on Vertex: another path, another kind of key.
+      profile: what the model takes, if its name does not say it.
+      generation: more for the ``generationConfig``, such as ``temperature``.
+
+    Raises:
+      ValueError: for an address that is not one, for Vertex without its own address,
+        or for ``generation`` that the model is known to refuse.
+    """
+
+    model: str
+    base_url: str = attrs.field(default=BASE_URL)
+    api_key: Secret | None = None
+    version: str = VERSION
+    vertex: bool = False
+    profile: Profile = attrs.field()
+    generation: Mapping[str, Any] = attrs.field(factory=dict)
+    dial: Dial = attrs.field(default=dial, repr=False)
+
+    @profile.default
+    def _by_name(self) -> Profile:
+        profile = profile_of(self.model)
+        return on_vertex(profile) if self.vertex else profile
+
+    def __attrs_post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
+            raise ValueError("base_url: not the address of a server")
+        if self.vertex and self.base_url == BASE_URL:
+            raise ValueError("base_url: Vertex has an address for every region")
+        if "thinkingConfig" in self.generation and not self.profile.thinks:
+            raise ValueError(f"generation: {self.model} takes no thinkingConfig")
+
+    @property
+    def label(self) -> str:
+        return f"gemini live {self.model.rpartition('/')[2]}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.profile.capabilities
+
+    @property
+    def url(self) -> str:
+        """The address of the socket. Holds no secret."""
+        parts = urlsplit(self.base_url)
+        scheme = {"https": "wss", "http": "ws"}.get(parts.scheme, parts.scheme)
+        path = parts.path.rstrip("/")
+        if not path.endswith(_METHOD):
+            service = _SERVICES[self.vertex]
+            path += "/ws/" + service.format(version=self.version, method=_METHOD)
+        return parts._replace(scheme=scheme, path=path, fragment="").geturl()
+
+    @asynccontextmanager
+    async def connect(self, setup: Setup) -> AsyncIterator[LiveSocket]:
+        """See `S2S.connect`."""
+        wire = GeminiWire(
+            model=self.model,
+            profile=self.profile,
+            setup=setup,
+            generation=self.generation,
+        )
+        async with open_live_socket(
+            wire,
+            url=self.url,
+            headers=self._headers(),
+            secret=self.api_key,
+            dial=self.dial,
+        ) as link:
+            yield link
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        if self.api_key is None:
+            return []
+        key = self.api_key.reveal().encode()
+        if self.vertex:
+            return [(b"Authorization", b"Bearer " + key)]
+        return [(b"x-goog-api-key", key)]

@@ -1,0 +1,192 @@
+"""What a client of Gemini Live says: pure, one message per function.
+
+Every message has one of the keys ``setup``, ``clientContent``, ``realtimeInput``,
+``toolResponse`` and ``contextUpdate``, in camel case.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from glyphoxa_trio.providers.s2s import (
+    Calling,
+    Line,
+    S2STool,
+    Schedule,
+    SendResult,
+    Setup,
+)
+
+from .profiles import INPUT_RATE, History, Profile
+from .schema import reduced
+
+Message = dict[str, Any]
+
+_GOES_ON: Final = Line("user", "(The conversation goes on.)")
+_AUDIO: Final = f"audio/pcm;rate={INPUT_RATE}"
+
+
+def setup_message(
+    setup: Setup, model: str, profile: Profile, generation: Mapping[str, Any]
+) -> Message:
+    """The first message. ``generation`` goes into the generation config."""
+    config: Message = {
+        "responseModalities": ["AUDIO" if setup.speaks else "TEXT"],
+        **generation,
+    }
+    if setup.voice:
+        voice = {"prebuiltVoiceConfig": {"voiceName": setup.voice}}
+        speech = {**config.get("speechConfig", {}), "voiceConfig": voice}
+        config["speechConfig"] = speech
+    fields: Message = {
+        "model": model if "/" in model else f"models/{model}",
+        "generationConfig": config,
+        # Without a handle the key is left out: a null is refused.
+        "sessionResumption": {"handle": setup.handle} if setup.handle else {},
+        # Without it a session of audio ends after a quarter of an hour.
+        "contextWindowCompression": {"slidingWindow": {}},
+        "inputAudioTranscription": {},
+    }
+    if instructions := _instructions(setup, profile):
+        fields["systemInstruction"] = {"parts": [{"text": instructions}]}
+    if setup.speaks:
+        fields["outputAudioTranscription"] = {}
+    if tools := tools_of(setup.tools, profile):
+        fields["tools"] = tools
+    if not setup.automatic:
+        fields["realtimeInputConfig"] = {
+            "automaticActivityDetection": {"disabled": True},
+            "activityHandling": "START_OF_ACTIVITY_INTERRUPTS",
+        }
+    if history_message(setup, profile) and profile.history is History.CONFIG:
+        fields["historyConfig"] = {"initialHistoryInClientContent": True}
+    return {"setup": fields}
+
+
+def history_message(setup: Setup, profile: Profile) -> Message | None:
+    """What follows the setup, so that the model knows what was said before."""
+    lines = [line for line in setup.history if line.text]
+    if setup.handle or not lines or profile.history is History.INSTRUCTIONS:
+        return None
+    if profile.history is History.CONFIG:
+        return turns(lines, complete=True)
+    if lines[-1].role == "assistant":
+        lines.append(_GOES_ON)
+    return turns(lines, complete=False)
+
+
+def tools_of(tools: Sequence[S2STool], profile: Profile) -> list[Message]:
+    """The ``tools`` of a setup: one entry with all functions, or none."""
+    declared = tools[: profile.capabilities.max_tools]
+    functions = [_function(tool, profile) for tool in declared]
+    return [{"functionDeclarations": functions}] if functions else []
+
+
+def calling_of(tool: S2STool, profile: Profile) -> Calling:
+    """How a tool is called here: as is wanted, where that can be had."""
+    return tool.calling if tool.calling in profile.calling else profile.calling[0]
+
+
+def new_tools(tools: Sequence[S2STool], profile: Profile) -> Message:
+    # Wrapped once more, since an empty list would be as if there was none.
+    return {"contextUpdate": {"tools": {"tools": tools_of(tools, profile)}}}
+
+
+def new_instructions(text: str) -> Message:
+    return {"contextUpdate": {"systemInstruction": {"parts": [{"text": text}]}}}
+
+
+def turns(lines: Iterable[Line], *, complete: bool) -> Message:
+    """Lines as turns. ``complete``: the model is to answer them."""
+    contents = [
+        {"role": role, "parts": [{"text": _as_turn(line)} for line in group]}
+        for role, group in groupby(lines, key=_role)
+    ]
+    return {"clientContent": {"turns": contents, "turnComplete": complete}}
+
+
+def stop() -> Message:
+    """A turn of nothing, which interrupts and asks for nothing."""
+    return {"clientContent": {"turnComplete": False}}
+
+
+def realtime(**field: Any) -> Message:
+    """Real-time input, of one field."""
+    return {"realtimeInput": field}
+
+
+def audio(pcm: bytes) -> Message:
+    data = base64.b64encode(pcm).decode("ascii")
+    return realtime(audio={"mimeType": _AUDIO, "data": data})
+
+
+def text_of(lines: Iterable[Line]) -> str:
+    """Lines as the one thing that a user says."""
+    return "\n".join(_as_said(line) for line in lines)
+
+
+def result_message(
+    result: SendResult, call_id: str | None, schedule: Schedule | None
+) -> Message:
+    """The answer to one call. ``schedule`` None leaves it to the model."""
+    response: Message = {"name": result.name}
+    if call_id is not None:
+        response["id"] = call_id
+    key = "error" if result.is_error else "output"
+    response["response"] = {key: _value(result.output)}
+    if schedule is not None:
+        response["scheduling"] = schedule.value.upper()
+    return {"toolResponse": {"functionResponses": [response]}}
+
+
+def _instructions(setup: Setup, profile: Profile) -> str:
+    lines = [line for line in setup.history if line.text]
+    if setup.handle or not lines or profile.history is not History.INSTRUCTIONS:
+        return setup.instructions
+    said = {"user": "They said", "assistant": "You said", "system": "Note"}
+    before = "\n".join(f"{said[line.role]}: {line.text}" for line in lines)
+    return f"{setup.instructions}\n\nWhat was said before:\n{before}".strip()
+
+
+def _function(tool: S2STool, profile: Profile) -> Message:
+    function: Message = {
+        "name": tool.spec.name,
+        "description": tool.spec.description or tool.spec.name,
+    }
+    if (parameters := reduced(tool.spec.parameters)) is not None:
+        function["parameters"] = parameters
+    if len(profile.calling) > 1:
+        function["behavior"] = calling_of(tool, profile).value.upper()
+    return function
+
+
+def _role(line: Line) -> str:
+    return "model" if line.role == "assistant" else "user"
+
+
+def _as_turn(line: Line) -> str:
+    """Turns have two roles only."""
+    return f"Note: {line.text}" if line.role == "system" else line.text
+
+
+def _as_said(line: Line) -> str:
+    """Real-time input is always the user's."""
+    if line.role == "assistant":
+        return f"Note: you said: {line.text}"
+    return _as_turn(line)
+
+
+def _value(output: str) -> Any:
+    """A result as data; as text, if it is no JSON that can be sent."""
+    try:
+        return json.loads(output, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return output
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,60 @@
+"""Who hears whether somebody speaks: the server by itself, or the client for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.providers.s2s import Event, SpeechStarted, SpeechStopped
+
+from .encoding import mapping
+
+PAUSE: Final = 1.0  # seconds without audio after which the microphone is off
+
+
+@attrs.define(eq=False)
+class Microphone:
+    """One microphone. Times are on the clock of ``now``.
+
+    Args:
+      automatic: the server hears by itself.
+      active: somebody speaks, says the client.
+      due: when to look whether it `is_off`, None for not at all.
+    """
+
+    automatic: bool
+    active: bool = False
+    due: float | None = None
+    _speaking: bool = False  # says the server
+    _heard_at: float = 0.0
+
+    def hear(self, now: float) -> None:
+        """A piece of audio is on its way."""
+        self._heard_at = now
+        # Looked at once in a while: there is a piece every 20 ms.
+        if self.automatic and self.due is None:
+            self.due = now + PAUSE
+
+    def is_off(self, now: float) -> bool:
+        """Whether there was no audio for so long that it ends here, once."""
+        if self.due is None or now < self.due:
+            return False
+        last = self._heard_at + PAUSE
+        self.due = last if now < last else None
+        return self.due is None
+
+    def notice(self, bag: Mapping[str, Any]) -> list[Event]:
+        """The server says that somebody begins or ends; it has two words for it."""
+        said = mapping(bag.get("voiceActivity")).get("voiceActivityType")
+        signal = mapping(bag.get("voiceActivityDetectionSignal")).get("vadSignalType")
+        begins = said == "ACTIVITY_START" or signal == "VAD_SIGNAL_TYPE_SOS"
+        ends = said == "ACTIVITY_END" or signal == "VAD_SIGNAL_TYPE_EOS"
+        if begins and not self._speaking:
+            self._speaking = True
+            return [SpeechStarted()]
+        if ends and self._speaking:
+            self._speaking = False
+            return [SpeechStopped()]
+        return []

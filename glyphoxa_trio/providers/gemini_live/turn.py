@@ -1,0 +1,220 @@
+"""What a model of Gemini Live says, as responses: one turn after another.
+
+The protocol has turns and no responses, so responses are made up here: one begins
+with the first output of a turn, or the first after a call, and ends with the turn,
+an interruption or a call. A call is complete when it comes, and a model that waits
+for its tools says nothing more until they are answered; so it ends its response at
+once. What a server wants back afterwards it says by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.providers.llm import ErrorKind
+from glyphoxa_trio.providers.s2s import (
+    AudioOut,
+    CallReady,
+    CallsCancelled,
+    Complaint,
+    Event,
+    InteractionEnded,
+    Interrupted,
+    ResponseEnd,
+    ResponseEnded,
+    ResponseStarted,
+    Spoken,
+)
+from glyphoxa_trio.tools.outcome import ToolCall
+
+from . import incoming
+from .calls import Calls
+from .encoding import listed, mapping
+from .hearing import Hearing
+
+_ORDINARY: Final = frozenset(
+    {"", "TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT"}
+)
+# Other reasons are filters of all kinds.
+_FAILED: Final = frozenset({"MALFORMED_FUNCTION_CALL", "MAX_REGENERATION_REACHED"})
+
+
+@attrs.define(eq=False, kw_only=True)
+class Turns:
+    """The model's side of one socket.
+
+    Args:
+      new_id: makes ids of responses, and of calls that have none.
+      speaks: it answers in audio.
+      ends_with_status: see `Profile`.
+      asked: an answer is expected, and has not begun.
+    """
+
+    new_id: Callable[[], str]
+    speaks: bool
+    ends_with_status: bool
+    asked: bool = False
+    hearing: Hearing = attrs.field(factory=Hearing)
+    calls: Calls = attrs.field(init=False)
+    _response: str | None = attrs.field(default=None, init=False)
+    # Of the turn that is going on: what it said last, and how it went.
+    _last: str | None = attrs.field(default=None, init=False)
+    _was_interrupted: bool = attrs.field(default=False, init=False)
+    _cancelling: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.calls = Calls(self.new_id)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is said, expected or owed."""
+        return not (self.is_busy or self.calls.owed)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._last is not None or self.asked
+
+    def cancel(self) -> None:
+        """The client stops what is being said, or was to be."""
+        self.asked, self._cancelling = False, True
+
+    def take(self, bag: Mapping[str, Any], now: float) -> list[Event]:
+        """What a message says of the turn. The order inside a message is ours:
+        what is heard, what is said, calls, cancellations, and the end."""
+        events: list[Event] = []
+        content = mapping(bag.get("serverContent"))
+        self._hear(content, events, now)
+        calls = self._say(content, events, now)
+        calls += listed(mapping(bag.get("toolCall")).get("functionCalls"))
+        self._call(calls, events, now)
+        ids = listed(mapping(bag.get("toolCallCancellation")).get("ids"))
+        if gone := self.calls.cancel(i for i in ids if isinstance(i, str)):
+            events.append(CallsCancelled(gone))
+        if content.get("interrupted") is True:
+            self._interrupt(events)
+        status = content.get("interactionStatus")
+        if content.get("turnComplete") is True or status == "IDLE":
+            reason = incoming.text(content.get("turnCompleteReason"))[:64]
+            self._complete("" if reason in _ORDINARY else reason, events, now)
+            if self._is_over(status):
+                events.append(InteractionEnded())
+        return events
+
+    def _hear(
+        self, content: Mapping[str, Any], events: list[Event], now: float
+    ) -> None:
+        heard = mapping(content.get("inputTranscription"))
+        text = incoming.text(heard.get("text"))
+        if text.strip() and (self._last is None or self._was_interrupted):
+            self.asked = True
+        events += self.hearing.piece(
+            text,
+            now,
+            answering=self._response is not None,
+            last=heard.get("finished") is True,
+        )
+
+    def _say(
+        self, content: Mapping[str, Any], events: list[Event], now: float
+    ) -> list[Any]:
+        """Audio and text; returns the calls among the parts."""
+        calls: list[Any] = []
+        for part in map(
+            mapping, listed(mapping(content.get("modelTurn")).get("parts"))
+        ):
+            if "functionCall" in part:
+                calls.append(part["functionCall"])
+            try:
+                pcm = incoming.audio_of(part)
+            except ValueError as error:
+                events.append(incoming.malformed(str(error)))
+                continue
+            if pcm:
+                response = self._begin(events, now)
+                events.append(AudioOut(response, response, pcm))
+            # What is said aloud comes as a transcript; beside it, text is thoughts.
+            text = incoming.text(part.get("text"))
+            if text and not self.speaks and part.get("thought") is not True:
+                response = self._begin(events, now)
+                events.append(Spoken(response, response, text))
+        said = incoming.text(mapping(content.get("outputTranscription")).get("text"))
+        if said:
+            # Transcripts are late: it may be of a response that a call has ended.
+            response = self._response or self._last or self._begin(events, now)
+            events.append(Spoken(response, response, said))
+        return calls
+
+    def _call(self, calls: list[Any], events: list[Event], now: float) -> None:
+        taken: list[ToolCall] = []
+        for value in calls:
+            given, name, arguments = incoming.call_of(value)
+            call = self.calls.take(given, name, arguments)
+            taken += [call] if call is not None else []
+        if not taken:
+            return
+        response = self._begin(events, now)
+        events += self.hearing.finish()  # the words decide what the calls may cost
+        events += [CallReady(response, call) for call in taken]
+        self._end(events, ResponseEnd.COMPLETED, calls=tuple(taken))
+
+    def _interrupt(self, events: list[Event]) -> None:
+        events += self.hearing.interrupted()
+        if self._response is not None:
+            events.append(Interrupted())
+            self._end(events, ResponseEnd.CANCELLED)
+        elif not self._cancelling:  # else it is our own, of what had not begun
+            events.append(Interrupted())
+        self._was_interrupted, self._cancelling = True, False
+
+    def _complete(self, reason: str, events: list[Event], now: float) -> None:
+        """The turn has ended; ``reason`` if not as it should."""
+        if not self._was_interrupted:
+            events += self.hearing.turn_ends()
+        end = ResponseEnd.COMPLETED
+        if reason:
+            failed = reason in _FAILED
+            end = ResponseEnd.FAILED if failed else ResponseEnd.INCOMPLETE
+            kind = ErrorKind.MALFORMED if failed else ErrorKind.BAD_REQUEST
+            detail = f"the turn ended with {reason}"
+            events.append(Complaint(kind=kind, code=reason, detail=detail))
+        silent = self._last is None and not self._was_interrupted
+        if silent and (self.asked or reason):
+            self._begin(events, now)  # an answer that says nothing is one as well
+        if self._response is not None:
+            self._end(events, end, detail=reason)
+        self._last, self._was_interrupted, self._cancelling = None, False, False
+        self.calls.end_turn()
+
+    def _is_over(self, status: object) -> bool:
+        """Whether the model owes nothing, now that its turn has ended."""
+        if status == "IDLE":
+            return True
+        if self.ends_with_status or status in ("IN_PROGRESS", "REQUIRES_ACTION"):
+            return False
+        return not (self.calls.owed or self.asked)
+
+    def _begin(self, events: list[Event], now: float) -> str:
+        """The response that is going on; a new one, if there is none."""
+        if self._response is None:
+            self._response = self._last = self.new_id()
+            self.asked = self._cancelling = False
+            self.hearing.answer_begins(now)
+            events.append(ResponseStarted(self._response))
+        return self._response
+
+    def _end(
+        self,
+        events: list[Event],
+        end: ResponseEnd,
+        *,
+        calls: tuple[ToolCall, ...] = (),
+        detail: str = "",
+    ) -> None:
+        assert self._response is not None
+        events.append(
+            ResponseEnded(response=self._response, end=end, calls=calls, detail=detail)
+        )
+        self._response = None

@@ -1,0 +1,303 @@
+"""The Gemini Live wire without a wire: commands and messages in, events and frames out.
+
+What is said is `messages`', what the model's turns mean is `turn`'s; here is what may
+be said when, by the model's profile.
+
+Text that asks for no answer would stop the model in the middle of a word, or make it
+drop a call that it waits for. So it is held until the model has finished; and where
+the wire has no text without an answer, until something is said that has one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.providers.live_wire import Frame, Lane
+from glyphoxa_trio.providers.llm import ErrorKind
+from glyphoxa_trio.providers.s2s import (
+    Calling,
+    Cancel,
+    Command,
+    Complaint,
+    Event,
+    GoingAway,
+    HandleIssued,
+    Line,
+    LinkClosed,
+    Ready,
+    S2STool,
+    Schedule,
+    SendAudio,
+    SendResult,
+    SendText,
+    SetInstructions,
+    SetTools,
+    Setup,
+    SpeechBegins,
+    SpeechEnds,
+    ToolsInForce,
+    UsageSeen,
+)
+
+from . import incoming, messages
+from .encoding import encoded, mapping
+from .microphone import Microphone
+from .profiles import Profile
+from .turn import Turns
+
+MAX_HELD: Final = 64  # lines that wait for a better moment
+MAX_UNKNOWN: Final = 32  # names that are counted one by one
+
+
+def _random_prefix() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+@attrs.define(eq=False, kw_only=True)
+class GeminiWire:
+    """One socket's conversation with a model; a `Wire`.
+
+    Args:
+      generation: more for the ``generationConfig``.
+      prefix: of the ids that are made here. Unlike those of any other socket.
+    """
+
+    model: str
+    profile: Profile
+    setup: Setup
+    generation: Mapping[str, Any] = attrs.field(factory=dict)
+    prefix: str = attrs.field(factory=_random_prefix)
+    ready: bool = attrs.field(default=False, init=False)
+    unknown: Counter[str] = attrs.field(factory=Counter, init=False)
+    _turns: Turns = attrs.field(init=False)
+    _frames: list[Frame] = attrs.field(factory=list, init=False)
+    _calling: dict[str, Calling] = attrs.field(factory=dict, init=False)
+    _held: deque[Line] = attrs.field(factory=deque, init=False)
+    _ids: int = attrs.field(default=0, init=False)
+    # Events of what was sent, and since when they wait.
+    _due: list[Event] = attrs.field(factory=list, init=False)
+    _due_at: float = attrs.field(default=0.0, init=False)
+    _microphone: Microphone = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._turns = Turns(
+            new_id=self._new_id,
+            speaks=self.setup.speaks,
+            ends_with_status=self.profile.ends_with_status,
+        )
+        self._microphone = Microphone(self.setup.automatic)
+        self._declare(self.setup.tools)
+
+    # Time and frames.
+
+    @property
+    def alarm(self) -> float | None:
+        due = self._due_at if self._due and self.ready else None
+        times = (due, self._turns.hearing.due, self._microphone.due)
+        return min((time for time in times if time is not None), default=None)
+
+    def wake(self, now: float) -> list[Event]:
+        events = self._take_due()
+        hearing = self._turns.hearing
+        if hearing.due is not None and now >= hearing.due:
+            events += hearing.finish()
+        if self._microphone.is_off(now):
+            self._put(messages.realtime(audioStreamEnd=True), Lane.AFTER_AUDIO)
+        return events
+
+    def outgoing(self) -> list[Frame]:
+        frames, self._frames = self._frames, []
+        return frames
+
+    def opening(self, now: float) -> None:
+        self._put(
+            messages.setup_message(
+                self.setup, self.model, self.profile, self.generation
+            )
+        )
+
+    # Commands.
+
+    def send(self, command: Command, now: float) -> None:
+        match command:
+            case SendAudio(pcm):
+                if pcm:
+                    self._put(messages.audio(pcm), Lane.AUDIO)
+                    self._microphone.hear(now)
+            case SpeechBegins() | SpeechEnds() if not self.setup.automatic:
+                self._send_activity(begins=isinstance(command, SpeechBegins))
+            case SendText(line, reply):
+                self._send_text(line, reply=reply, now=now)
+            case SendResult():
+                self._send_result(command)
+            case SetTools(tools, revision) if self.profile.updates:
+                self._put(messages.new_tools(tools, self.profile))
+                self._declare(tools)
+                # Nobody acknowledges it; inputs are processed in order, so what
+                # the model begins after this knows of them.
+                self._tell(ToolsInForce(revision), now)
+            case SetInstructions(text) if self.profile.updates:
+                self._put(messages.new_instructions(text))
+            case SetInstructions(text):
+                # A new socket begins with them; this one is told as well as it can be.
+                self._send_text(Line("system", text), reply=False, now=now)
+            case Cancel() if self.profile.cancels:
+                if self._turns.is_busy:
+                    self._put(messages.stop())
+                    self._turns.cancel()
+            case _:
+                what = type(command).__name__
+                raise ValueError(f"{self.model} cannot be sent {what} in this session")
+
+    def _send_activity(self, *, begins: bool) -> None:
+        if begins == self._microphone.active:
+            return
+        self._microphone.active = begins
+        if begins:
+            self._put(messages.realtime(activityStart={}), Lane.AFTER_AUDIO)
+            if self._held and not self.profile.turns:
+                self._put(messages.realtime(text=messages.text_of(self._take_held())))
+        else:
+            self._put(messages.realtime(activityEnd={}), Lane.AFTER_AUDIO)
+            self._turns.asked = True
+
+    def _send_text(self, line: Line, *, reply: bool, now: float) -> None:
+        if line.text:
+            self._held.append(line)
+        if not reply:
+            self._let_go(now)
+            return
+        lines = self._take_held()
+        if not lines:
+            return
+        spoken = len(lines) == 1 and line.role == "user"
+        if self.profile.turns and (self.profile.text_as_turn or not spoken):
+            self._put(messages.turns(lines, complete=True))
+        else:
+            self._put_as_speech(messages.text_of(lines))
+        self._turns.asked = True
+
+    def _put_as_speech(self, text: str) -> None:
+        """Text as real-time input; it begins and ends if the client has to say so."""
+        alone = not self.setup.automatic and not self._microphone.active
+        if alone:
+            self._put(messages.realtime(activityStart={}))
+        self._put(messages.realtime(text=text))
+        if alone:
+            self._put(messages.realtime(activityEnd={}))
+
+    def _let_go(self, now: float) -> None:
+        """Send what is held, if this is a moment in which it disturbs nobody."""
+        is_idle = self.ready and self._turns.is_idle and not self._microphone.active
+        too_many = len(self._held) > MAX_HELD
+        if self.profile.turns:
+            if self._held and (is_idle or too_many):
+                self._put(messages.turns(self._take_held(), complete=False))
+        elif too_many:
+            self._held.popleft()
+            detail = f"more than {MAX_HELD} lines wait for one that is to be answered"
+            kind, code = ErrorKind.BAD_REQUEST, "line_forgotten"
+            self._tell(Complaint(kind=kind, code=code, detail=detail), now)
+
+    def _take_held(self) -> list[Line]:
+        lines = list(self._held)
+        self._held.clear()
+        return lines
+
+    def _send_result(self, result: SendResult) -> None:
+        size, limit = len(result.output.encode()), self.profile.capabilities.max_result
+        if size > limit:
+            raise ValueError(f"a result of {size} bytes, where {limit} are allowed")
+        calls = self._turns.calls
+        made = calls.answerable(result.call_id)
+        if made is None:  # the server's cancellation and the result have crossed
+            return
+        calling = self._calling.get(made.call.name, self.profile.calling[0])
+        schedules = self.profile.scheduling and calling is Calling.NON_BLOCKING
+        schedule = result.schedule if schedules else None
+        self._put(messages.result_message(result, made.given_id, schedule))
+        calls.answered(made)
+        if schedule is not Schedule.SILENT:
+            self._turns.asked = True
+
+    def _declare(self, tools: tuple[S2STool, ...]) -> None:
+        # Those that were declared before may still be answered.
+        for tool in tools:
+            self._calling[tool.spec.name] = messages.calling_of(tool, self.profile)
+
+    # Messages.
+
+    def receive(self, message: str | bytes, now: float) -> list[Event]:
+        try:
+            bag = incoming.parsed(message)
+        except ValueError as error:
+            return [*self._take_due(), incoming.malformed(str(error))]
+        for key in incoming.unknown_keys(bag):
+            self._count(key)
+        events: list[Event] = []
+        if not self.ready and not self._become_ready(bag, events):
+            return events
+        events += self._take_due()
+        if "error" in bag:
+            events.append(incoming.complaint_of(bag["error"]))
+        events += self._microphone.notice(bag)
+        events += self._turns.take(bag, now)
+        if "sessionResumptionUpdate" in bag:
+            events.append(
+                HandleIssued(incoming.handle_of(bag["sessionResumptionUpdate"]))
+            )
+        if (usage := incoming.usage_of(bag.get("usageMetadata"))) is not None:
+            events.append(UsageSeen(usage))
+        if "goAway" in bag:
+            left = mapping(bag["goAway"]).get("timeLeft")
+            events.append(GoingAway(incoming.seconds(left)))
+        self._let_go(now)
+        return events
+
+    def _become_ready(self, bag: Mapping[str, Any], events: list[Event]) -> bool:
+        """`Ready` is the first event; nothing before it means anything.
+
+        Raises:
+          LinkClosed: there is an error in its place.
+        """
+        if "setupComplete" in bag:
+            self.ready = True
+            events.append(Ready(resumed=self.setup.handle is not None))
+            history = messages.history_message(self.setup, self.profile)
+            if history is not None:
+                self._put(history)
+        elif "error" in bag:
+            error = incoming.complaint_of(bag["error"])
+            can_retry = error.kind in (ErrorKind.OVERLOADED, ErrorKind.RATE_LIMITED)
+            raise LinkClosed(error.kind, error.detail, retryable=can_retry)
+        else:
+            self._count("before setupComplete")
+        return self.ready
+
+    def _put(self, message: Mapping[str, Any], lane: Lane = Lane.CONTROL) -> None:
+        self._frames.append(Frame(encoded(message), lane))
+
+    def _tell(self, event: Event, now: float) -> None:
+        """An event of what was sent: `wake` gives it out at once."""
+        if not self._due:
+            self._due_at = now
+        self._due.append(event)
+
+    def _take_due(self) -> list[Event]:
+        if not self.ready:
+            return []
+        events, self._due = self._due, []
+        return events
+
+    def _count(self, name: str) -> None:
+        name = name[:64] if len(self.unknown) < MAX_UNKNOWN else "others"
+        self.unknown[name] += 1
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"{self.prefix}.{self._ids}"
