@@ -1,10 +1,12 @@
-"""JSON: what a value is if it is of the right kind, and text that can be sent."""
+"""JSON: what a value is if it is of the right kind, and messages that can be sent."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from typing import Any
+
+from glyphoxa_trio.providers.payloads import well_formed
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -23,18 +25,8 @@ def is_number(value: Any) -> bool:
     return abs(value) < 2**63  # neither infinite nor NaN is
 
 
-def well_formed(text: str) -> str:
-    """``text`` with surrogate pairs joined and lone halves replaced.
-
-    JSON may spell half a character; no message could be encoded with it.
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 def encoded(message: Mapping[str, Any]) -> str:
-    """A message as one text frame.
+    """A message as one text frame, with whole characters only.
 
     Raises:
       ValueError: if it holds a number that JSON does not have.

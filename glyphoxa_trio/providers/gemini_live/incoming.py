@@ -10,15 +10,19 @@ import base64
 import binascii
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from glyphoxa_trio.providers.chat_completions.failures import excerpt, kind_of_status
+from glyphoxa_trio.providers.failures import excerpt, kind_of_status
 from glyphoxa_trio.providers.llm import ErrorKind, Usage
+from glyphoxa_trio.providers.payloads import well_formed
 from glyphoxa_trio.providers.s2s import Complaint
 
-from .encoding import is_number, mapping, well_formed
+from .encoding import is_number, mapping
 from .profiles import OUTPUT_RATE
+
+MAX_UNKNOWN: Final = 32  # names that are counted one by one
 
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset(
@@ -76,6 +80,12 @@ def unknown_keys(message: Mapping[str, Any]) -> Iterator[str]:
         for key in inside:
             if key not in known:
                 yield f"{place}.{key}".lstrip(".")
+
+
+def count(name: str, names: Counter[str]) -> None:
+    """Count what is not known, each by its name as long as those are few."""
+    name = name[:64]
+    names[name if name in names or len(names) < MAX_UNKNOWN else "others"] += 1
 
 
 def text(value: Any) -> str:

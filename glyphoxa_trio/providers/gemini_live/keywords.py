@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from .encoding import is_number, listed, mapping, well_formed
+from glyphoxa_trio.providers.payloads import well_formed
+
+from .encoding import is_number, listed, mapping
 from .joining import values_of
 
 MAX_TEXT: Final = 500  # characters of a description, default, pattern or value

@@ -42,8 +42,9 @@ class GeminiLive:
       generation: more for the ``generationConfig``, such as ``temperature``.
 
     Raises:
-      ValueError: for an address that is not one, for Vertex without its own address,
-        or for ``generation`` that the model is known to refuse.
+      ValueError: for an address that is not one, or that carries credentials or a
+        query; for Vertex without its own; for a key that no header can hold; for
+        ``generation`` that the model is known to refuse.
     """
 
     model: str
@@ -63,7 +64,13 @@ class GeminiLive:
     def __attrs_post_init__(self) -> None:
         parts = urlsplit(self.base_url)
         if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
-            raise ValueError("base_url: not the address of a server")
+            raise ValueError("base_url: must be http(s)://… or ws(s)://…")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ValueError("base_url: no credentials, query or fragment here")
+        if self.api_key is not None:
+            key = self.api_key.reveal()
+            if not (key.isascii() and key.isprintable() and key) or " " in key:
+                raise ValueError("api_key: empty, or not what a header can hold")
         if self.vertex and self.base_url == BASE_URL:
             raise ValueError("base_url: Vertex has an address for every region")
         if "thinkingConfig" in self.generation and not self.profile.thinks:
@@ -86,7 +93,7 @@ class GeminiLive:
         if not path.endswith(_METHOD):
             service = _SERVICES[self.vertex]
             path += "/ws/" + service.format(version=self.version, method=_METHOD)
-        return parts._replace(scheme=scheme, path=path, fragment="").geturl()
+        return parts._replace(scheme=scheme, path=path).geturl()
 
     @asynccontextmanager
     async def connect(self, setup: Setup) -> AsyncIterator[LiveSocket]:

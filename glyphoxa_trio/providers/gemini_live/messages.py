@@ -34,10 +34,8 @@ def setup_message(
     setup: Setup, model: str, profile: Profile, generation: Mapping[str, Any]
 ) -> Message:
     """The first message. ``generation`` goes into the generation config."""
-    config: Message = {
-        "responseModalities": ["AUDIO" if setup.speaks else "TEXT"],
-        **generation,
-    }
+    # Models of today only speak; who wants text reads the transcript.
+    config: Message = {"responseModalities": ["AUDIO"], **generation}
     if setup.voice:
         voice = {"prebuiltVoiceConfig": {"voiceName": setup.voice}}
         speech = {**config.get("speechConfig", {}), "voiceConfig": voice}
@@ -50,11 +48,10 @@ def setup_message(
         # Without it a session of audio ends after a quarter of an hour.
         "contextWindowCompression": {"slidingWindow": {}},
         "inputAudioTranscription": {},
+        "outputAudioTranscription": {},
     }
     if instructions := _instructions(setup, profile):
         fields["systemInstruction"] = {"parts": [{"text": instructions}]}
-    if setup.speaks:
-        fields["outputAudioTranscription"] = {}
     if tools := tools_of(setup.tools, profile):
         fields["tools"] = tools
     if not setup.automatic:
@@ -74,9 +71,7 @@ def history_message(setup: Setup, profile: Profile) -> Message | None:
         return None
     if profile.history is History.CONFIG:
         return turns(lines, complete=True)
-    if lines[-1].role == "assistant":
-        lines.append(_GOES_ON)
-    return turns(lines, complete=False)
+    return silent_turns(lines, profile)
 
 
 def tools_of(tools: Sequence[S2STool], profile: Profile) -> list[Message]:
@@ -107,6 +102,13 @@ def turns(lines: Iterable[Line], *, complete: bool) -> Message:
         for role, group in groupby(lines, key=_role)
     ]
     return {"clientContent": {"turns": contents, "turnComplete": complete}}
+
+
+def silent_turns(lines: Sequence[Line], profile: Profile) -> Message:
+    """Lines as turns that ask for no answer."""
+    if profile.history is History.TURNS and lines[-1].role == "assistant":
+        lines = [*lines, _GOES_ON]  # it does not go on after its own words
+    return turns(lines, complete=False)
 
 
 def stop() -> Message:

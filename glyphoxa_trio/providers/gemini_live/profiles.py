@@ -23,7 +23,7 @@ class History(StrEnum):
     """How a new socket is told what was said before."""
 
     CONFIG = "config"  # turns after the setup, which announces them
-    TURNS = "turns"  # turns after the setup; the last must be the user's
+    TURNS = "turns"  # turns after the setup, of which the last is the user's
     INSTRUCTIONS = "instructions"  # as a part of these
 
 

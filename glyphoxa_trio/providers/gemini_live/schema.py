@@ -10,7 +10,8 @@ of that type. Reducing it again changes nothing.
   hold what any of them holds, and the others are left out.
 * ``const`` is an ``enum``, a null among types, forms or values is ``nullable``.
 * Only strings have an ``enum``; of numbers the description says the values.
-* What may be anything is a string, and an array of anything one of strings.
+* What may be anything is a string, and an array of anything one of strings. An object
+  without properties is refused, so such a one gets an example of a property.
 * Properties with names that Gemini refuses, and what exceeds the bounds, are dropped.
 
 It takes whatever is JSON: a keyword with a value of the wrong kind says nothing.
@@ -44,6 +45,8 @@ MAX_CHARACTERS: Final = 24_000  # about, of all that is said
 _NODE: Final = 24  # characters of a node besides what it says
 _NESTING: Final = 16  # allOf and references inside one another
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_EXAMPLE: Final = {"type": "STRING", "description": "One of any fields."}
+
 Node = dict[str, Any]
 
 
@@ -190,12 +193,16 @@ class _Reducer:
                 if node is not None:
                     self.left -= len(name)
                     properties[name] = node
+        if not properties and depth > 0:
+            example = self.node(_EXAMPLE, depth + 1, refs)
+            self.left -= len("example")
+            properties["example"] = example or _EXAMPLE
         return _object(properties, listed(flat.get("required")))
 
 
 def _leaf(kind: str) -> Node:
     """All that is said where nothing more may be inside."""
-    return {"type": "STRING" if kind == "ARRAY" else kind}
+    return {"type": "STRING" if kind in ("ARRAY", "OBJECT") else kind}
 
 
 def _outline(target: Mapping[str, Any]) -> Node:

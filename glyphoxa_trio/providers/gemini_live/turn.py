@@ -48,7 +48,7 @@ class Turns:
 
     Args:
       new_id: makes ids of responses, and of calls that have none.
-      speaks: it answers in audio.
+      speaks: its audio is wanted, not only the transcript.
       ends_with_status: see `Profile`.
       asked: an answer is expected, and has not begun.
     """
@@ -94,7 +94,7 @@ class Turns:
         if gone := self.calls.cancel(i for i in ids if isinstance(i, str)):
             events.append(CallsCancelled(gone))
         if content.get("interrupted") is True:
-            self._interrupt(events)
+            self._interrupt(events, now)
         status = content.get("interactionStatus")
         if content.get("turnComplete") is True or status == "IDLE":
             reason = incoming.text(content.get("turnCompleteReason"))[:64]
@@ -113,14 +113,14 @@ class Turns:
         events += self.hearing.piece(
             text,
             now,
-            answering=self._response is not None,
+            answering=self._last is not None and not self._was_interrupted,
             last=heard.get("finished") is True,
         )
 
     def _say(
         self, content: Mapping[str, Any], events: list[Event], now: float
     ) -> list[Any]:
-        """Audio and text; returns the calls among the parts."""
+        """What is said, with its transcript; returns the calls among the parts."""
         calls: list[Any] = []
         for part in map(
             mapping, listed(mapping(content.get("modelTurn")).get("parts"))
@@ -134,12 +134,9 @@ class Turns:
                 continue
             if pcm:
                 response = self._begin(events, now)
-                events.append(AudioOut(response, response, pcm))
-            # What is said aloud comes as a transcript; beside it, text is thoughts.
-            text = incoming.text(part.get("text"))
-            if text and not self.speaks and part.get("thought") is not True:
-                response = self._begin(events, now)
-                events.append(Spoken(response, response, text))
+                if self.speaks:
+                    events.append(AudioOut(response, response, pcm))
+        # What is said aloud comes as a transcript; text among the parts is thoughts.
         said = incoming.text(mapping(content.get("outputTranscription")).get("text"))
         if said:
             # Transcripts are late: it may be of a response that a call has ended.
@@ -156,12 +153,12 @@ class Turns:
         if not taken:
             return
         response = self._begin(events, now)
-        events += self.hearing.finish()  # the words decide what the calls may cost
+        events += self.hearing.finish(now)  # the words decide what the calls may cost
         events += [CallReady(response, call) for call in taken]
         self._end(events, ResponseEnd.COMPLETED, calls=tuple(taken))
 
-    def _interrupt(self, events: list[Event]) -> None:
-        events += self.hearing.interrupted()
+    def _interrupt(self, events: list[Event], now: float) -> None:
+        events += self.hearing.interrupted(now)
         if self._response is not None:
             events.append(Interrupted())
             self._end(events, ResponseEnd.CANCELLED)
@@ -172,7 +169,7 @@ class Turns:
     def _complete(self, reason: str, events: list[Event], now: float) -> None:
         """The turn has ended; ``reason`` if not as it should."""
         if not self._was_interrupted:
-            events += self.hearing.turn_ends()
+            events += self.hearing.turn_ends(now)
         end = ResponseEnd.COMPLETED
         if reason:
             failed = reason in _FAILED

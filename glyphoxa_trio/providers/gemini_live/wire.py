@@ -51,7 +51,6 @@ from .profiles import Profile
 from .turn import Turns
 
 MAX_HELD: Final = 64  # lines that wait for a better moment
-MAX_UNKNOWN: Final = 32  # names that are counted one by one
 
 
 def _random_prefix() -> str:
@@ -105,7 +104,7 @@ class GeminiWire:
         events = self._take_due()
         hearing = self._turns.hearing
         if hearing.due is not None and now >= hearing.due:
-            events += hearing.finish()
+            events += hearing.finish(now)
         if self._microphone.is_off(now):
             self._put(messages.realtime(audioStreamEnd=True), Lane.AFTER_AUDIO)
         return events
@@ -197,7 +196,7 @@ class GeminiWire:
         too_many = len(self._held) > MAX_HELD
         if self.profile.turns:
             if self._held and (is_idle or too_many):
-                self._put(messages.turns(self._take_held(), complete=False))
+                self._put(messages.silent_turns(self._take_held(), self.profile))
         elif too_many:
             self._held.popleft()
             detail = f"more than {MAX_HELD} lines wait for one that is to be answered"
@@ -238,7 +237,7 @@ class GeminiWire:
         except ValueError as error:
             return [*self._take_due(), incoming.malformed(str(error))]
         for key in incoming.unknown_keys(bag):
-            self._count(key)
+            incoming.count(key, self.unknown)
         events: list[Event] = []
         if not self.ready and not self._become_ready(bag, events):
             return events
@@ -247,6 +246,8 @@ class GeminiWire:
             events.append(incoming.complaint_of(bag["error"]))
         events += self._microphone.notice(bag)
         events += self._turns.take(bag, now)
+        if late := self._turns.hearing.take_lost():
+            self.unknown["inputTranscription, too late"] += late
         if "sessionResumptionUpdate" in bag:
             events.append(
                 HandleIssued(incoming.handle_of(bag["sessionResumptionUpdate"]))
@@ -276,7 +277,7 @@ class GeminiWire:
             can_retry = error.kind in (ErrorKind.OVERLOADED, ErrorKind.RATE_LIMITED)
             raise LinkClosed(error.kind, error.detail, retryable=can_retry)
         else:
-            self._count("before setupComplete")
+            incoming.count("before setupComplete", self.unknown)
         return self.ready
 
     def _put(self, message: Mapping[str, Any], lane: Lane = Lane.CONTROL) -> None:
@@ -293,10 +294,6 @@ class GeminiWire:
             return []
         events, self._due = self._due, []
         return events
-
-    def _count(self, name: str) -> None:
-        name = name[:64] if len(self.unknown) < MAX_UNKNOWN else "others"
-        self.unknown[name] += 1
 
     def _new_id(self) -> str:
         self._ids += 1

@@ -27,6 +27,11 @@ ONLY_FOR = {
     "ARRAY": {"items", "minItems", "maxItems"},
     "OBJECT": {"properties", "required"},
 }
+# An object of which nothing can be said.
+ANYTHING = {
+    "type": "OBJECT",
+    "properties": {"example": {"type": "STRING", "description": "One of any fields."}},
+}
 
 
 def refused(node: dict[str, Any], depth: int = 0) -> list[str]:
@@ -47,7 +52,7 @@ def refused(node: dict[str, Any], depth: int = 0) -> list[str]:
     if "enum" in node and not all(isinstance(v, str) and v for v in node["enum"]):
         found.append("an enum of other than text")
     properties = node.get("properties", {})
-    if "properties" in node and not properties:
+    if node["type"] == "OBJECT" and not properties:
         found.append("no properties")
     found += [f"requires {n}" for n in node.get("required", ()) if n not in properties]
     return found + [
@@ -180,7 +185,8 @@ def test_without_parameters_there_is_no_schema() -> None:
         ({"type": "string", "pattern": "(?=a)b"}, {"type": "STRING"}),
         (True, {"type": "STRING"}),
         ({}, {"type": "STRING"}),
-        ({"properties": {}}, {"type": "OBJECT"}),
+        ({"properties": {}}, ANYTHING),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, ANYTHING),
         ({"default": 2.5}, {"type": "NUMBER", "default": 2.5}),
         ({"type": "boolean", "default": None}, {"type": "BOOLEAN"}),
         ({"type": "string", "minLength": "3", "maxLength": -1}, {"type": "STRING"}),
@@ -240,8 +246,8 @@ def test_a_reference_inside_itself_is_only_its_type() -> None:
     )
     assert node is not None
     root = node["properties"]["root"]
-    assert root["properties"]["children"]["items"] == {"type": "OBJECT"}
-    assert of({"$ref": "#"}) == {"type": "OBJECT"}
+    assert root["properties"]["children"]["items"] == ANYTHING
+    assert of({"$ref": "#"}) == ANYTHING
 
 
 def test_all_of_is_one_schema() -> None:
