@@ -50,15 +50,13 @@ class Calls:
         Raises:
           LinkClosed: more than `MAX_KNOWN` calls are owed an answer.
         """
-        if given_id is not None and given_id in self._made:
+        made = self._made.values()
+        if given_id is not None and any(one.given_id == given_id for one in made):
             return None
-        for made in self._made.values():
-            same = (made.call.name, made.call.arguments) == (name, arguments)
-            if same and made.in_turn and None in (made.given_id, given_id):
-                if made.given_id != given_id:  # one of its forms has an id
-                    made.given_id = made.given_id or given_id
-                    return None
-            elif given_id is not None and made.given_id == given_id:
+        for one in made:
+            same = (one.call.name, one.call.arguments) == (name, arguments)
+            if same and one.in_turn and (one.given_id is None) != (given_id is None):
+                one.given_id = one.given_id or given_id
                 return None
         call = ToolCall(given_id or self.new_id(), name, arguments)
         self._made[call.id] = Made(call, given_id)

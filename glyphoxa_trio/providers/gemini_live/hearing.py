@@ -72,6 +72,11 @@ class Hearing:
         self._told_at = now
         return [Heard(self._words.strip(), True)]
 
+    def wake(self, now: float) -> list[Event]:
+        """Finish, if that is due."""
+        is_due = self.due is not None and now >= self.due
+        return self.finish(now) if is_due else []
+
     def interrupted(self, now: float) -> list[Event]:
         """Somebody barges in; what they say may have come before."""
         if self._barging and self._told_at is None:

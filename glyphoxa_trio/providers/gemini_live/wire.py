@@ -96,15 +96,14 @@ class GeminiWire:
 
     @property
     def alarm(self) -> float | None:
-        due = self._due_at if self._due and self.ready else None
+        if not self.ready:  # what `wake` sends would be taken for the setup
+            return None
+        due = self._due_at if self._due else None
         times = (due, self._turns.hearing.due, self._microphone.due)
         return min((time for time in times if time is not None), default=None)
 
     def wake(self, now: float) -> list[Event]:
-        events = self._take_due()
-        hearing = self._turns.hearing
-        if hearing.due is not None and now >= hearing.due:
-            events += hearing.finish(now)
+        events = self._take_due() + self._turns.hearing.wake(now)
         if self._microphone.is_off(now):
             self._put(messages.realtime(audioStreamEnd=True), Lane.AFTER_AUDIO)
         return events
