@@ -52,7 +52,7 @@ class Hearing:
             self._begin()
         self._barging = self._barging or (answering and not self._words)
         self._words += text
-        events: list[Event] = [Heard(text, False)]
+        events: list[Event] = [Heard(self._words.strip(), final=False)]
         if last or len(self._words) > MAX_WORDS:
             return events + self.finish(now)
         if answering and self.due is None:
@@ -70,7 +70,7 @@ class Hearing:
         if self._told_at is not None or not self._words:
             return []
         self._told_at = now
-        return [Heard(self._words.strip(), True)]
+        return [Heard(self._words.strip(), final=True)]
 
     def wake(self, now: float) -> list[Event]:
         """Finish, if that is due."""
@@ -87,7 +87,7 @@ class Hearing:
         self._late.clear()
         self._begin()
         self._words = late
-        return [*events, Heard(late, False)] if late else events
+        return [*events, Heard(late.strip(), final=False)] if late else events
 
     def turn_ends(self, now: float) -> list[Event]:
         """The model has finished, and was not interrupted."""

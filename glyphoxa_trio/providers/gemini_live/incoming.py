@@ -18,6 +18,7 @@ from glyphoxa_trio.providers.failures import excerpt, kind_of_status
 from glyphoxa_trio.providers.llm import ErrorKind, Usage
 from glyphoxa_trio.providers.payloads import well_formed
 from glyphoxa_trio.providers.s2s import Complaint
+from glyphoxa_trio.secret import Secret
 
 from .encoding import is_number, mapping
 from .profiles import OUTPUT_RATE
@@ -151,7 +152,7 @@ def handle_of(update: Any) -> str | None:
     return text(fields.get("newHandle")) or None if resumable else None
 
 
-def complaint_of(error: object) -> Complaint:
+def complaint_of(error: object, secret: Secret | None) -> Complaint:
     """What a server in front of the model says in words, not with a close code."""
     fields = mapping(error)
     code = fields.get("code")
@@ -159,7 +160,7 @@ def complaint_of(error: object) -> Complaint:
     if isinstance(code, int) and 400 <= code < 600:
         kind = kind_of_status(code)
     status = text(fields.get("status")) or str(code)
-    detail = excerpt(text(fields.get("message")) or "no explanation")
+    detail = excerpt(text(fields.get("message")) or "no explanation", secret)
     return Complaint(kind=kind, code=status[:64], detail=detail)
 
 

@@ -31,13 +31,17 @@ def values_of(schema: Mapping[str, Any]) -> list[Any]:
 
 def kinds_of(schema: Mapping[str, Any]) -> list[str]:
     """The types that are said, or else meant, without null; none for anything."""
-    said = schema.get("type")
-    names = [n for n in (listed(said)[:16] or [said]) if isinstance(n, str)]
-    known = [name.upper() for name in names]
+    known = _types(schema.get("type"))
     kinds = [kind for kind in dict.fromkeys(known) if kind in _TYPES]
     if not kinds and "NULL" not in known:
         kinds = _meant(schema)
     return [kind for kind in kinds if kind != "INTEGER" or "NUMBER" not in kinds]
+
+
+def _types(said: Any) -> list[str]:
+    """What a ``type`` says, in upper case."""
+    names = listed(said)[:16] or [said]
+    return [name.upper() for name in names if isinstance(name, str)]
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,8 +58,7 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
                 allowed = values_of({key: b})
                 both[key] = [v for v in values_of({key: a}) if v in allowed] or a
             case "type":
-                kinds = _common(kinds_of({key: a}), kinds_of({key: b}))
-                both[key] = kinds or a
+                both[key] = _common(_types(a), _types(b)) or a
             case "minimum" | "exclusiveMinimum" | "minLength" | "minItems":
                 both[key] = max(a, b) if is_number(a) and is_number(b) else a
             case "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems":

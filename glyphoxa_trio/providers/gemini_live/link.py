@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import attrs
 
+from glyphoxa_trio.providers.address import check_address
 from glyphoxa_trio.providers.live_socket import Dial, LiveSocket, dial, open_live_socket
 from glyphoxa_trio.providers.s2s import Capabilities, Setup
 from glyphoxa_trio.secret import Secret
@@ -27,14 +28,18 @@ _SERVICES: Final = {
 }
 
 
+def _bare(url: str | None) -> str:
+    return (url or BASE_URL).rstrip("/")
+
+
 @attrs.frozen(kw_only=True)
 class GeminiLive:
     """A Gemini Live model; an `S2S`.
 
     Args:
       model: its name; on Vertex its whole path, ``projects/P/locations/...``.
-      base_url: the server. A path that ends with the method is taken as it is;
-        before any other, the service's own is put.
+      base_url: the server; Google's if None. A path that ends with the method is
+        taken as it is, to any other the service's own is added.
       api_key: in a header, never in the address. On Vertex an access token.
       version: of the API, in the path.
       vertex: the model is on Vertex: another path, another kind of key.
@@ -42,13 +47,13 @@ class GeminiLive:
       generation: more for the ``generationConfig``, such as ``temperature``.
 
     Raises:
-      ValueError: for an address that is not one, or that carries credentials or a
-        query; for Vertex without its own; for a key that no header can hold; for
-        ``generation`` that the model is known to refuse.
+      ValueError: for an address that is not plain http(s), or that carries
+        credentials or a query; for Vertex without its own; for a key that no header
+        can hold; for ``generation`` that the model is known to refuse.
     """
 
     model: str
-    base_url: str = attrs.field(default=BASE_URL)
+    base_url: str = attrs.field(default=None, converter=_bare)
     api_key: Secret | None = None
     version: str = VERSION
     vertex: bool = False
@@ -62,15 +67,7 @@ class GeminiLive:
         return on_vertex(profile) if self.vertex else profile
 
     def __attrs_post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
-            raise ValueError("base_url: must be http(s)://… or ws(s)://…")
-        if "@" in parts.netloc or parts.query or parts.fragment:
-            raise ValueError("base_url: no credentials, query or fragment here")
-        if self.api_key is not None:
-            key = self.api_key.reveal()
-            if not (key.isascii() and key.isprintable() and key) or " " in key:
-                raise ValueError("api_key: empty, or not what a header can hold")
+        check_address(self.base_url, self.api_key)
         if self.vertex and self.base_url == BASE_URL:
             raise ValueError("base_url: Vertex has an address for every region")
         if "thinkingConfig" in self.generation and not self.profile.thinks:
@@ -78,7 +75,7 @@ class GeminiLive:
 
     @property
     def label(self) -> str:
-        return f"gemini live {self.model.rpartition('/')[2]}"
+        return f"{self.model.rpartition('/')[2]} at {self.base_url}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -88,30 +85,32 @@ class GeminiLive:
     def url(self) -> str:
         """The address of the socket. Holds no secret."""
         parts = urlsplit(self.base_url)
-        scheme = {"https": "wss", "http": "ws"}.get(parts.scheme, parts.scheme)
-        path = parts.path.rstrip("/")
+        scheme, path = "wss" if parts.scheme == "https" else "ws", parts.path
         if not path.endswith(_METHOD):
             service = _SERVICES[self.vertex]
             path += "/ws/" + service.format(version=self.version, method=_METHOD)
         return parts._replace(scheme=scheme, path=path).geturl()
 
-    @asynccontextmanager
-    async def connect(self, setup: Setup) -> AsyncIterator[LiveSocket]:
-        """See `S2S.connect`."""
+    def connect(self, setup: Setup) -> AbstractAsyncContextManager[LiveSocket]:
+        """Open a socket; see `S2S.connect`.
+
+        Raises:
+          LinkClosed: on entering, if it cannot be opened.
+        """
         wire = GeminiWire(
             model=self.model,
             profile=self.profile,
             setup=setup,
             generation=self.generation,
+            secret=self.api_key,
         )
-        async with open_live_socket(
+        return open_live_socket(
             wire,
             url=self.url,
             headers=self._headers(),
             secret=self.api_key,
             dial=self.dial,
-        ) as link:
-            yield link
+        )
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
         if self.api_key is None:

@@ -43,6 +43,7 @@ from glyphoxa_trio.providers.s2s import (
     ToolsInForce,
     UsageSeen,
 )
+from glyphoxa_trio.secret import Secret
 
 from . import incoming, messages
 from .encoding import encoded, mapping
@@ -63,6 +64,7 @@ class GeminiWire:
 
     Args:
       generation: more for the ``generationConfig``.
+      secret: removed from whatever of the server's words is quoted.
       prefix: of the ids that are made here. Unlike those of any other socket.
     """
 
@@ -70,6 +72,7 @@ class GeminiWire:
     profile: Profile
     setup: Setup
     generation: Mapping[str, Any] = attrs.field(factory=dict)
+    secret: Secret | None = None
     prefix: str = attrs.field(factory=_random_prefix)
     ready: bool = attrs.field(default=False, init=False)
     unknown: Counter[str] = attrs.field(factory=Counter, init=False)
@@ -113,11 +116,8 @@ class GeminiWire:
         return frames
 
     def opening(self, now: float) -> None:
-        self._put(
-            messages.setup_message(
-                self.setup, self.model, self.profile, self.generation
-            )
-        )
+        said = self.setup, self.model, self.profile, self.generation
+        self._put(messages.setup_message(*said))
 
     # Commands.
 
@@ -242,7 +242,7 @@ class GeminiWire:
             return events
         events += self._take_due()
         if "error" in bag:
-            events.append(incoming.complaint_of(bag["error"]))
+            events.append(incoming.complaint_of(bag["error"], self.secret))
         events += self._microphone.notice(bag)
         events += self._turns.take(bag, now)
         if late := self._turns.hearing.take_lost():
@@ -272,7 +272,7 @@ class GeminiWire:
             if history is not None:
                 self._put(history)
         elif "error" in bag:
-            error = incoming.complaint_of(bag["error"])
+            error = incoming.complaint_of(bag["error"], self.secret)
             can_retry = error.kind in (ErrorKind.OVERLOADED, ErrorKind.RATE_LIMITED)
             raise LinkClosed(error.kind, error.detail, retryable=can_retry)
         else:

@@ -31,15 +31,15 @@ def listening() -> Talk:
     return talk("gemini-2.5-flash-native-audio")
 
 
-def test_pieces_are_pieces_and_the_whole_follows_the_answer() -> None:
+def test_words_come_in_pieces_and_are_whole_once_the_answer_has_begun() -> None:
     found = listening()
     assert found.hear(heard(" Roll"), heard(" a d20.")) == [
-        Heard(" Roll", False),
-        Heard(" a d20.", False),
+        Heard("Roll", False),
+        Heard("Roll a d20.", False),
     ]
     assert words(found.hear(spoken())) == []
     assert found.wait(GRACE / 2) == []
-    assert found.hear(heard(" Please.")) == [Heard(" Please.", False)]
+    assert found.hear(heard(" Please.")) == [Heard("Roll a d20. Please.", False)]
     assert found.wait(GRACE) == [Heard("Roll a d20. Please.", True)]
     assert words(found.hear(spoken(), TURN_COMPLETE)) == []
 
@@ -94,7 +94,9 @@ def test_what_comes_before_an_interruption_is_of_whoever_barges_in() -> None:
     assert found.hear(heard("No,")) == []
     first = ResponseEnded(response="t.1", end=ResponseEnd.CANCELLED)
     assert found.hear(INTERRUPTED) == [Heard("No,", False), Interrupted(), first]
-    assert words(found.hear(heard(" wait!"), TURN_COMPLETE)) == [Heard(" wait!", False)]
+    assert words(found.hear(heard(" wait!"), TURN_COMPLETE)) == [
+        Heard("No, wait!", False)
+    ]
     events = found.hear(spoken()) + found.wait(GRACE)
     assert words(events) == [Heard("No, wait!", True)]
 
@@ -106,7 +108,7 @@ def test_who_barges_into_an_answer_to_text_is_not_cut_short() -> None:
     assert words(found.hear(INTERRUPTED, TURN_COMPLETE)) == []
     assert found.wait(60) == []
     events = found.hear(heard(" wait!"), spoken()) + found.wait(GRACE)
-    assert words(events) == [Heard(" wait!", False), Heard("No, wait!", True)]
+    assert words(events) == [Heard("No, wait!", False), Heard("No, wait!", True)]
 
 
 def test_a_late_piece_of_the_words_that_called_a_tool_is_nobodys() -> None:

@@ -315,15 +315,13 @@ class Socket(RuleBasedStateMachine):
         assert ended == ready
 
     @invariant()
-    def words_are_pieces_and_then_the_whole(self) -> None:
-        pieces = ""
+    def words_grow_until_they_are_whole(self) -> None:
+        words = ""
         for event in self.events:
             if isinstance(event, Heard):
-                if event.final:
-                    assert event.text == pieces.strip()
-                    pieces = ""
-                else:
-                    pieces += event.text
+                assert event.text.startswith(words)
+                assert (event.text == words) == event.final
+                words = "" if event.final else event.text
 
     @invariant()
     def tools_come_into_force_in_order(self) -> None:
