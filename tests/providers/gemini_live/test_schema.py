@@ -17,6 +17,7 @@ from glyphoxa_trio.providers.gemini_live.schema import (
     MAX_DEPTH,
     reduced,
 )
+from glyphoxa_trio.testing.gemini.shapes import schema as strict
 from glyphoxa_trio.tools.instance import NoInstance, minimal_instance
 
 ONLY_FOR = {
@@ -65,6 +66,7 @@ def of(schema: Any) -> Any:
     node = reduced({"type": "object", "properties": {"x": schema}})
     assert node is not None
     assert types.Schema.model_validate(node)
+    assert strict(node, "parameters")
     assert refused(node) == []
     return node["properties"]["x"]
 
@@ -383,6 +385,7 @@ def test_any_json_schema_becomes_one_that_gemini_takes(schema: dict[str, Any]) -
     assert node["type"] == "OBJECT"
     assert refused(node) == []
     assert types.Schema.model_validate(node)
+    assert strict(node, "parameters")
     assert len(json.dumps(node, allow_nan=False)) < 2 * MAX_CHARACTERS
     assert reduced(node) == node
 
