@@ -107,12 +107,27 @@ class SynthesisConfig:
 
 @attrs.frozen(kw_only=True)
 class RecognitionConfig:
-    """What understands players for NPCs that are not ``s2s``."""
+    """What understands players for NPCs that are not ``s2s``.
+
+    ``phrases`` are what players are likely to say: for ``pocketsphinx`` all that it
+    understands then, for ``transcriptions`` a hint. ``timeout`` is for one utterance.
+
+    Raises:
+      ConfigError: if the provider needs what is not given.
+    """
 
     provider: RecognitionProvider | None = None
     model: str | None = None
     base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
     api_key: Secret | None = None
+    phrases: tuple[Text, ...] = ()
+    timeout: InMs = attrs.field(default=15.0, validator=above_zero)
+
+    def __attrs_post_init__(self) -> None:
+        if self.provider is RecognitionProvider.TRANSCRIPTIONS:
+            missing = [key for key in ("model", "base_url") if not getattr(self, key)]
+            if missing:
+                raise ConfigError(*(f"{self.provider} needs {key}" for key in missing))
 
 
 @attrs.frozen(kw_only=True)

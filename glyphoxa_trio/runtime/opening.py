@@ -137,7 +137,6 @@ async def open_runtime(
         host.register(*first.builtin, *own_tools)
         # Before any process is started.
         refuse_faults(chosen, host.snapshot, first.problems)
-        voices = voices_of(chosen, synthesizer=synthesizer, recognizer=recognizer)
         events: Topic[TurnEvent] = Topic()
         stack.callback(events.close)  # after the last turn has told its end
         overload = Overload(chosen.overload)
@@ -145,6 +144,9 @@ async def open_runtime(
         links = await stack.enter_async_context(AsyncExitStack())
         make_models = partial(
             Models, llm, stack=links, heard=witness.model, warn=partial(told, OURS)
+        )
+        voices = voices_of(
+            chosen, synthesizer=synthesizer, recognizer=recognizer, stack=links
         )
         models = make_models(chosen.llm)
         runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)

@@ -5,10 +5,17 @@ Providers are imported when the configuration asks for them.
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 import attrs
 
 from glyphoxa_trio.config import Config, ConfigError
-from glyphoxa_trio.config.voices import Engine, SynthesisProvider
+from glyphoxa_trio.config.voices import (
+    Engine,
+    RecognitionConfig,
+    RecognitionProvider,
+    SynthesisProvider,
+)
 from glyphoxa_trio.npc import Npc
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.npc import OpenEar
@@ -45,15 +52,16 @@ def voices_of(
     *,
     synthesizer: Synthesizer | None = None,
     recognizer: Recognizer | None = None,
+    stack: AsyncExitStack,
 ) -> Voices:
-    """What is given, else what is configured.
+    """What is given, else what is configured, which is closed by ``stack``.
 
     Raises:
       ConfigError: if what is configured is not installed.
     """
     return Voices(
         synthesizer=synthesizer or _synthesizer(config),
-        recognizer=recognizer,
+        recognizer=recognizer or _recognizer(config.speech.recognition, stack),
     )
 
 
@@ -70,3 +78,31 @@ def _synthesizer(config: Config) -> Synthesizer | None:
                     "brew install espeak-ng) @ speech.synthesis.provider"
                 )
             return Espeak()
+
+
+def _recognizer(config: RecognitionConfig, stack: AsyncExitStack) -> Recognizer | None:
+    if config.provider is None:
+        return None
+    from glyphoxa_trio.providers.pocketsphinx import Pocketsphinx, installed
+
+    if not installed():  # both find with it where somebody begins and ends to speak
+        raise ConfigError(
+            "the extra `voice` is not installed (pip install 'glyphoxa-trio[voice]') "
+            "@ speech.recognition.provider"
+        )
+    try:
+        if config.provider is RecognitionProvider.POCKETSPHINX:
+            return Pocketsphinx(phrases=config.phrases)
+        from glyphoxa_trio.providers.transcriptions import Transcriptions
+
+        server = Transcriptions(
+            model=config.model or "",
+            base_url=config.base_url or "",
+            api_key=config.api_key,
+            prompt=", ".join(config.phrases),
+            timeout=config.timeout,
+        )
+    except ValueError as error:  # phrases without words, a key that no header can hold
+        raise ConfigError(f"{error} @ speech.recognition") from None
+    stack.push_async_callback(server.aclose)
+    return server

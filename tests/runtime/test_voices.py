@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -15,19 +16,26 @@ from glyphoxa_trio import Config, ConfigError, open_runtime
 from glyphoxa_trio.config import McpConfig, NpcConfig, OverloadConfig
 from glyphoxa_trio.config.voices import (
     Engine,
+    RecognitionConfig,
+    RecognitionProvider,
     SpeechConfig,
     SynthesisConfig,
     SynthesisProvider,
     VoiceConfig,
 )
+from glyphoxa_trio.npc import TurnDone
 from glyphoxa_trio.npc.events import Speech, SpeechFailed
 from glyphoxa_trio.npc.npc import CannotHear
 from glyphoxa_trio.observability.recording.recording import open_recording
 from glyphoxa_trio.providers.espeak import Espeak
+from glyphoxa_trio.providers.pocketsphinx import link
 from glyphoxa_trio.providers.speech import Began, Final, Voice
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.testing.transcription_server import open_transcription_server
 
 from ..npc.support import ScriptedLLM
 from ..npc.voices import FakeRecognizer, FakeSynthesizer, Loudspeaker, audio_of
+from ..providers.test_audio import tone
 
 ESPEAK = SpeechConfig(synthesis=SynthesisConfig(provider=SynthesisProvider.ESPEAK))
 QUIET = Config(
@@ -70,6 +78,72 @@ async def test_what_is_not_installed_is_an_error_at_the_start(
     config = attrs.evolve(QUIET, speech=ESPEAK)
     with pytest.raises(ConfigError, match=r"apt install.*speech\.synthesis"):
         async with open_runtime(config):
+            raise AssertionError("it was opened")
+
+
+HEARS = {
+    "provider": RecognitionProvider.TRANSCRIPTIONS,
+    "model": "m",
+    "base_url": "http://127.0.0.1:1/v1",
+}
+
+
+def hearing(**recognition: Any) -> Config:
+    config = RecognitionConfig(**recognition)
+    return attrs.evolve(QUIET, speech=SpeechConfig(recognition=config))
+
+
+async def test_a_configured_recognizer_hears() -> None:
+    async with open_transcription_server(["Is it open?"], key="k") as server:
+        config = hearing(
+            **HEARS | {"model": server.model, "base_url": server.base_url},
+            api_key=Secret("k"),
+            phrases=("Bob", "the door"),
+        )
+        llm = ScriptedLLM(lambda _: ["It is locked."])
+        with trio.fail_after(60):
+            async with open_runtime(config, llm=llm) as runtime:
+                async with runtime.npc("Bob").voice(rate=16_000) as voice:
+                    voice.hear(tone(440, 16_000, 1.0) + bytes(32_000))
+                    async for event in voice:
+                        if isinstance(event, TurnDone):
+                            break
+        assert server.uploads[0].prompt == "Bob, the door"
+    assert isinstance(event, TurnDone)
+    assert event.text == "It is locked."
+    assert llm.told()[-1] == ("user", "Is it open?")
+
+
+@pytest.mark.parametrize(
+    ("recognition", "why"),
+    [
+        (
+            {"provider": RecognitionProvider.POCKETSPHINX, "phrases": ("?",)},
+            "no phrase",
+        ),
+        (HEARS | {"api_key": Secret("two words")}, "api_key"),
+        (HEARS | {"base_url": "http://x/v1?key=7"}, "base_url"),
+    ],
+)
+async def test_a_recognizer_that_cannot_be_is_an_error_at_the_start(
+    recognition: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"{why}.*@ speech\.recognition"):
+        async with open_runtime(hearing(**recognition)):
+            raise AssertionError("it was opened")
+
+
+def test_a_transcription_server_needs_a_model_and_an_address() -> None:
+    with pytest.raises(ConfigError) as caught:
+        RecognitionConfig(provider=RecognitionProvider.TRANSCRIPTIONS)
+    assert "needs model" in str(caught.value)
+    assert "needs base_url" in str(caught.value)
+
+
+async def test_without_the_extra_nobody_hears(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"glyphoxa-trio\[voice\]"):
+        async with open_runtime(hearing(**HEARS)):
             raise AssertionError("it was opened")
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
@@ -15,6 +12,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.providers.audio import WIDTH, AudioError, Resampler
+from glyphoxa_trio.providers.process import end, one_line, start
 from glyphoxa_trio.providers.speech import SpeechError, Voice
 from glyphoxa_trio.providers.wav import WavReader
 
@@ -22,12 +20,9 @@ from .wire import options, said
 
 PROGRAM: Final = "espeak-ng"
 RATE: Final = 22_050  # of its own voices; others are resampled to it
-PATIENCE: Final = 10.0  # seconds for the next piece: it needs milliseconds
+PATIENCE: Final = 5.0  # seconds for the next piece: it needs milliseconds
 _PIECE: Final = 8 * 1024  # bytes read at a time, 0.2 s of speech
 _COMPLAINT: Final = 4 * 1024  # bytes of stderr that are worth reading
-_END: Final = 1.0  # seconds for the kernel to hand over a process that was killed
-# Of the host's environment it gets what a program needs to find its own data (D15).
-_SAFE: Final = ("PATH", "HOME", "TMPDIR", "ESPEAK_DATA_PATH")
 
 
 def installed(program: str = PROGRAM) -> bool:
@@ -68,18 +63,11 @@ class Espeak:
                 await process.stdin.aclose()
             yield _Pieces(process, self.rate)
         finally:
-            await _end(process)
+            await end(process)
 
     async def _start(self, voice: Voice) -> trio.Process:
         try:
-            return await trio.lowlevel.open_process(
-                [self.program, *options(voice)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={name: os.environ[name] for name in _SAFE if name in os.environ},
-                start_new_session=True,  # a Ctrl-C is for us to understand
-            )
+            return await start([self.program, *options(voice)])
         except FileNotFoundError:
             raise SpeechError(
                 f"{self.program} is not installed: apt install espeak-ng, "
@@ -135,9 +123,8 @@ class _Pieces:
         assert self._process.stderr is not None
         complaint = bytes(await self._process.stderr.receive_some(_COMPLAINT))
         if await self._process.wait() != 0:
-            text = " ".join(complaint.decode(errors="replace").split())
-            status = self._process.returncode
-            raise SpeechError(f"{PROGRAM}: {text or f'ended with status {status}'}")
+            why = one_line(complaint) or f"ended with status {self._process.returncode}"
+            raise SpeechError(f"{PROGRAM}: {why}")
 
 
 @contextmanager
@@ -148,15 +135,3 @@ def _patience() -> Iterator[None]:
             yield
     except trio.TooSlowError:
         raise SpeechError(f"{PROGRAM}: silent for {PATIENCE:g} s") from None
-
-
-async def _end(process: trio.Process) -> None:
-    """Kill it, and whatever it has started to speak through, at once."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    with trio.move_on_after(_END, shield=True):
-        await process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                await pipe.aclose()

@@ -1,0 +1,191 @@
+"""What a microphone hears, cut into utterances that wait for whoever understands them.
+
+    hear(pcm) ─ frames ─ endpointing ─ utterances ─ one reader ─ events ─ one listener
+                                          bounded                bounded
+
+Hearing never waits: what is too much is dropped, whole utterances, the oldest first,
+and counted. A microphone that gives nothing while nobody speaks, as in voice chats,
+ends an utterance as silence does. A silent one costs a detector's look at each frame.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from math import inf
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Stream, lone_errors
+
+from .audio import Framer, bytes_of, seconds_of
+from .endpointing import FRAME, RATE, SILENCE, Endpointer, IsSpeech
+from .speech import Recognized, SpeechError
+
+CAPACITY: Final = 60.0  # seconds of audio that may wait; two utterances always may
+
+
+@attrs.define(eq=False)
+class _Utterance:
+    pcm: bytearray = attrs.field(factory=bytearray, init=False)
+    over: bool = attrs.field(default=False, init=False)
+
+
+@attrs.define(eq=False)
+class Utterances:
+    """The utterances of one microphone, and the one that is being read.
+
+    Args:
+      is_speech: says it of a frame of `endpointing.FRAME` seconds.
+    """
+
+    is_speech: IsSpeech
+    dropped: float = attrs.field(default=0.0, init=False)  # seconds
+    _framer: Framer = attrs.field(init=False)
+    _endpointer: Endpointer = attrs.field(factory=Endpointer, init=False)
+    _waiting: deque[_Utterance] = attrs.field(factory=deque, init=False)
+    _reading: bool = attrs.field(default=False, init=False)  # the first of them
+    _heard_at: float = attrs.field(default=-inf, init=False)
+    _news: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self._framer = Framer(bytes_of(FRAME, RATE))
+
+    def hear(self, pcm: bytes) -> None:
+        """Take a piece of audio of `endpointing.RATE`. Never waits."""
+        now = trio.current_time()
+        if now >= self._heard_at + SILENCE:
+            self._cut()
+        self._heard_at = now
+        for frame in self._framer.feed(pcm):
+            spoke = self._endpointer.speaking
+            audio = self._endpointer.feed(frame, self.is_speech(frame))
+            if not audio:
+                continue
+            if not spoke:
+                self._waiting.append(_Utterance())
+            self._waiting[-1].pcm += audio
+            self._waiting[-1].over = not self._endpointer.speaking
+            self._news.unpark_all()
+        self._drop()
+
+    async def begin(self) -> None:
+        """Wait for the next utterance, and read that one from now on."""
+        await trio.lowlevel.checkpoint()
+        if self._reading:
+            self._waiting.popleft()
+            self._reading = False
+        while not self._waiting:
+            await self._news.park()
+        self._reading = True
+
+    async def piece(self) -> bytes:
+        """More audio of the utterance that is being read; empty once it is over."""
+        await trio.lowlevel.checkpoint()
+        now = self._waiting[0]
+        while not (now.pcm or now.over):
+            with trio.move_on_at(self._heard_at + SILENCE) as silence:
+                await self._news.park()
+            if silence.cancelled_caught and trio.current_time() >= (
+                self._heard_at + SILENCE
+            ):
+                self._cut()
+        audio = bytes(now.pcm)
+        now.pcm.clear()
+        return audio
+
+    async def whole(self) -> bytes:
+        """All audio of the utterance that is being read."""
+        audio = bytearray()
+        while piece := await self.piece():
+            audio += piece
+        return bytes(audio)
+
+    def _cut(self) -> None:
+        """Nothing came for a while: whoever spoke has ended."""
+        self._framer.end()
+        if self._endpointer.speaking:
+            self._endpointer.end()
+            self._waiting[-1].over = True
+
+    def _drop(self) -> None:
+        """Drop what nobody will get to in time."""
+        oldest = 1 if self._reading else 0
+        while len(self._waiting) > oldest + 1 and sum(
+            len(x.pcm) for x in self._waiting
+        ) > bytes_of(CAPACITY, RATE):
+            self.dropped += seconds_of(bytes(self._waiting[oldest].pcm), RATE)
+            del self._waiting[oldest]
+
+
+@attrs.define(eq=False)
+class Listening:
+    """A `Recognition`: somebody reads its utterances, and tells what they say."""
+
+    utterances: Utterances
+    _events: Stream[Recognized] = attrs.field(factory=Stream, init=False)
+    _error: SpeechError | None = attrs.field(default=None, init=False)
+
+    @property
+    def dropped(self) -> float:
+        return self.utterances.dropped
+
+    def hear(self, pcm: bytes) -> None:
+        if self._error is None:
+            self.utterances.hear(pcm)
+
+    def events(self) -> AsyncIterator[Recognized]:
+        return self
+
+    async def tell(self, event: Recognized) -> None:
+        """Waits while the listener is behind."""
+        await self._events.send(event)
+
+    def __aiter__(self) -> Listening:
+        return self
+
+    async def __anext__(self) -> Recognized:
+        try:
+            return await anext(self._events)
+        except StopAsyncIteration:
+            if self._error is not None:
+                raise self._error from None
+            raise
+
+    def fail(self, error: SpeechError) -> None:
+        """Nothing more is understood; what was, can still be read."""
+        self._error = error
+        self._events.end()
+
+
+@asynccontextmanager
+async def open_listening(
+    is_speech: IsSpeech, understand: Callable[[Listening], Awaitable[None]]
+) -> AsyncIterator[Listening]:
+    """Listen until the block is left, with a task that reads the utterances.
+
+    Args:
+      understand: one utterance after the other, for ever; a `SpeechError` of it is the
+        end, and is told to whoever reads the events.
+    """
+    listening = Listening(Utterances(is_speech))
+
+    async def run() -> None:
+        try:
+            await understand(listening)
+        except SpeechError as error:
+            listening.fail(error)
+
+    with lone_errors():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            try:
+                yield listening
+            finally:
+                nursery.cancel_scope.cancel("nobody listens any more")
