@@ -1,7 +1,7 @@
 """L3, the NPCs: one session actor each, its turns, and who decides their tier.
 
 `selection` and `turn` are pure rules; `session` is the actor; `engines` hold the
-round loop; `npc` is what an embedder holds.
+round loop; `npc` is what an embedder holds, and `scene` holds several of them.
 """
 
 from .approval import ApprovalRequest, Approver
@@ -41,10 +41,22 @@ from .events import (
 )
 from .hot_context import Moment, Provide
 from .npc import Npc, Turn, TurnNotOver
+from .scene import (
+    Addressed,
+    NobodyAddressed,
+    NotHere,
+    NpcMuted,
+    Scene,
+    SceneFull,
+    SceneStatistics,
+    SceneTurn,
+    Why,
+)
 from .session import NpcSession, QueueFull
 from .speculator import SpeculationStatistics
 
 __all__ = [
+    "Addressed",
     "ApprovalNeeded",
     "ApprovalRequest",
     "ApprovalSettled",
@@ -63,11 +75,18 @@ __all__ = [
     "ModelFailed",
     "ModelSwitched",
     "Moment",
+    "NobodyAddressed",
+    "NotHere",
     "Npc",
+    "NpcMuted",
     "NpcSession",
     "Provide",
     "QueueFull",
     "Queued",
+    "Scene",
+    "SceneFull",
+    "SceneStatistics",
+    "SceneTurn",
     "Scripted",
     "Sentence",
     "Shed",
@@ -89,4 +108,5 @@ __all__ = [
     "TurnEvent",
     "TurnNotOver",
     "UsageReported",
+    "Why",
 ]

@@ -122,6 +122,11 @@ class Exchange:
             part.by_ear = self.aloud.heard(at, part.sentences, part.delivered)
 
     @property
+    def unplayed(self) -> float:
+        """Seconds that are still to be heard, if somebody says what was played."""
+        return self.aloud.playback.left if self._reported and self.aloud else 0.0
+
+    @property
     def written(self) -> str:
         return " ".join(s for r in self.rounds for s in r.sentences)
 

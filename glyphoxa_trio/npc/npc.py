@@ -16,7 +16,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.actors import Ref, Request
 from glyphoxa_trio.config.model import NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.gate import Grant
@@ -42,7 +42,7 @@ from .voice import Ear, Voice, open_voice
 # An NPC takes an utterance at once or says that its queue is full. Seconds.
 _PATIENCE = 5.0
 # How long leaving a turn waits for its last event to be remembered. Seconds.
-_FAREWELL = 1.0
+FAREWELL = 1.0
 
 
 class CannotHear(GlyphoxaError):
@@ -79,7 +79,7 @@ class Turn:
             raise RuntimeError("a turn is entered once; say it again for another")
         self._entered = True
         try:
-            await self._session.ask(Say(self._utterance), within=_PATIENCE)
+            await self._session.ask(self._opening, within=_PATIENCE)
         except BaseException:
             self._leave()  # it may have been accepted in this very moment
             raise
@@ -92,8 +92,12 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         self._leave()
-        with trio.move_on_after(_FAREWELL, shield=True):
+        with trio.move_on_after(FAREWELL, shield=True):
             await self._utterance.ended.wait()
+
+    @property
+    def _opening(self) -> Request[None]:
+        return Say(self._utterance)
 
     def _leave(self) -> None:
         self._utterance.interrupt("the listener left")

@@ -26,7 +26,7 @@ class Opening:
     npc: NpcConfig
     defaults: Mapping[str, str]
     _call_id: str
-    scene: tuple[str, ...] = attrs.field(default=(), init=False)
+    scene: tuple[str, ...] = ()
     _greeting: str = attrs.field(init=False)
     _greeted: bool = attrs.field(default=False, init=False)
     _given: dict[str, object] = attrs.field(factory=dict, init=False)

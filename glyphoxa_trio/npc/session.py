@@ -106,6 +106,7 @@ class NpcSession:
       costs: of all NPCs: says whether a turn may begin, and is told what it took.
       synthesizer: says sentences aloud, if there is one; ``warn`` is told if it fails.
       overheard: so many lines of what others say to each other are remembered.
+      scene: what holds where it is, until it is told otherwise.
       template_defaults: for the variables of prompt and greeting that nobody gave a
         value; ``call_id`` is one of them (A32).
       context: asked in each turn for what is to be known in it.
@@ -129,6 +130,7 @@ class NpcSession:
     synthesizer: Synthesizer | None = None
     warn: Callable[[str], None] = lambda _: None
     overheard: int = 20
+    scene: tuple[str, ...] = ()
     template_defaults: Mapping[str, str] = attrs.field(factory=dict)
     call_id: str = "session"
     context: Gather | None = None
@@ -150,7 +152,9 @@ class NpcSession:
     _reopen: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._opening = Opening(self.npc, self.template_defaults, self.call_id)
+        self._opening = Opening(
+            self.npc, self.template_defaults, self.call_id, self.scene
+        )
         self._conversation = Conversation((), self.config.history)
         self._open()
         self._questions = Questions(self.npc.name, self.approver, self.approval_timeout)
@@ -240,6 +244,8 @@ class NpcSession:
             self.overheard = successor.overheard
         if successor.template_defaults is not None:
             self._opening.defaults = successor.template_defaults
+        if successor.scene is not None:
+            self._opening.scene = successor.scene
         self._opening.npc = self.npc
         self._open()
 

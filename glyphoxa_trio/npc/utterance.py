@@ -157,6 +157,7 @@ class Adopt(Request[None]):
     speculation: SpeculationConfig | None = None
     overheard: int | None = None
     template_defaults: Mapping[str, str] | None = None
+    scene: tuple[str, ...] | None = None
 
 
 @attrs.frozen

@@ -13,10 +13,11 @@ from glyphoxa_trio.actors import Backoff, Ref, Topic, spawn
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
-from glyphoxa_trio.npc import Approver, Costs, Npc, NpcSession, TurnEvent
+from glyphoxa_trio.npc import Approver, Costs, Npc, NpcSession, Scene, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import Gather
+from glyphoxa_trio.npc.scene import SceneActor, SceneSettings
 from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.speculator import Tally
 from glyphoxa_trio.npc.utterance import Adopt
@@ -94,6 +95,7 @@ class Cast:
     activity: Activity = attrs.field(init=False)
     _selector: Ref[Any] = attrs.field(init=False)
     _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
+    _scenes: dict[tuple[str, ...], Scene] = attrs.field(factory=dict, init=False)
     _named: dict[str, NpcConfig] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -121,11 +123,34 @@ class Cast:
             npc = self._npcs[config.name] = self._open(config)
         return npc
 
+    def scene(self, names: tuple[str, ...], find: Callable[[str], Npc]) -> Scene:
+        """The scene of these NPCs, or of all; the same one each time.
+
+        Args:
+          find: as `npc`, for whoever speaks in it.
+        """
+        if (scene := self._scenes.get(names)) is not None:
+            return scene
+
+        def settings() -> SceneSettings:
+            here = [name for name in self._named if not names or name in names]
+            config = self.config
+            return SceneSettings(
+                npcs=here, players=config.scene.players, listener=config.turn.listener
+            )
+
+        actor = SceneActor(find, settings)
+        label = f"scene {len(self._scenes) + 1}"
+        ref = spawn(self.nursery, actor.run, name=label, restart=_AFTER_A_FAULT)
+        scene = self._scenes[names] = Scene(ref)
+        return scene
+
     async def adopt(self, config: Config, models: Models) -> None:
         """Be the cast of another configuration, each session after its turn (D16).
 
         Whoever is not in it any more ends the turn that runs and is gone.
         """
+        other_scene = config.scene.context != self.config.scene.context
         self.config, self.models = config, models
         self.overload.adopt(config.overload)
         self.costs.adopt(config.cost)
@@ -146,6 +171,7 @@ class Cast:
                 speculation=config.speculation,
                 overheard=config.scene.overheard,
                 template_defaults=config.template_defaults,
+                scene=config.scene.context if other_scene else None,
             )
             try:
                 self._npcs[name] = await npc.become(adopt)
@@ -173,6 +199,7 @@ class Cast:
             tally=self.tally,
             costs=self.costs,
             overheard=self.config.scene.overheard,
+            scene=self.config.scene.context,
             template_defaults=self.config.template_defaults,
             call_id=session_id(self.run, npc.name),
             context=self.context,

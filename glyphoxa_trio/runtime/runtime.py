@@ -1,4 +1,7 @@
-"""A runtime, as an embedder holds it: NPCs, their tools and servers."""
+"""A runtime, as an embedder holds it: NPCs, their tools and servers.
+
+Above 300 lines: what can be asked of it is read in one place.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from glyphoxa_trio.npc import (
     CostStatistics,
     Npc,
     Provide,
+    Scene,
     SpeculationStatistics,
     TurnEvent,
 )
@@ -111,9 +115,23 @@ class Runtime:
           UnknownNpc: with the nearest names.
           RuntimeClosed: if the runtime has ended.
         """
+        self._refuse_if_closed()
+        return self._witness.npc(self._cast.npc(name))
+
+    def scene(self, *npcs: str) -> Scene:
+        """Several NPCs in one place: all, or the named ones. The same scene each time.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+          RuntimeClosed: if the runtime has ended.
+        """
+        self._refuse_if_closed()
+        names = tuple(sorted({self.npc(name).name for name in npcs}))
+        return self._cast.scene(names, self.npc)
+
+    def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:
             raise RuntimeClosed("it is closed")
-        return self._witness.npc(self._cast.npc(name))
 
     def add_context(
         self, provide: Provide, *, npc: str | None = None

@@ -442,6 +442,42 @@ def test_what_was_told_of_scene_and_player_is_told_again() -> None:
     assert missed == [0, 1]
 
 
+def test_a_scene_is_replayed_without_one() -> None:
+    """What a recording hears is what NPCs were told, in the order of the floor."""
+    names = ("Bo", "Ysolde", "Cole")
+    config = attrs.evolve(
+        table(), npcs=tuple(attrs.evolve(table().npcs[0], name=x) for x in names)
+    )
+
+    async def play(runtime: Runtime) -> None:
+        scene = runtime.scene()
+
+        async def say(text: str, speaker: str, after: float) -> None:
+            await trio.sleep(after)
+            async with scene.say(text, speaker=speaker) as turn:
+                await turn.finish()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, "Bo, hello", "a", 0.0)
+            nursery.start_soon(say, "Ysolde, hello", "b", 0.1)
+            nursery.start_soon(say, "Ysolde, who is it?", "c", 0.2)
+            nursery.start_soon(say, "Cole, wait", "a", 0.3)  # instead of Bo
+            await trio.sleep(1.0)
+            await scene.tell("Night.")
+            async with scene.speak_as("Bo", "Hush!") as turn:
+                await turn.finish()
+            await scene.mute("ysolde")
+        async with scene.say("Bo?", speaker="a") as turn:
+            await turn.finish()
+
+    llm = ScriptedLLM(lambda request: [0.4, "Ask the seer. ", 0.1, "I will not."])
+    recording = read(record(play, llm=llm, config=config))
+    assert len(recording.of("overhear")) >= 10
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    assert again.notes == ()
+
+
 def test_a_reload_is_replayed() -> None:
     slower = attrs.evolve(table(), turn=attrs.evolve(table().turn, max_rounds=1))
 

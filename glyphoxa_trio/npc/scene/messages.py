@@ -1,0 +1,106 @@
+"""What a scene is asked, and what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from glyphoxa_trio.actors import Request
+from glyphoxa_trio.errors import GlyphoxaError
+
+from .addressing import Addressed
+
+
+class NotHere(GlyphoxaError):
+    """There is such an NPC, but not in this scene."""
+
+
+@attrs.frozen(kw_only=True)
+class SceneSettings:
+    """``npcs`` are here, ``players`` may wait; an answer waits ``listener`` seconds
+    for somebody to listen to it."""
+
+    npcs: Sequence[str]
+    players: int
+    listener: float
+
+
+@attrs.frozen
+class Mute(Request[str]):
+    """Asked: have this NPC say nothing of its own, or let it; the reply is its name."""
+
+    npc: str
+    muted: bool = True
+
+
+@attrs.frozen
+class Bind(Request[str | None]):
+    """Asked: take everything for said to this NPC; None is to go by what is said."""
+
+    npc: str | None
+
+
+@attrs.frozen
+class TurnTo(Request[str]):
+    """Asked: take it that this player spoke to this NPC last."""
+
+    npc: str
+    speaker: str
+
+
+@attrs.frozen
+class Whom(Request[Addressed]):
+    """Asked: who would be meant by that? It leaves no trace."""
+
+    text: str
+    speaker: str
+
+
+@attrs.frozen
+class Partial(Request[None]):
+    """Asked: tell whoever is meant what somebody is saying, while they still do."""
+
+    text: str
+    speaker: str
+
+
+@attrs.frozen
+class Tell(Request[None]):
+    """Asked: this holds in the scene from now on, and nothing else."""
+
+    context: tuple[str, ...]
+
+
+@attrs.frozen
+class LetHear(Request[None]):
+    """Asked: let all NPCs hear that somebody says this; nobody answers."""
+
+    speaker: str
+    text: str
+    to: str
+
+
+@attrs.frozen(kw_only=True)
+class SceneStatistics:
+    """How a scene is. ``speaking`` is an NPC; ``waiting`` has speaker and NPC of what
+    was said, those next first; ``context`` is None while it is the configuration's.
+
+    Since it began: ``said`` counts what NPCs have begun to say, ``cut`` what was
+    interrupted or never begun, ``unheard`` lines that did not reach an NPC.
+    """
+
+    npcs: tuple[str, ...]
+    speaking: str | None
+    waiting: tuple[tuple[str, str], ...]
+    muted: frozenset[str]
+    puppet: str | None
+    context: tuple[str, ...] | None
+    said: int
+    cut: int
+    unheard: int
+
+
+@attrs.frozen
+class Look(Request[SceneStatistics]):
+    """Asked: how is it?"""

@@ -1,0 +1,178 @@
+"""An utterance in a scene, from when it is said until its answer has been heard."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Request
+from glyphoxa_trio.npc.aloud import TOLERANCE
+from glyphoxa_trio.npc.events import Queued, Timings, TurnDone, TurnEnd, TurnEvent
+from glyphoxa_trio.npc.npc import FAREWELL, Turn
+from glyphoxa_trio.npc.utterance import Utterance
+
+
+@attrs.define(eq=False)
+class Place:
+    """Where it stands among all that is said in the scene.
+
+    ``scope`` ends its waiting: its listener left, or it was ``cut``, which says why.
+    It is ``given`` the floor; ``handed`` to the NPC's session, or never will be;
+    ``told`` when its listener has the last event, or has left; ``over`` when they have
+    heard it; ``gone`` when everybody knows what was said, and another may speak.
+
+    Args:
+      to: whom the caller has named; None leaves it to the rules of the scene.
+    """
+
+    utterance: Utterance
+    to: str | None = None
+    dm: bool = False
+    npc: str = attrs.field(default="", init=False)
+    since: float = attrs.field(factory=trio.current_time, init=False)
+    cut: str = attrs.field(default="", init=False)
+    begun: bool = attrs.field(default=False, init=False)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    given: trio.Event = attrs.field(factory=trio.Event, init=False)
+    handed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    told: trio.Event = attrs.field(factory=trio.Event, init=False)
+    over: trio.Event = attrs.field(factory=trio.Event, init=False)
+    gone: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _news: deque[TurnEvent] = attrs.field(factory=deque, init=False)
+    _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    @property
+    def speaker(self) -> str:
+        return self.utterance.speaker
+
+    @property
+    def own(self) -> bool:
+        """Whether the NPC speaks for itself."""
+        return self.utterance.script is None
+
+    def post(self, event: TurnEvent) -> None:
+        """Tell the listener something that is not its session's to say."""
+        self._news.append(event)
+        self._arrived.set()
+
+    def queue(self, position: int) -> None:
+        self.post(Queued(npc=self.npc, turn=0, position=position))
+
+    def hand_over(self) -> None:
+        """Its NPC has it, and says the rest."""
+        self.begun = True
+        self.handed.set()
+        self._arrived.set()
+
+    def end(self, why: str, *, failed: bool = False) -> None:
+        """If it was not begun it never will be. The listener is told so, if there
+        still is one."""
+        if self.handed.is_set():
+            return
+        waited = trio.current_time() - self.since
+        self.post(
+            TurnDone(
+                npc=self.npc,
+                turn=0,
+                end=TurnEnd.FAILED if failed else TurnEnd.INTERRUPTED,
+                text="",
+                outcomes=(),
+                timings=Timings(model=0.0, tools=0.0, total=waited),
+                rounds=0,
+                error=why,
+            )
+        )
+        self.handed.set()
+        self.utterance.ended.set()
+        # A session may have got it after all: then it is as if its listener had left.
+        self.utterance.scope.cancel(why)
+        self.utterance.stream.leave()
+
+    def listened(self) -> None:
+        """The listener has the last event, and perhaps more to hear."""
+        self.told.set()
+        if self.utterance.exchange.unplayed <= TOLERANCE:
+            self.over.set()
+
+    def leave(self, why: str) -> None:
+        """Nobody waits for it any more, nor listens to the rest."""
+        self.scope.cancel(why)
+        self.told.set()
+        self.over.set()
+
+    async def next_news(self) -> TurnEvent | None:
+        """What the scene has to say; None once the session says the rest."""
+        while not self._news:
+            if self.handed.is_set():
+                return None
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+        return self._news.popleft()
+
+
+@attrs.frozen(eq=False)
+class Enter(Request[None]):
+    """Asked: find out who is meant, and have them speak when it is their turn."""
+
+    place: Place
+
+
+@attrs.define(eq=False)
+class SceneTurn(Turn):
+    """A turn in a scene: its events begin with `Queued` if others are spoken to.
+
+    ``turn`` of an event is 0 until the NPC begins. One that never does, because its
+    player went on or the NPC was muted, ends in a `TurnDone` all the same.
+    """
+
+    _place: Place = attrs.field(kw_only=True)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await super().__aexit__(kind, error, traceback)
+        if self._place.over.is_set():  # else the rest is still played
+            with trio.move_on_after(FAREWELL, shield=True):
+                await self._place.gone.wait()
+
+    @property
+    def npc(self) -> str:
+        """Who is meant; known once the block was entered."""
+        return self._place.npc
+
+    @property
+    def _opening(self) -> Request[None]:
+        return Enter(self._place)
+
+    async def __anext__(self) -> TurnEvent:
+        place = self._place
+        if self._entered and (event := await place.next_news()) is not None:
+            await trio.lowlevel.checkpoint()
+            if isinstance(event, TurnDone):
+                self.done = event
+            return event
+        try:
+            event = await super().__anext__()
+        except StopAsyncIteration:
+            place.listened()
+            raise
+        if isinstance(event, TurnDone):
+            place.listened()
+        return event
+
+    def played(self, ms: float) -> None:
+        super().played(ms)
+        if self._place.told.is_set():
+            self._place.listened()
+
+    def _leave(self) -> None:
+        super()._leave()
+        if not self._place.told.is_set():  # else the rest may still be played
+            self._place.leave("the listener left")

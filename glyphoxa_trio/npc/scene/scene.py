@@ -1,0 +1,122 @@
+"""A scene, as an embedder or whoever directs it holds it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.npc.utterance import Utterance
+from glyphoxa_trio.tools.tier import Tier
+
+from .addressing import Addressed
+from .messages import (
+    Bind,
+    LetHear,
+    Look,
+    Mute,
+    Partial,
+    SceneStatistics,
+    Tell,
+    TurnTo,
+    Whom,
+)
+from .place import Place, SceneTurn
+
+# Taking a message is quick; telling all NPCs something takes each of them a moment.
+_PATIENCE: Final = 10.0
+
+
+@attrs.frozen(eq=False)
+class Scene:
+    """Several NPCs and players in one place. Usable from any task of the run.
+
+    Names of NPCs may be cut short, as in `Runtime.npc`, and raise what that raises;
+    `NotHere` if the NPC is not in this scene.
+    """
+
+    _scene: Ref[Any]
+
+    def say(
+        self,
+        text: str,
+        *,
+        speaker: str = "player",
+        to: str | None = None,
+        tier: Tier | None = None,
+        dm: bool = False,
+    ) -> SceneTurn:
+        """Say something to whoever is meant; enter the turn to hear the answer.
+
+        Entering raises `NobodyAddressed` if that cannot be told, its kind `NpcMuted` if
+        whoever is meant says nothing, `SceneFull` if too many wait. While others are
+        answered the turn waits, with a `Queued` first. The same speaker's next
+        utterance interrupts it, whoever that is for.
+
+        Args:
+          to: the NPC that is meant, whatever the text says.
+          tier: the DM's override of the tier for this utterance (D2).
+          dm: whoever directs the scene says it: before the players who wait.
+        """
+        return self._turn(Place(Utterance(text, speaker, tier), to, dm))
+
+    def speak_as(self, npc: str, text: str, *, speaker: str = "DM") -> SceneTurn:
+        """Have the NPC say ``text`` as it stands: no model, no tools.
+
+        Before the players who wait, and in place of what it says itself just now; also
+        if it is muted. It remembers the words as its own.
+        """
+        return self._turn(Place(Utterance("", speaker, script=text), npc, dm=True))
+
+    def greet(self, npc: str, *, speaker: str = "player") -> SceneTurn:
+        """Have the NPC say its greeting, as `Npc.greet`."""
+        return self._turn(Place(Utterance("", speaker, greets=True), npc))
+
+    def _turn(self, place: Place) -> SceneTurn:
+        return SceneTurn(self._scene, place.utterance, place=place)
+
+    async def addressed(self, text: str, *, speaker: str = "player") -> Addressed:
+        """Who would be meant by ``text`` now, and how that is told. It leaves no trace.
+
+        Raises:
+          NobodyAddressed: as entering the turn would.
+        """
+        return await self._scene.ask(Whom(text, speaker), within=_PATIENCE)
+
+    async def hearing(self, text: str, *, speaker: str = "player") -> None:
+        """Tell whoever is meant what somebody is saying while they still speak, as
+        `Npc.hearing`; nothing while an NPC speaks."""
+        await self._scene.ask(Partial(text, speaker), within=_PATIENCE)
+
+    async def turn_to(self, npc: str, *, speaker: str = "player") -> str:
+        """What this player says next is for this NPC, unless it names another.
+
+        Returns its name.
+        """
+        return await self._scene.ask(TurnTo(npc, speaker), within=_PATIENCE)
+
+    async def mute(self, npc: str) -> str:
+        """Have the NPC say nothing of its own: what it is saying is interrupted, and
+        nobody can speak to it. It hears everything. Returns its name."""
+        return await self._scene.ask(Mute(npc), within=_PATIENCE)
+
+    async def unmute(self, npc: str) -> str:
+        return await self._scene.ask(Mute(npc, muted=False), within=_PATIENCE)
+
+    async def puppet(self, npc: str | None) -> str | None:
+        """Everything that follows is said to this NPC, whatever it names; None ends
+        that. ``to`` of `say` goes before it. Returns its name."""
+        return await self._scene.ask(Bind(npc), within=_PATIENCE)
+
+    async def tell(self, *context: str) -> None:
+        """Tell all NPCs what holds in the scene, in place of what was told before."""
+        await self._scene.ask(Tell(context), within=_PATIENCE)
+
+    async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
+        """Let all NPCs hear what somebody says that is not for them. None answers."""
+        await self._scene.ask(LetHear(speaker, text, to), within=_PATIENCE)
+
+    async def look(self) -> SceneStatistics:
+        """Who is here, who speaks, who waits, and what was said so far."""
+        return await self._scene.ask(Look(), within=_PATIENCE)
