@@ -2,7 +2,8 @@
 
 A turn is recorded while it runs. Only what was delivered is remembered of the
 NPC's words; every tool call is remembered together with its answer. What others said
-to each other stands before the next thing that is said to this NPC.
+to each other stands before the next thing that is said to this NPC. Above 300 lines:
+what is heard, remembered and told is one story.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.providers.llm import Message, Verbatim
+from glyphoxa_trio.providers.s2s import Line
 from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 
 from .aloud import Aloud
+from .sound import SpokenItems
 
 _LONGEST_LINE: Final = 1000  # characters of what was overheard, or is known
 
@@ -95,13 +98,26 @@ class Exchange:
     speaker: str
     text: str
     rounds: list[Round] = attrs.field(factory=list)
-    aloud: Aloud | None = None
+    aloud: Aloud | SpokenItems | None = None
     _reported: bool = attrs.field(default=False, init=False)
     asked: bool = attrs.field(default=True, kw_only=True)
     overheard: deque[Overheard] = attrs.field(factory=deque, kw_only=True)
     context: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     # What calls of earlier, interrupted turns came to, told with this utterance.
     late: tuple[Outcome, ...] = ()
+
+    def taken(self, seconds: float) -> None:
+        """The listener has taken so much more audio; nothing if they say themselves
+        what was played."""
+        if isinstance(self.aloud, SpokenItems) and not self._reported:
+            self.aloud.take(seconds)
+
+    def lines(self) -> Iterator[Line]:
+        """Who said what, as far as it was heard."""
+        if self.text and self.asked:
+            yield Line("user", self.text)
+        if self.heard:
+            yield Line("assistant", self.heard)
 
     def begin_round(self) -> Round:
         by_ear = self._reported and self.aloud is not None
@@ -229,6 +245,21 @@ class Conversation:
         )
         opening = _with_notice(self.opening, notice) if notice else self.opening
         return (*opening, *past, *current.messages(heard_only=False))
+
+    @property
+    def prompt_text(self) -> str:
+        """Who the NPC is, in words."""
+        told = [m.content for m in self.opening if m.role == "system"]
+        return "\n\n".join(told)
+
+    def lines(self) -> tuple[Line, ...]:
+        """What was said, for a model that was not there; without the tools."""
+        opening = [
+            Line("assistant", message.content)
+            for message in self.opening
+            if message.role == "assistant"
+        ]
+        return (*opening, *(line for past in self._past for line in past.lines()))
 
     def __len__(self) -> int:
         return len(self._past)

@@ -8,7 +8,7 @@ async with npc.say("Roll 2d6+3 for me") as turn:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -24,6 +24,7 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
 
 from .events import TurnDone, TurnEvent
+from .s2s import Live
 from .utterance import (
     Adopt,
     Approve,
@@ -31,10 +32,12 @@ from .utterance import (
     Hearing,
     Interrupt,
     Introduce,
+    LendEar,
     Overhear,
     Preview,
     Say,
     Situate,
+    TakeEarBack,
     Utterance,
 )
 from .voice import Ear, Voice, open_voice
@@ -244,6 +247,23 @@ class Npc:
                 "or pass a recognizer to open_runtime"
             )
         return open_voice(self._ears(self, speaker), npc=self.name, rate=rate)
+
+    async def lend_ear(self, speaker: str, told: Callable[[Utterance], None]) -> Live:
+        """Let its model hear this speaker; ``told`` of each turn that this begins.
+
+        Raises:
+          MicrophoneTaken: if it hears somebody already.
+          CannotHear: if its model does not hear for itself.
+        """
+        live = await self._session.ask(LendEar(speaker, told), within=_PATIENCE)
+        if live is None:
+            raise CannotHear(f"the model of {self.name} does not hear")
+        return live
+
+    def take_ear_back(self, told: Callable[[Utterance], None]) -> None:
+        """It hears nobody any more, if it was this one."""
+        with suppress(GlyphoxaError):
+            self._session.tell(TakeEarBack(told))
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
         """End the turn that is running; False if none was.

@@ -22,10 +22,11 @@ import trio
 
 from glyphoxa_trio.actors import Inbox, Ref, Topic
 from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
-from glyphoxa_trio.config.voices import Engine
+from glyphoxa_trio.config.voices import Engine, S2SConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Shelf, ToolHost
 from glyphoxa_trio.providers.llm import LLM, Usage
+from glyphoxa_trio.providers.s2s import Line
 from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.definition import OnInterrupt
 from glyphoxa_trio.tools.gate import Grant
@@ -40,6 +41,7 @@ from .cost import Costs
 from .engines.cascaded import TurnInProgress
 from .engines.choice import answer, may_speculate
 from .engines.fast import FastModel
+from .engines.s2s import S2SEngine
 from .events import (
     GIVEN_OUT,
     ContextAdded,
@@ -57,6 +59,7 @@ from .events import (
 )
 from .hot_context import Gather, Gathered, Moment
 from .opening import Opening
+from .s2s import Interaction, Live
 from .scripted import scripted
 from .selection import Selection
 from .selector import Select
@@ -72,10 +75,12 @@ from .utterance import (
     Hearing,
     Interrupt,
     Introduce,
+    LendEar,
     Overhear,
     Preview,
     Say,
     Situate,
+    TakeEarBack,
     Utterance,
 )
 
@@ -110,6 +115,8 @@ class NpcSession:
       template_defaults: for the variables of prompt and greeting that nobody gave a
         value; ``call_id`` is one of them (A32).
       context: asked in each turn for what is to be known in it.
+      live: the conversation of a speech-to-speech NPC with its model; this is its
+        owner, and runs it as ``s2s`` says.
     """
 
     npc: NpcConfig
@@ -134,6 +141,10 @@ class NpcSession:
     template_defaults: Mapping[str, str] = attrs.field(factory=dict)
     call_id: str = "session"
     context: Gather | None = None
+    live: Live | None = None
+    s2s: S2SConfig = attrs.field(factory=S2SConfig)
+    _s2s: S2SEngine | None = attrs.field(default=None, init=False)
+    _beside: trio.Nursery = attrs.field(init=False)
     _conversation: Conversation = attrs.field(init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     _current: Utterance | None = attrs.field(default=None, init=False)
@@ -171,6 +182,31 @@ class NpcSession:
     async def run(self, inbox: Inbox[Any]) -> None:
         """Read the mailbox until stopped; then let the running turn end."""
         async with trio.open_nursery() as nursery:
+            self._beside = nursery
+            if self.live is not None:
+                self._converse(self.live)
+            await self._serve(inbox)
+            nursery.cancel_scope.cancel("the session ended")
+
+    def _converse(self, live: Live) -> None:
+        """Own this conversation with a speech-to-speech model, and run it."""
+        self.live = live
+        self._s2s = S2SEngine(
+            live=live,
+            host=self.host,
+            grant=self.grant,
+            route=self.s2s.route,
+            tool_timeout=self.s2s.tool_timeout,
+        )
+        self._s2s.prepare(self.ceiling)
+        live.set_instructions(self._conversation.prompt_text)
+        live.history = self._conversation.lines
+        live.on_spoken = self._spoken
+        live.on_usage = self._spent
+        self._beside.start_soon(live.run)
+
+    async def _serve(self, inbox: Inbox[Any]) -> None:
+        async with trio.open_nursery() as nursery:
             self._nursery = nursery
             async for call in inbox:
                 with call.answering():
@@ -200,6 +236,17 @@ class NpcSession:
                         case Overhear(speaker, text, to):
                             line = Overheard(speaker, text, to)
                             self._conversation.overhear(line)
+                            if self._s2s is not None:
+                                self._s2s.live.remember(Line("user", f"({line})"))
+                            call.reply(None)
+                        case LendEar(speaker, told):
+                            lent = None
+                            if self._s2s is not None:
+                                lent = self._s2s.lend(speaker, told)
+                            call.reply(lent)
+                        case TakeEarBack(told):
+                            if self._s2s is not None:
+                                self._s2s.take_back(told)
                             call.reply(None)
                         case Situate(context):
                             self._opening.scene = context
@@ -247,6 +294,10 @@ class NpcSession:
         if successor.scene is not None:
             self._opening.scene = successor.scene
         self._opening.npc = self.npc
+        if self._s2s is not None:
+            self._s2s.become(successor.grant, successor.live)
+        elif successor.live is not None:
+            self._converse(successor.live)
         self._open()
 
     def _open(self) -> None:
@@ -260,6 +311,8 @@ class NpcSession:
             limit=self.config.history,
             most_overheard=self.overheard,
         )
+        if self._s2s is not None:
+            self._s2s.live.set_instructions(self._conversation.prompt_text)
 
     def _narrow(self, turn: TurnInProgress, successor: Adopt) -> None:
         """Leave a running turn what it has, as far as its NPC still has it."""
@@ -293,15 +346,7 @@ class NpcSession:
             others = [w for w in self._waiting if w.script is None]
             self._waiting = deque([*earlier, utterance, *others])
         elif interrupts:
-            # They did not wait for the answer: it is not wanted any more, nor is
-            # what they said in between. That ends next, one after the other, so
-            # that all of it is remembered in the order in which it was said.
-            current.interrupt("the speaker went on")
-            theirs = [w for w in self._waiting if _is_said_by(w, utterance.speaker)]
-            others = [w for w in self._waiting if w not in theirs]
-            for superseded in theirs:
-                superseded.superseded = True
-            self._waiting = deque([*theirs, utterance, *others])
+            self._overtake(current, utterance)
         else:
             self._waiting.append(utterance)
             queued = Queued(
@@ -311,6 +356,32 @@ class NpcSession:
             )
             self.events.publish(queued)
             utterance.stream.post(queued)
+
+    def _overtake(self, current: Utterance, utterance: Utterance) -> None:
+        """Its speaker did not wait for the answer: it is not wanted any more, nor is
+        what they said in between. That ends next, one after the other, so that all of
+        it is remembered in the order in which it was said."""
+        current.interrupt("the speaker went on")
+        theirs = [w for w in self._waiting if _is_said_by(w, utterance.speaker)]
+        others = [w for w in self._waiting if w not in theirs]
+        for superseded in theirs:
+            superseded.superseded = True
+        self._waiting = deque([*theirs, utterance, *others])
+
+    def _spoken(self, interaction: Interaction) -> None:
+        """The model has heard something: that is an utterance like any other."""
+        assert self._s2s is not None
+        self._s2s.tell()
+        utterance = self._s2s.heard(interaction)
+        self._turns += 1
+        utterance.number = self._turns
+        self._s2s.report(utterance)
+        if self._current is None:
+            self._begin(utterance)
+        else:
+            # The model has stopped already: nobody is answered any more.
+            self._overtake(self._current, utterance)
+        self._nursery.start_soon(self._live, utterance)
 
     def _interrupt(self, speaker: str | None) -> bool:
         """End the turn that runs; with those that wait, if it is one speaker's."""
@@ -381,10 +452,12 @@ class NpcSession:
                     await self._recite(utterance)
                     end = TurnEnd.COMPLETED
                 else:
+                    if self._s2s is not None:
+                        await self._s2s.hear_out(utterance)
                     turn = self._turn = await self._prepare(utterance)
                     if self._next is not None:
                         self._narrow(turn, self._next)
-                    await answer(turn)
+                    await self._run(turn, utterance)
                     end = TurnEnd.COMPLETED if turn.error is None else TurnEnd.FAILED
                     error = "" if turn.error is None else str(turn.error)
             if utterance.scope.cancelled_caught:  # also while the rest was said aloud
@@ -410,6 +483,18 @@ class NpcSession:
             )
             self.events.publish(done)
             utterance.stream.post(done)
+
+    async def _run(self, turn: TurnInProgress, utterance: Utterance) -> None:
+        """Answer, the way that this NPC does."""
+
+        async def understood(text: str) -> Tier:
+            selection = await self._select(text, utterance.override, commit=True)
+            return min(self.ceiling, selection.tier)
+
+        if self.npc.engine is Engine.S2S and self._s2s is not None:
+            await self._s2s.run(turn, utterance, understood)
+        else:
+            await answer(turn)
 
     @asynccontextmanager
     async def _heard(self, utterance: Utterance) -> AsyncGenerator[None]:
@@ -493,8 +578,11 @@ class NpcSession:
         self.events.publish(event)
 
     async def _prepare(self, utterance: Utterance) -> TurnInProgress:
+        # Words that are not understood yet choose again, and for good, when they are.
+        heard = utterance.interaction
+        certain = heard is None or heard.understood or not heard.automatic
         selection = await self._select(
-            utterance.text, utterance.override, commit=True, beside=utterance.waiting
+            utterance.text, utterance.override, commit=certain, beside=utterance.waiting
         )
         ceiling = self.ceiling
         tier = min(ceiling, selection.tier)
@@ -661,6 +749,12 @@ class NpcSession:
         self.events.publish(event)
         if self._current is not None and self._current.number == turn:
             self._current.stream.post(event)
+
+    def _spent(self, usage: Usage) -> None:
+        """What a speech-to-speech model has taken, in whatever turn."""
+        assert self.live is not None
+        turn = 0 if self._current is None else self._current.number
+        self._charge(turn, attrs.evolve(usage, model=self.live.provider.label))
 
     def _speculated(self, done: SpeculationDone) -> None:
         self.tally.add(done)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -16,8 +17,11 @@ from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
 from .conversation import Exchange
-from .events import Fallback, Sentence, TurnEvent
+from .events import Fallback, Sentence, Speech, TurnEvent
 from .speaking import Speaking
+
+if TYPE_CHECKING:
+    from .s2s import Interaction, Live
 
 
 @attrs.define(eq=False)
@@ -33,7 +37,8 @@ class Utterance:
     is remembered. ``superseded``: its speaker went on before it began. ``shed``: why
     it is turned away instead of being answered, and ``shed_for``, in a word.
     ``gave_out``: something of the answer was given out, ``flushed``: it was taken back.
-    ``speaking``: what says it aloud.
+    ``speaking``: what says it aloud. ``interaction``: it was spoken to a model that
+    hears for itself.
     """
 
     text: str
@@ -51,6 +56,7 @@ class Utterance:
     shed: str = attrs.field(default="", init=False)
     shed_for: Fallback = attrs.field(default=Fallback.OVERLOADED, init=False)
     number: int = attrs.field(default=0, init=False)
+    interaction: Interaction | None = attrs.field(default=None, init=False)
     gave_out: bool = attrs.field(default=False, init=False)
     flushed: bool = attrs.field(default=False, init=False)
     _reason: str = attrs.field(default="", init=False)
@@ -87,10 +93,19 @@ class Utterance:
     def scripted(self) -> bool:
         return self.script is not None or self.greets
 
+    def understood(self, text: str) -> None:
+        """What was spoken, as it becomes known: it may be long over by then."""
+        self.text = self.exchange.text = text
+
 
 def _consumed(exchange: Exchange, event: TurnEvent) -> None:
-    if isinstance(event, Sentence):
-        exchange.delivered(event.round)
+    match event:
+        case Sentence(round=round_):
+            exchange.delivered(round_)
+        case Speech(seconds=seconds):
+            exchange.taken(seconds)
+        case _:
+            pass
 
 
 @attrs.frozen
@@ -98,6 +113,22 @@ class Say(Request[None]):
     """Asked: answer this. The reply means that it runs or waits its turn."""
 
     utterance: Utterance
+
+
+@attrs.frozen(eq=False)
+class LendEar(Request["Live | None"]):
+    """Asked: let the model hear this speaker, and say of each turn that it begins. The
+    reply is the conversation, None if its model does not hear."""
+
+    speaker: str
+    told: Callable[[Utterance], None]
+
+
+@attrs.frozen(eq=False)
+class TakeEarBack(Request[None]):
+    """Told: hear nobody any more, if it was this one."""
+
+    told: Callable[[Utterance], None]
 
 
 @attrs.frozen
@@ -155,6 +186,7 @@ class Adopt(Request[None]):
     fast: LLM | None = None
     defer_threshold: int | None = None
     speculation: SpeculationConfig | None = None
+    live: Live | None = None
     overheard: int | None = None
     template_defaults: Mapping[str, str] | None = None
     scene: tuple[str, ...] | None = None

@@ -191,7 +191,9 @@ class Respond:
 
 @attrs.frozen
 class Cancel:
-    """Stop the response that is running; nothing if none is."""
+    """Stop the response that is running or asked for; nothing if none is.
+
+    One that was only asked for is never heard of: no `ResponseStarted`, no end."""
 
 
 @attrs.frozen
@@ -283,11 +285,13 @@ class CallReady:
     """A call that is complete and may be begun if it changes nothing.
 
     One with side effects waits for its response's end: it may yet be discarded.
-    Each call comes in exactly one `ResponseEnded.calls` at most.
+    Each call comes in exactly one `ResponseEnded.calls` at most. ``more``: another of
+    the same message follows at once, and both belong to one fan-out.
     """
 
     response: str
     call: ToolCall
+    more: bool = False
 
 
 class ResponseEnd(StrEnum):

@@ -17,10 +17,12 @@ from glyphoxa_trio.npc import Approver, Costs, Npc, NpcSession, Scene, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import Gather
+from glyphoxa_trio.npc.s2s import Live
 from glyphoxa_trio.npc.scene import SceneActor, SceneSettings
 from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.speculator import Tally
 from glyphoxa_trio.npc.utterance import Adopt
+from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
 
@@ -28,7 +30,7 @@ from .assembly import rules_of
 from .grants import grant_of
 from .models import Models
 from .overload import Overload
-from .voices import Voices
+from .voices import Voices, live_of, model_ears
 
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
 # A fault of ours must not end the runtime, nor spin.
@@ -71,7 +73,7 @@ class Cast:
     Args:
       approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
       overload, costs: say which turns may begin.
-      overload: says which turns may begin.
+      s2s: the speech-to-speech model, instead of the configured one.
       run: tells this run from all others, so that every session has an id.
       context: asked in each turn.
       voices: what NPCs hear and speak with; ``warn`` is told if they cannot.
@@ -88,6 +90,7 @@ class Cast:
     overload: Overload
     costs: Costs = attrs.field(factory=Costs)
     run: str
+    s2s: S2S | None = None
     context: Gather
     voices: Voices = attrs.field(factory=Voices)
     warn: Callable[[str], None] = lambda _: None
@@ -169,6 +172,7 @@ class Cast:
                 fast=models.opening(successor),
                 defer_threshold=config.mcp.defer_threshold,
                 speculation=config.speculation,
+                live=self._live(successor),
                 overheard=config.scene.overheard,
                 template_defaults=config.template_defaults,
                 scene=config.scene.context if other_scene else None,
@@ -181,7 +185,7 @@ class Cast:
         await self._selector.ask(Learn(rules=rules_of(config)), within=_PATIENCE)
 
     def _open(self, npc: NpcConfig) -> Npc:
-        grant = self._grant(npc)
+        grant, live = self._grant(npc), self._live(npc)
         session = NpcSession(
             npc=npc,
             config=self.config.turn,
@@ -197,6 +201,8 @@ class Cast:
             defer_threshold=self.config.mcp.defer_threshold,
             speculation=self.config.speculation,
             tally=self.tally,
+            live=live,
+            s2s=self.config.s2s,
             costs=self.costs,
             overheard=self.config.scene.overheard,
             scene=self.config.scene.context,
@@ -209,7 +215,11 @@ class Cast:
         ref = spawn(
             self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT
         )
-        return Npc(npc, grant, ref, ears=self.voices.ears(npc.engine))
+        ears = self.voices.ears(npc.engine) if live is None else model_ears(live)
+        return Npc(npc, grant, ref, ears=ears)
+
+    def _live(self, npc: NpcConfig) -> Live | None:
+        return live_of(npc, self.config.s2s, given=self.s2s)
 
     def _grant(self, npc: NpcConfig) -> Grant:
         somebody = self.approvals or self.approver is not None

@@ -1,4 +1,4 @@
-"""What an NPC that reads and writes hears and speaks with, as it is configured.
+"""What NPCs hear and speak with, as it is configured.
 
 Providers are imported when the configuration asks for them.
 """
@@ -9,17 +9,22 @@ from contextlib import AsyncExitStack
 
 import attrs
 
-from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.config import Config, ConfigError, NpcConfig
 from glyphoxa_trio.config.voices import (
     Engine,
     RecognitionConfig,
     RecognitionProvider,
+    S2SConfig,
+    S2SProvider,
     SynthesisProvider,
 )
 from glyphoxa_trio.npc import Npc
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.npc import OpenEar
+from glyphoxa_trio.npc.s2s import Live, LiveSettings
+from glyphoxa_trio.npc.s2s.ear import ModelEar
 from glyphoxa_trio.npc.voice import Ear
+from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 
 
@@ -45,6 +50,52 @@ class Voices:
             )
 
         return open_ear
+
+
+def live_of(npc: NpcConfig, config: S2SConfig, *, given: S2S | None) -> Live | None:
+    """A conversation with the speech-to-speech model, for an NPC that speaks so.
+
+    Raises:
+      ConfigError: if there is no such model.
+    """
+    if npc.engine is not Engine.S2S:
+        return None
+    model = given or _s2s(config)
+    if model is None:
+        raise ConfigError(
+            f"{npc.name!r} has the engine s2s, and there is no model for it @ s2s"
+        )
+    return Live(
+        provider=model,
+        voice=npc.voice.name or config.voice,
+        language=npc.voice.language,
+        automatic=config.automatic,
+        settings=LiveSettings(rotate=config.rotate, idle=config.idle),
+    )
+
+
+def _s2s(config: S2SConfig) -> S2S | None:
+    model, url, key = config.model or "", config.base_url, config.api_key
+    try:
+        match config.provider:
+            case S2SProvider.OPENAI_REALTIME:
+                from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime
+
+                return OpenAIRealtime(model=model, base_url=url, api_key=key)
+            case S2SProvider.GEMINI_LIVE:
+                from glyphoxa_trio.providers.gemini_live import GeminiLive
+
+                return GeminiLive(model=model, base_url=url, api_key=key)
+            case None:
+                return None
+    except ValueError as error:  # an address or a key that nothing can carry
+        raise ConfigError(f"{error} @ s2s") from None
+
+
+def model_ears(live: Live) -> OpenEar:
+    """What makes the ears of an NPC whose model hears for itself."""
+    rate = live.capabilities.input_rate
+    return lambda npc, speaker: ModelEar(npc, speaker, rate)
 
 
 def voices_of(

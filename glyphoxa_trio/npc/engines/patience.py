@@ -31,6 +31,11 @@ class Patience:
         self._clock.stop(trio.current_time())
         self.scope.deadline = float("inf")
 
+    def fresh(self) -> trio.CancelScope:
+        """Another scope, for whoever waits more than once."""
+        self.scope = trio.CancelScope()
+        return self.scope
+
     @property
     def exceeded(self) -> bool:
         return self.scope.cancelled_caught

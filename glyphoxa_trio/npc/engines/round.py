@@ -64,7 +64,7 @@ def request_of(
     notices = filter(None, (view.summary, CONTINUING if opened else ""))
     return LLMRequest(
         messages=conversation.prompt(exchange, notice="\n\n".join(notices)),
-        tools=_specs(view.shown),
+        tools=specs_of(view.shown),
         tools_forbidden=last or not view.shown,
     )
 
@@ -90,7 +90,7 @@ def _words(messages: Iterable[Message]) -> list[Message]:
     return said
 
 
-def _specs(shown: Sequence[Listing]) -> tuple[ToolSpec, ...]:
+def specs_of(shown: Sequence[Listing]) -> tuple[ToolSpec, ...]:
     return tuple(
         ToolSpec(
             name=listing.exposed,

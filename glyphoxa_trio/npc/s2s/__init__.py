@@ -1,0 +1,24 @@
+"""Speech-to-speech NPCs: the conversation, which outlives sockets, and the bridge.
+
+`live` keeps a socket open and knows what is owed; `bridge` runs the calls through the
+host's gate; `engines/s2s` makes turns of it.
+"""
+
+from .bridge import TOOL_TIMEOUT, Bridge, StandingBridge, open_bridge
+from .interaction import Interaction
+from .ledger import Ledger, Way
+from .live import Live, open_live
+from .sockets import LiveSettings
+
+__all__ = [
+    "TOOL_TIMEOUT",
+    "Bridge",
+    "Interaction",
+    "Ledger",
+    "Live",
+    "LiveSettings",
+    "StandingBridge",
+    "Way",
+    "open_bridge",
+    "open_live",
+]

@@ -1,0 +1,308 @@
+"""Between a tool host and a speech-to-speech conversation (G35).
+
+The model sees the tools of a tier as native functions; its calls run through the
+host's one gate, and each is answered once. Closing the bridge takes the tools away
+and closes neither the conversation nor the host.
+
+    async with open_bridge(host, live, tier=Tier.FAST, grant=grant) as bridge:
+        async for event in bridge:      # what is said, as the model says it
+            ...
+        await bridge.update_tier(Tier.DEEP)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Stream
+from glyphoxa_trio.host import Caller, Listing, Shelf, Showing, ToolHost
+from glyphoxa_trio.npc.engines.round import specs_of, view_of
+from glyphoxa_trio.npc.turn import Clock
+from glyphoxa_trio.providers.llm import LLMError
+from glyphoxa_trio.providers.s2s import (
+    Calling,
+    Capabilities,
+    Complaint,
+    Event,
+    Line,
+    S2STool,
+    Schedule,
+)
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
+from glyphoxa_trio.tools.search import DEFER_THRESHOLD
+from glyphoxa_trio.tools.speech import outcome_text
+from glyphoxa_trio.tools.tier import Tier
+
+from .interaction import Interaction
+from .live import Live
+from .rounds import Rounds
+
+TOOL_TIMEOUT = 30.0
+
+
+@attrs.define(eq=False, kw_only=True)
+class Bridge:
+    """The tools of one conversation.
+
+    `open_bridge` is for a conversation without an NPC.
+
+    Args:
+      tool_timeout: seconds that no call exceeds, whatever its tool, its server and
+        its turn say.
+      defer_threshold: so many external tools are shown in full.
+    """
+
+    host: ToolHost
+    live: Live
+    grant: Grant
+    tier: Tier = Tier.FAST
+    tool_timeout: float = TOOL_TIMEOUT
+    shelf: Shelf = attrs.field(factory=Shelf)
+    defer_threshold: int = DEFER_THRESHOLD
+    _showing: Showing = attrs.field(factory=lambda: Showing(shown=()), init=False)
+    _revision: int = attrs.field(default=0, init=False)
+    _declared: list[S2STool] = attrs.field(factory=list, init=False)
+    # What the model certainly knows of, while it may not know of the rest yet.
+    _known: Tier | None = attrs.field(default=None, init=False)
+
+    def show(self, tier: Tier, *, remaining: float | None = None) -> Showing:
+        """Declare the tools of this tier; what a call may do changes with it.
+
+        Downwards at once. Upwards once the model has been told (D23a).
+        """
+        if remaining is None:
+            remaining = self.host.settings.limits.ceiling(tier)
+        before = self.effective
+        self.tier = tier
+        self._showing = self._view(tier, remaining)
+        declared = declarations(self._showing.shown, self.live.capabilities)
+        # A socket of its own is too much for fewer tools: the gate refuses the others.
+        known = all(tool in self._declared for tool in declared)
+        if self.live.capabilities.live_tools or not known:
+            self._declared = declared
+            self._revision = self.live.set_tools(declared)
+            self._known = min(before, tier)
+        return self._showing
+
+    def _view(self, tier: Tier, remaining: float) -> Showing:
+        return view_of(
+            self.host,
+            self.shelf,
+            tier=tier,
+            grant=self.grant,
+            remaining=remaining,
+            threshold=self.defer_threshold,
+            permitted=partial(self._permitted, tier),
+        )
+
+    def _permitted(self, tier: Tier, left: float) -> tuple[Listing, ...]:
+        return self.host.tools(tier, grant=self.grant, remaining=left)
+
+    def refresh(self, *, remaining: float) -> None:
+        """Declare what was loaded meanwhile; what is there stays as it is."""
+        if self.live.capabilities.live_tools:
+            shown = {listing.key for listing in self._showing.shown}
+            before, self._showing = self._showing, self._view(self.tier, remaining)
+            if {listing.key for listing in self._showing.shown} <= shown:
+                self._showing = before
+            else:
+                declared = declarations(self._showing.shown, self.live.capabilities)
+                self._revision = self.live.set_tools(declared)
+
+    def caller(self) -> Caller:
+        """On whose behalf calls run, without an NPC."""
+        return Caller(
+            grant=self.grant,
+            tier=self.effective,
+            still=lambda: (self.grant, self.effective),
+            showing=self._showing,
+        )
+
+    @property
+    def effective(self) -> Tier:
+        """The slowest tier that a call may have now."""
+        if self._known is None or self.live.is_in_force(self._revision):
+            return self.tier
+        return self._known
+
+    @property
+    def showing(self) -> Showing:
+        return self._showing
+
+    async def update_tier(self, tier: Tier, *, within: float = 5.0) -> bool:
+        """Declare another tier's tools in the middle of a conversation.
+
+        Returns whether the model has been told of them; if not, it will be, and until
+        then calls are held to the lower of both tiers.
+        """
+        self.show(tier)
+        with trio.move_on_after(within):
+            await self.told()
+        return self.live.is_in_force(self._revision)
+
+    async def told(self) -> None:
+        """Return once the model knows of the tools. Has no end of its own."""
+        await self.live.tools_in_force(self._revision)
+
+    async def run(
+        self, calls: Sequence[ToolCall], caller: Caller, *, deadline: float
+    ) -> list[Outcome]:
+        """Run the calls of one response and answer each as soon as it has ended.
+
+        Cancelling it is an interruption: what runs is treated by its policy, and every
+        call is answered all the same, silently.
+        """
+        told = caller.on_outcome
+
+        def ended(slot: int, outcome: Outcome) -> None:
+            self.answer(outcome)
+            if told is not None:
+                told(slot, outcome)
+
+        limit = trio.current_time() + self.tool_timeout
+        return await self.host.fan_out(
+            calls,
+            attrs.evolve(caller, on_outcome=ended),
+            deadline=min(deadline, limit),
+        )
+
+    def answer(self, outcome: Outcome) -> None:
+        """Tell the model what became of a call, within what its wire can carry."""
+        capabilities = self.live.capabilities
+        interrupted = outcome.status is Status.CANCELLED
+        self.live.answer(
+            outcome.call,
+            outcome_text(
+                outcome,
+                cap=capabilities.max_result,
+                max_depth=capabilities.result_depth,
+            ),
+            is_error=not outcome.ok,
+            schedule=Schedule.SILENT if interrupted else Schedule.WHEN_IDLE,
+        )
+
+
+def declarations(shown: Sequence[Listing], capabilities: Capabilities) -> list[S2STool]:
+    """Tools as a speech-to-speech model is told of them.
+
+    It goes on speaking while a slow one runs, where it can; a quick one is waited for.
+    """
+    quick, slow = capabilities.calling[0], capabilities.calling[0]
+    if Calling.BLOCKING in capabilities.calling:
+        quick = Calling.BLOCKING
+    if Calling.NON_BLOCKING in capabilities.calling:
+        slow = Calling.NON_BLOCKING
+    return [
+        S2STool(
+            spec=spec, calling=quick if listing.estimate.tier is Tier.FAST else slow
+        )
+        for listing, spec in zip(shown, specs_of(shown), strict=True)
+    ]
+
+
+@attrs.define(eq=False)
+class _Standing:
+    """A bridge without an NPC: one interaction after another, each with a clock."""
+
+    bridge: Bridge
+    stream: Stream[Event]
+    _next: Interaction | None = attrs.field(default=None, init=False)
+    _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    def begin(self, interaction: Interaction) -> None:
+        self._next = interaction
+        self._arrived.set()
+
+    async def run(self) -> None:
+        while True:
+            while self._next is None:
+                self._arrived = trio.Event()
+                await self._arrived.wait()
+            interaction, self._next = self._next, None
+            await self._follow(interaction)
+
+    async def _follow(self, interaction: Interaction) -> None:
+        bridge, live = self.bridge, self.bridge.live
+        budget = bridge.host.settings.limits.ceiling(bridge.tier)
+        rounds = Rounds(
+            bridge=bridge,
+            interaction=interaction,
+            clock=Clock(budget),
+            hear=self.stream.send,
+            caller=lambda _, __: bridge.caller(),
+        )
+        try:
+            await rounds.run()
+        except LLMError as error:
+            self.stream.post(
+                Complaint(kind=error.kind, code=error.kind, detail=error.detail)
+            )
+        finally:
+            if not rounds.finished:
+                live.interrupt({})
+            live.end(interaction)
+
+
+@attrs.define(eq=False)
+class StandingBridge:
+    """A bridge as an embedder without NPCs holds it: events out, calls answered."""
+
+    bridge: Bridge
+    _standing: _Standing
+
+    async def update_tier(self, tier: Tier, *, within: float = 5.0) -> bool:
+        """As `Bridge.update_tier`."""
+        return await self.bridge.update_tier(tier, within=within)
+
+    def say(self, text: str) -> None:
+        """Something said in text; what is going on is interrupted."""
+        self._standing.begin(self.bridge.live.begin())
+        self.bridge.live.say(Line("user", text))
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._standing.stream
+
+
+@asynccontextmanager
+async def open_bridge(
+    host: ToolHost,
+    live: Live,
+    *,
+    grant: Grant,
+    tier: Tier = Tier.FAST,
+    tool_timeout: float = TOOL_TIMEOUT,
+) -> AsyncGenerator[StandingBridge]:
+    """Declare the tools of ``tier`` on ``live`` and run its calls until left.
+
+    Leaving takes the tools away, lets no call run and answers those that come later
+    with an error. It closes neither the conversation nor the host.
+
+    Raises:
+      ValueError: if the conversation has a bridge already.
+    """
+    if live.on_spoken is not None:
+        raise ValueError("this conversation has a bridge already")
+    bridge = Bridge(
+        host=host, live=live, grant=grant, tier=tier, tool_timeout=tool_timeout
+    )
+    standing = _Standing(bridge, Stream())
+    live.on_spoken = standing.begin
+    bridge.show(tier)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(standing.run)
+            try:
+                yield StandingBridge(bridge, standing)
+            finally:
+                nursery.cancel_scope.cancel("the bridge was closed")
+    finally:
+        standing.stream.end()
+        live.on_spoken = None
+        live.set_tools(())

@@ -1,0 +1,99 @@
+"""The ear of a speech-to-speech NPC: its model hears for itself (D23a).
+
+Audio goes to the model as it comes; each utterance that the model has heard is a turn,
+and its events go to whoever holds the microphone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc.conversation import Exchange
+from glyphoxa_trio.npc.events import TurnDone
+
+from .live import Live
+
+if TYPE_CHECKING:
+    from glyphoxa_trio.npc.npc import Npc
+    from glyphoxa_trio.npc.utterance import Utterance
+    from glyphoxa_trio.npc.voice import Output
+
+# Turns whose audio may still be playing.
+_REMEMBERED: Final = 32
+
+
+class MicrophoneTaken(GlyphoxaError):
+    """A speech-to-speech model hears one microphone at a time."""
+
+
+@attrs.define(eq=False)
+class ModelEar:
+    """One speaker's microphone at a model that hears. ``rate`` is what it wants."""
+
+    npc: Npc
+    speaker: str
+    rate: int
+    _live: Live | None = attrs.field(default=None, init=False)
+    _waiting: deque[Utterance] = attrs.field(factory=deque, init=False)
+    _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _turns: dict[int, Exchange] = attrs.field(factory=dict, init=False)
+    _reported: Mapping[int, float] | None = attrs.field(default=None, init=False)
+
+    def hear(self, pcm: bytes) -> None:
+        """Take a piece of audio; while there is no socket the newest is kept."""
+        if self._live is not None and pcm:
+            self._live.hear(pcm)
+
+    def played(self, heard: Mapping[int, float]) -> None:
+        """So many seconds of these turns' audio were heard in all."""
+        self._reported = heard
+        for turn, exchange in self._turns.items():
+            exchange.played(heard.get(turn, 0.0))
+
+    async def run(
+        self,
+        output: Output,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Hear until cancelled; then what runs is interrupted.
+
+        Raises:
+          MicrophoneTaken: before it has started, if another one is heard.
+        """
+        self._live = await self.npc.lend_ear(self.speaker, self._spoken)
+        task_status.started()
+        running: Utterance | None = None
+        try:
+            while True:
+                while not self._waiting:
+                    self._arrived = trio.Event()
+                    await self._arrived.wait()
+                running = self._waiting.popleft()
+                async for event in running.stream:
+                    await output.give(event)
+                    if isinstance(event, TurnDone):
+                        break
+                running.stream.leave()
+        finally:
+            for utterance in (*filter(None, [running]), *self._waiting):
+                utterance.interrupt("the microphone is switched off")
+                utterance.stream.leave()
+            self.npc.take_ear_back(self._spoken)
+
+    def _spoken(self, utterance: Utterance) -> None:
+        """The model has heard something: a turn begins."""
+        self._waiting.append(utterance)
+        self._arrived.set()
+        self._turns[utterance.number] = utterance.exchange
+        while len(self._turns) > _REMEMBERED:
+            del self._turns[next(iter(self._turns))]
+        if self._reported is not None:
+            utterance.exchange.played(0.0)

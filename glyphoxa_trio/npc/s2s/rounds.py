@@ -1,0 +1,256 @@
+"""One interaction with a speech-to-speech model: it speaks, calls, and speaks again.
+
+The wire's events are read here for an NPC's turn and for a bridge without one. Calls
+run beside the reading: a model that does not wait for its tools is heard meanwhile, and
+whoever barges in ends both. The tool clock runs while any call does (D3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.host import Caller
+from glyphoxa_trio.npc.engines.patience import Patience
+from glyphoxa_trio.npc.turn import Clock
+from glyphoxa_trio.providers.llm import ErrorKind, LLMError
+from glyphoxa_trio.providers.s2s import (
+    CallsCancelled,
+    Complaint,
+    Event,
+    InteractionEnded,
+    Line,
+    ResponseEnd,
+    ResponseEnded,
+    ResponseStarted,
+)
+from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+
+from .interaction import (
+    Answered,
+    BargedIn,
+    Calls,
+    Happening,
+    Interaction,
+    LinkBack,
+    LinkGone,
+    LinkLost,
+    Overflowed,
+)
+
+if TYPE_CHECKING:
+    from .bridge import Bridge
+
+_RETELLINGS = 2  # of one turn, over as many lost sockets
+_FATAL = (ErrorKind.RATE_LIMITED, ErrorKind.AUTHENTICATION, ErrorKind.NOT_FOUND)
+
+
+@attrs.frozen(eq=False)
+class Batch:
+    """The calls of one response, while they run."""
+
+    calls: tuple[ToolCall, ...]
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+
+
+@attrs.define(eq=False, kw_only=True)
+class Rounds:
+    """Reads one interaction to its end.
+
+    Args:
+      clock: the tool time of the turn.
+      hear: given every event of the wire, in order; may wait for a slow listener.
+      caller: on whose behalf these calls of that round run; rounds count from 0.
+      approve: which calls somebody says yes to, outside the clock.
+      ran: told of the outcomes of a round, and its time, before the model goes on.
+      retell: what the model is told of this turn on a socket that knows nothing of
+        it; empty if nobody knows.
+      patience: how long the model is waited for; None for ever.
+      begun: there is something to answer already, so the model's time runs.
+    """
+
+    bridge: Bridge
+    interaction: Interaction
+    clock: Clock
+    hear: Callable[[Event], Awaitable[None]]
+    caller: Callable[[int, Sequence[ToolCall]], Caller]
+    approve: Callable[[Sequence[ToolCall]], Awaitable[frozenset[str]]] | None = None
+    ran: Callable[[int, list[Outcome], float], Awaitable[None]] | None = None
+    retell: Callable[[], tuple[Line, ...]] = tuple
+    patience: Patience | None = None
+    first_token: float = 5.0
+    silence: float = 5.0
+    max_rounds: int = 4
+    finished: bool = attrs.field(default=False, init=False)
+    barged: bool = attrs.field(default=False, init=False)
+    _nursery: trio.Nursery = attrs.field(init=False)
+    _batches: list[Batch] = attrs.field(factory=list, init=False)
+    _round: int = attrs.field(default=0, init=False)
+    _heard: bool = attrs.field(default=False, init=False)  # a response has begun
+    _expecting: bool = attrs.field(default=True, init=False)  # the model is to speak
+    _ended: bool = attrs.field(default=False, init=False)  # as far as is known
+    _retold: int = attrs.field(default=0, init=False)
+    _away: bool = attrs.field(default=False, init=False)  # no socket
+
+    async def run(self) -> None:
+        """Return when the model has said all, or somebody has barged in.
+
+        Raises:
+          LLMError: the model failed, or was not heard of in time.
+        """
+        with lone_errors():
+            await self._read()
+
+    async def _read(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            while not (self.finished or self.barged):
+                await self._on(await self._take())
+            nursery.cancel_scope.cancel("somebody barged in")  # nothing, if finished
+
+    async def _take(self) -> Happening:
+        """The next thing that happens, while the model's time runs."""
+        patience = self.patience
+        if patience is None:
+            return await self.interaction.take()
+        event: Happening | None = None
+        with patience.fresh() as scope:
+            if not self._batches:
+                kind = ErrorKind.SILENCE if self._heard else ErrorKind.FIRST_TOKEN
+                limit = self.silence if self._heard else self.first_token
+                patience.wait_for(kind, limit)
+            try:
+                event = await self.interaction.take()
+            finally:
+                patience.rest()
+        if event is not None:
+            return event
+        assert scope.cancelled_caught
+        asks = self.bridge.live.capabilities.asks_for_responses
+        if patience.kind is ErrorKind.SILENCE and not asks:
+            self._expecting = False
+            return InteractionEnded()  # it had nothing to say to the results
+        raise LLMError(patience.kind, f"{patience.what} after {patience.limit:g} s")
+
+    async def _on(self, event: Happening) -> None:
+        match event:
+            case BargedIn():
+                self.barged = True
+                return
+            case Overflowed():
+                raise LLMError(ErrorKind.INTERRUPTED, "nobody listened")
+            case LinkLost():
+                self._away = True
+                return
+            case LinkBack(resumed):
+                self._come_back(resumed=resumed)
+                return
+            case LinkGone(error):
+                raise LLMError(error.kind, error.detail, retry_after=error.retry_after)
+            case Answered():
+                if self._ended:
+                    self._finish_if_done()
+                return
+            case Calls(_, calls):
+                batch = Batch(calls)
+                self._batches.append(batch)
+                self._nursery.start_soon(self._answer, batch)
+                return
+            case _:
+                pass
+        if isinstance(event, ResponseStarted):
+            self._heard, self._expecting, self._ended = True, False, False
+        await self.hear(event)
+        match event:
+            case ResponseEnded(end=ResponseEnd.FAILED, detail=detail):
+                raise LLMError(ErrorKind.OVERLOADED, detail or "the response failed")
+            case ResponseEnded() if self.bridge.live.capabilities.asks_for_responses:
+                self._finish_if_done()
+            case InteractionEnded():
+                self._finish_if_done()
+            case CallsCancelled(ids):
+                for batch in self._batches:
+                    if all(call.id in ids for call in batch.calls):
+                        batch.scope.cancel("the server wants no answer any more")
+            case Complaint(kind=kind, detail=detail) if kind in _FATAL:
+                if self._expecting and not self._batches:
+                    raise LLMError(kind, detail)
+
+    def _finish_if_done(self) -> None:
+        self._ended = True
+        self.finished = not self._batches and not self._expecting
+
+    def _come_back(self, *, resumed: bool) -> None:
+        """Another socket is there, and the response that was running is not."""
+        self._away = False
+        live = self.bridge.live
+        if self._batches:
+            if not resumed:
+                for line in self.retell():
+                    live.say(line, reply=False)
+            return  # their results ask for the rest
+        lines = () if resumed and self._heard else self.retell()
+        self._retold += 1
+        if self._retold > _RETELLINGS or not (lines or resumed):
+            raise LLMError(ErrorKind.INTERRUPTED, "its connection was lost")
+        for line in lines[:-1]:
+            live.say(line, reply=False)
+        if lines:
+            live.say(lines[-1])
+        else:
+            live.respond()
+        self._expecting = True
+
+    async def _answer(self, batch: Batch) -> None:
+        """One round of calls: run, answered each by itself, and then the model."""
+        index, bridge = self._round, self.bridge
+        self._round += 1
+        last = index >= self.max_rounds
+        caller = self.caller(index, batch.calls)
+        approved: frozenset[str] = frozenset()
+        began = trio.current_time()
+        outcomes: list[Outcome] = []
+        try:
+            with batch.scope:
+                if self.approve is not None and not last:
+                    approved = await self.approve(batch.calls)
+                began = trio.current_time()
+                deadline = self._start(began)
+                limited = attrs.evolve(
+                    caller,
+                    approved=approved,
+                    max_calls=0 if last else caller.max_calls,
+                )
+                outcomes = await bridge.run(batch.calls, limited, deadline=deadline)
+        finally:
+            ended = trio.current_time()
+            self._batches.remove(batch)
+            if not self._batches:
+                self.clock.stop(ended)
+            bridge.live.refuse(batch.calls)  # what nobody came to
+            self.interaction.put(Answered())
+        if not batch.scope.cancelled_caught:
+            self._go_on(last=last)
+            if self.ran is not None:
+                await self.ran(index, outcomes, ended - began)
+
+    def _start(self, now: float) -> float:
+        if self.clock.running:
+            return now + self.clock.remaining(now)
+        return self.clock.start(now)
+
+    def _go_on(self, *, last: bool) -> None:
+        """The results are on their way: the model is to speak of them."""
+        bridge = self.bridge
+        remaining = self.clock.remaining(trio.current_time())
+        fits = bridge.host.tools(
+            bridge.effective, grant=bridge.grant, remaining=remaining
+        )
+        bridge.refresh(remaining=remaining)
+        self._expecting = True
+        bridge.live.respond(tools_forbidden=last or not fits)

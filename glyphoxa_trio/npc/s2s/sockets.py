@@ -1,0 +1,287 @@
+"""Which socket a conversation has: opened when wanted, replaced in time, given up.
+
+A new socket is opened before the old one is closed, and in a moment in which nobody
+speaks, if that can be waited for. One task, `Sockets.run`, opens them; one each reads
+them. Whoever holds this is told what comes, and never waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import Protocol
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Backoff
+from glyphoxa_trio.providers.llm import ErrorKind
+from glyphoxa_trio.providers.s2s import (
+    S2S,
+    Command,
+    Event,
+    Link,
+    LinkClosed,
+    Ready,
+    Setup,
+)
+
+
+def _usual() -> Backoff:
+    return Backoff(first=0.25, ceiling=10.0, max_restarts=5)
+
+
+@attrs.frozen(kw_only=True)
+class LiveSettings:
+    """Times are seconds.
+
+    Args:
+      connect: how long a socket may take to be set up.
+      rotate: the age at which it is replaced.
+      idle: the silence after which it is closed, until it is wanted again.
+      swap: how long a replacement waits for a moment in which nobody speaks.
+      leave: so long before its server closes it, it is replaced in any case.
+      audio: of the microphone, kept while there is no socket; the oldest goes first.
+      backoff: between attempts; beyond its restarts the conversation rests until
+        somebody speaks again.
+    """
+
+    connect: float = 10.0
+    rotate: float = 55 * 60.0
+    idle: float = 600.0
+    swap: float = 2.0
+    leave: float = 5.0
+    audio: float = 2.0
+    backoff: Backoff = attrs.field(factory=_usual)
+
+
+@attrs.define(eq=False)
+class Socket:
+    """One life of the connection. ``number`` counts from 1."""
+
+    number: int
+    link: Link
+    since: float
+    setup: Setup
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+
+
+class Owner(Protocol):
+    """Whose sockets these are. None of it waits."""
+
+    @property
+    def quiet(self) -> bool:
+        """Nobody speaks, no turn runs, and nothing is owed."""
+        ...
+
+    def setup(self) -> Setup:
+        """What the next socket begins with."""
+        ...
+
+    def opened(self, socket: Socket, old: Socket | None, *, resumed: bool) -> None:
+        """It is the one that counts now; ``old`` is being closed."""
+        ...
+
+    def lost(self, socket: Socket | None, closed: LinkClosed) -> None:
+        """The socket is gone, or (None) could not be had; the next is tried."""
+        ...
+
+    def gave_up(self, closed: LinkClosed) -> None:
+        """After that: nothing more is tried until it is wanted again."""
+        ...
+
+    def refused(self, closed: LinkClosed) -> None:
+        """A replacement could not be had; the socket that there is serves on."""
+        ...
+
+    def take(self, socket: Socket, event: Event) -> None:
+        """What the socket that counts has said."""
+        ...
+
+
+@attrs.define(eq=False)
+class Sockets:
+    """The sockets of one conversation, one at a time."""
+
+    provider: S2S
+    settings: LiveSettings
+    owner: Owner
+    current: Socket | None = attrs.field(default=None, init=False)
+    opened: int = attrs.field(default=0, init=False)
+    failed: int = attrs.field(default=0, init=False)
+    _wanted: bool = attrs.field(default=False, init=False)
+    _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _replace_by: float | None = attrs.field(default=None, init=False)
+    _retry_at: float = attrs.field(default=0.0, init=False)
+    _failures: deque[float] = attrs.field(factory=deque, init=False)
+    _active: float = attrs.field(default=0.0, init=False)  # when something last was
+
+    def send(self, command: Command) -> bool:
+        """Put it on its way; False if there is no socket. It is wanted then."""
+        self.want()
+        if self.current is None:
+            return False
+        self.current.link.send(command)
+        return True
+
+    def want(self) -> None:
+        """Somebody has something to say."""
+        self._active = trio.current_time()
+        if not self._wanted:
+            self._wanted = True
+            self._changed.set()
+
+    def look(self) -> None:
+        """Something has changed that may be what was waited for."""
+        self._changed.set()
+
+    def replace(self, *, within: float) -> None:
+        """Another socket is needed: as soon as nobody speaks, or then."""
+        by = trio.current_time() + within
+        self._replace_by = by if self._replace_by is None else min(by, self._replace_by)
+        self._changed.set()
+
+    def keep(self) -> None:
+        """What there is will do after all."""
+        self._replace_by = None
+
+    async def run(self) -> None:
+        """Keep a socket while one is wanted. Ends when it is cancelled."""
+        self.current = None  # of an earlier run
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._changed = trio.Event()
+                now = trio.current_time()
+                until = self._nothing_until(now)
+                if until > now:
+                    with trio.move_on_at(until):
+                        await self._changed.wait()
+                elif self._is_idle(now):
+                    self._rest()
+                else:
+                    await self._open(nursery)
+
+    def _nothing_until(self, now: float) -> float:
+        """When there is something to do for `run`; not later than now if now."""
+        if self.current is None:
+            return self._retry_at if self._wanted else float("inf")
+        rotate, last = self._ages(self.current)
+        if self._replace_by is None and now >= rotate:
+            self._replace_by = last
+        if self._replace_by is not None:
+            due = now if self.owner.quiet else self._replace_by
+            return max(due, self._retry_at)
+        if not self.owner.quiet:
+            return rotate
+        return min(rotate, self._active + self.settings.idle)
+
+    def _ages(self, socket: Socket) -> tuple[float, float]:
+        """When to replace it if nobody speaks, and when even if somebody does."""
+        rotate, lifetime = self.settings.rotate, self.provider.capabilities.lifetime
+        last = rotate + 300.0
+        if lifetime is not None:
+            last = max(lifetime - self.settings.leave, lifetime / 2)
+            rotate = min(rotate, last * 0.9)
+        return socket.since + rotate, socket.since + last
+
+    def _is_idle(self, now: float) -> bool:
+        return (
+            self.current is not None
+            and self._replace_by is None
+            and self.owner.quiet
+            and now >= self._active + self.settings.idle
+        )
+
+    def _rest(self) -> None:
+        self._wanted = False
+        if self.current is not None:
+            self.current.scope.cancel("nobody speaks")
+            self.current = None
+
+    async def _open(self, nursery: trio.Nursery) -> None:
+        """Open a socket, and put it in the place of the one there is, if any."""
+        limit = trio.CancelScope(deadline=trio.current_time() + self.settings.connect)
+        failure: LinkClosed | None = None
+        try:
+            with limit:
+                await nursery.start(partial(self._serve, self.owner.setup()))
+        except LinkClosed as closed:
+            failure = closed
+        except ValueError as error:  # a setup that the wire does not take
+            failure = LinkClosed(ErrorKind.BAD_REQUEST, str(error), retryable=False)
+        if limit.cancelled_caught:
+            failure = LinkClosed(
+                ErrorKind.UNREACHABLE,
+                f"not set up within {self.settings.connect:g} s",
+                retryable=True,
+            )
+        if failure is None:
+            return
+        self.failed += 1
+        if self.current is None:
+            self._lose(None, failure)
+        else:
+            self._back_off(failure)
+            if not failure.retryable:
+                self._replace_by = None
+            self.owner.refused(failure)
+
+    async def _serve(
+        self,
+        setup: Setup,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """One socket: until it closes, or another one has taken its place."""
+        self.opened += 1
+        number, socket = self.opened, None
+        try:
+            async with self.provider.connect(setup) as link:
+                event = await link.receive()
+                while not isinstance(event, Ready):
+                    event = await link.receive()
+                socket = Socket(number, link, trio.current_time(), setup)
+                with socket.scope:
+                    self._install(socket, resumed=event.resumed)
+                    task_status.started()
+                    while True:
+                        event = await link.receive()
+                        if socket is self.current:
+                            self._active = trio.current_time()
+                            self.owner.take(socket, event)
+        except LinkClosed as closed:
+            if socket is None:
+                raise
+            if socket is self.current:
+                self.failed += 1
+                self._lose(socket, closed)
+
+    def _install(self, socket: Socket, *, resumed: bool) -> None:
+        old, self.current = self.current, socket
+        self._replace_by = None
+        self._active = socket.since
+        if old is not None:
+            old.scope.cancel("another one has taken its place")
+        self.owner.opened(socket, old, resumed=resumed)
+
+    def _lose(self, socket: Socket | None, closed: LinkClosed) -> None:
+        self.current = None
+        self._replace_by = None
+        self._back_off(closed)
+        self.owner.lost(socket, closed)
+        tired = len(self._failures) > self.settings.backoff.max_restarts
+        if tired or not closed.retryable:
+            self._wanted = False
+            self._retry_at = trio.current_time()
+            self.owner.gave_up(closed)
+        elif self.owner.quiet:
+            self._wanted = False  # nobody waits: the next one who speaks opens it
+        self._changed.set()
+
+    def _back_off(self, closed: LinkClosed) -> None:
+        now, backoff = trio.current_time(), self.settings.backoff
+        self._failures.append(now)
+        while self._failures[0] < now - backoff.period:
+            self._failures.popleft()
+        delay = backoff.delay(len(self._failures))
+        self._retry_at = now + max(delay, closed.retry_after or 0.0)

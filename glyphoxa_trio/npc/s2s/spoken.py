@@ -1,0 +1,302 @@
+"""One turn of a conversation with a model that speaks for itself (G33).
+
+The model hears, answers and calls; what the turn adds is the gate, the clock, the
+events, and what is remembered. The tools are declared before the turn's first words,
+so that an upgrade counts from the first response where the wire allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.host import Caller, Listing
+from glyphoxa_trio.npc.conversation import Round
+from glyphoxa_trio.npc.engines.cascaded import TurnInProgress, fall_back, why_nothing
+from glyphoxa_trio.npc.engines.patience import Patience
+from glyphoxa_trio.npc.events import (
+    Fallback,
+    FanOutDone,
+    ModelFailed,
+    Sentence,
+    Speech,
+    TextDelta,
+    ToolFinished,
+    ToolsShown,
+    ToolStarted,
+    Transcript,
+)
+from glyphoxa_trio.npc.sentences import Sentences
+from glyphoxa_trio.npc.sound import SpokenItems
+from glyphoxa_trio.providers.llm import LLMError
+from glyphoxa_trio.providers.s2s import (
+    AudioOut,
+    Event,
+    Heard,
+    InteractionEnded,
+    Line,
+    ResponseEnded,
+    Spoken,
+)
+from glyphoxa_trio.tools.gate import Reason
+from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.speech import outcome_text
+from glyphoxa_trio.tools.tier import Tier
+
+from .bridge import Bridge
+from .interaction import Interaction
+from .live import Live
+from .rounds import Rounds
+
+# An upgrade of the tools is waited for so long, before the words are said. Seconds.
+_TOOLS_WITHIN = 2.0
+
+
+@attrs.define(eq=False, kw_only=True)
+class SpokenTurn:
+    """What a turn of a speech-to-speech NPC works with, beside any turn's.
+
+    Args:
+      interaction: the utterance that the server heard; None if it is text.
+      asks: the server does not answer by itself, so the turn asks.
+      interrupt: end the turn, for this reason.
+      understood: told of the final words of an utterance that was heard; gives the
+        tier that they call for.
+    """
+
+    turn: TurnInProgress
+    live: Live
+    bridge: Bridge
+    speaker: str
+    interaction: Interaction | None
+    asks: bool
+    interrupt: Callable[[str], None]
+    understood: Callable[[str], Awaitable[Tier]]
+    _sentences: Sentences = attrs.field(factory=Sentences, init=False)
+    _round: Round | None = attrs.field(default=None, init=False)
+    _index: int = attrs.field(default=-1, init=False)
+    _sound: SpokenItems = attrs.field(factory=SpokenItems, init=False)
+    _known: bool = attrs.field(default=True, init=False)  # the words, and so the tier
+
+    async def run(self) -> None:
+        """Answer once. Cancelling it interrupts the model and every call."""
+        turn, live = self.turn, self.live
+        heard = self.interaction
+        self._known = self.asks or (heard is not None and heard.understood)
+        self.bridge.grant = turn.grant
+        turn.exchange.aloud = self._sound
+        await self._show()
+        interaction = self.interaction
+        if interaction is None:
+            with trio.move_on_after(_TOOLS_WITHIN):
+                await self.bridge.told()
+            interaction = live.begin()
+            live.say(Line("user", turn.exchange.text))
+        elif self.asks:
+            live.respond()
+        rounds = Rounds(
+            bridge=self.bridge,
+            interaction=interaction,
+            clock=turn.tool_clock,
+            hear=self._hear,
+            caller=self._caller,
+            approve=turn.approve,
+            ran=self._ran,
+            retell=self._retell,
+            patience=Patience(turn.model_clock),
+            first_token=turn.config.first_token,
+            silence=turn.config.silence,
+            max_rounds=turn.config.max_rounds,
+        )
+        try:
+            await rounds.run()
+            if rounds.barged:
+                self.interrupt("the speaker went on")
+                await trio.lowlevel.checkpoint()  # and this ends here
+            if not self._said:
+                await self._fall_back()
+        except LLMError as error:
+            await self._fail(error)
+        finally:
+            if not rounds.finished:
+                live.interrupt(self._sound.items())
+            live.end(interaction)
+
+    @property
+    def _said(self) -> bool:
+        return self._round is not None and bool(self._round.sentences)
+
+    # What is shown.
+
+    async def _show(self) -> None:
+        turn = self.turn
+        remaining = turn.tool_clock.remaining(trio.current_time())
+        view = self.bridge.show(turn.tier, remaining=remaining)
+        await turn.emit(
+            ToolsShown(
+                npc=turn.npc,
+                turn=turn.turn,
+                round=0,
+                shown=tuple(listing.exposed for listing in view.shown),
+                hidden=tuple(
+                    (listing.exposed, no)
+                    for listing, no in view.hidden
+                    if no.reason is not Reason.NOT_GRANTED
+                ),
+                remaining=remaining,
+                deferred=tuple(listing.exposed for listing in view.deferred),
+            )
+        )
+
+    # What is heard.
+
+    async def _hear(self, event: Event) -> None:
+        turn = self.turn
+        match event:
+            case AudioOut(item=item, pcm=pcm):
+                rate = self.live.capabilities.output_rate
+                speech = Speech(npc=turn.npc, turn=turn.turn, pcm=pcm, rate=rate)
+                self._begin_round()
+                self._sound.give(self._index, item, speech.seconds)
+                self._first()
+                await turn.emit(speech)
+            case Spoken(text=text):
+                self._first()
+                self._begin_round()
+                await turn.emit(TextDelta(npc=turn.npc, turn=turn.turn, text=text))
+                await self._say(self._sentences.feed(text))
+            case ResponseEnded() | InteractionEnded():
+                await self._say(self._sentences.end())
+            case Heard(text, final):
+                await self._understand(text, final=final)
+            case _:
+                pass
+
+    async def _say(self, whole: list[str]) -> None:
+        turn = self.turn
+        for text in whole:
+            self._begin_round().sentences.append(text)
+            await turn.emit(
+                Sentence(npc=turn.npc, turn=turn.turn, text=text, round=self._index)
+            )
+
+    async def _understand(self, text: str, *, final: bool) -> None:
+        turn = self.turn
+        turn.exchange.text = text
+        await turn.emit(
+            Transcript(
+                npc=turn.npc,
+                turn=turn.turn,
+                speaker=self.speaker,
+                text=text,
+                final=final,
+            )
+        )
+        if final and not self._known:
+            self._known = True
+            # The server answers already: what the words call for is for the rounds
+            # that follow, upwards as soon as the model knows of it (D23a).
+            turn.tier = await self.understood(text)
+            now = trio.current_time()
+            turn.tool_clock.budget = turn.host.settings.limits.ceiling(turn.tier)
+            self.bridge.show(turn.tier, remaining=turn.tool_clock.remaining(now))
+
+    def _first(self) -> None:
+        if self.turn.first_text_at is None:
+            self.turn.first_text_at = trio.current_time()
+
+    def _begin_round(self) -> Round:
+        """The round that is going on: another one once its calls have begun."""
+        if self._round is None or self._round.outcomes:
+            self._round = self.turn.exchange.begin_round()
+            self._index += 1
+        return self._round
+
+    # What is called.
+
+    def _caller(self, index: int, calls: Sequence[ToolCall]) -> Caller:
+        turn, bridge = self.turn, self.bridge
+        round_ = self._begin_round()
+
+        def started(slot: int, listing: Listing) -> None:
+            turn.shelf.use(listing.key)
+            turn.post(
+                ToolStarted(
+                    npc=turn.npc,
+                    turn=turn.turn,
+                    call=calls[slot],
+                    tool=listing.key,
+                    round=index,
+                )
+            )
+
+        def finished(slot: int, outcome: Outcome) -> None:
+            round_.outcomes.append(outcome)
+            turn.post(
+                ToolFinished(npc=turn.npc, turn=turn.turn, outcome=outcome, round=index)
+            )
+
+        return Caller(
+            grant=turn.grant,
+            tier=bridge.effective,
+            still=lambda: (turn.grant, min(turn.tier, bridge.effective)),
+            npc=turn.npc,
+            session=turn.npc,
+            max_calls=turn.config.max_calls,
+            unknown_effects=turn.unknown_effects,
+            showing=bridge.showing,
+            on_start=started,
+            on_outcome=finished,
+            on_late=turn.on_late,
+        )
+
+    async def _ran(self, index: int, outcomes: list[Outcome], elapsed: float) -> None:
+        turn = self.turn
+        now = trio.current_time()
+        await turn.emit(
+            FanOutDone(
+                npc=turn.npc,
+                turn=turn.turn,
+                round=index,
+                tier=turn.tier,
+                shown=len(self.bridge.showing.shown),
+                budget=turn.tool_clock.remaining(now) + elapsed,
+                elapsed=elapsed,
+                outcomes=tuple(outcomes),
+            )
+        )
+
+    # What goes wrong.
+
+    def _retell(self) -> tuple[Line, ...]:
+        """This turn, for a model that was not there."""
+        words = self.turn.exchange.text
+        if not words:
+            return ()
+        lines = [Line("user", words)]
+        cap = self.live.capabilities.max_result
+        for outcome in self.turn.exchange.outcomes:
+            text = outcome_text(outcome, cap=cap)
+            lines.append(Line("system", f"Result of {outcome.call.name}: {text}"))
+        return tuple(lines)
+
+    async def _fail(self, error: LLMError) -> None:
+        turn = self.turn
+        turn.error = error
+        await turn.emit(
+            ModelFailed(
+                npc=turn.npc, turn=turn.turn, kind=error.kind, detail=error.detail
+            )
+        )
+        if not self._said:
+            await self._fall_back(failed=True)
+
+    async def _fall_back(self, *, failed: bool = False) -> None:
+        round_ = self._begin_round()
+        reason = Fallback.MODEL_FAILED
+        if not failed:
+            reason = why_nothing(round_, self.turn, last=False)
+        await fall_back(self.turn, self._index, round_, reason)

@@ -1,0 +1,238 @@
+"""Utterances that the model hears by itself: turns that begin with speech, end with
+speech, and are understood late. Times are exact."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from glyphoxa_trio.npc import TierSelected, ToolsShown, TurnDone, TurnEnd
+from glyphoxa_trio.npc.events import EngineSwitched, Transcript
+from glyphoxa_trio.npc.utterance import Utterance
+from glyphoxa_trio.providers.s2s import (
+    AudioOut,
+    Capabilities,
+    Heard,
+    Interrupted,
+    Line,
+    ResponseEnd,
+    ResponseEnded,
+    ResponseStarted,
+    SendAudio,
+    SendResult,
+    SendText,
+    SetTools,
+    SpeechStarted,
+    SpeechStopped,
+    Spoken,
+    Truncate,
+)
+from glyphoxa_trio.tools.outcome import Status
+from glyphoxa_trio.tools.tier import Tier
+
+from ..support import Ran, Reply, Table, ask, call, open_table
+from .support import ASKS, Links, live
+from .test_turns import BOB, BOTH, Model, open_voice
+
+FRAME = bytes(960)
+
+
+async def connected(table: Table, links: Links) -> None:
+    """The microphone opens the conversation."""
+    assert table.session.live is not None
+    table.session.live.hear(FRAME)
+    await wait_all_tasks_blocked()
+    assert links.last.all(SendAudio)
+
+
+def dones(table: Table) -> list[TurnDone]:
+    return table.events.all(TurnDone)
+
+
+@BOTH
+async def test_what_was_said_is_a_turn_like_any_other(
+    wire: Capabilities, autojump_clock: trio.testing.MockClock
+) -> None:  # G33
+    ran = Ran()
+    async with open_voice(wire, None, ran.tool("look", 0.2)) as (table, links):
+        await connected(table, links)
+        link = links.last
+        if wire is ASKS:
+            link.push(SpeechStarted(), SpeechStopped())
+        link.push(Heard("What is there?", final=True))
+        link.speak("r1", calls=[call("look")])
+        await wait_all_tasks_blocked()
+        await trio.sleep(0.2)
+        await wait_all_tasks_blocked()
+        assert len(link.all(SendResult)) == 1
+        link.speak("r2", "A door.")
+        await wait_all_tasks_blocked()
+        (done,) = dones(table)
+        assert done.end is TurnEnd.COMPLETED
+        assert done.text == "A door."
+        assert done.outcomes[0].status is Status.OK
+        (words,) = table.events.all(Transcript)
+        assert (words.text, words.speaker) == ("What is there?", "player")
+        # Both sides of it are remembered for a model that was not there.
+        lines = table.session.live.history() if table.session.live else ()
+    assert lines[0] == Line("user", "What is there?")
+
+
+async def test_words_that_come_late_choose_the_tier_of_what_follows(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # D23a, G18
+    ran = Ran()
+    tools = ran.tool("look", 0.2), ran.tool("study", 3.0)
+    async with open_voice(ASKS, None, *tools) as (table, links):
+        await ask_nothing(table, links)
+        link = links.last
+        link.push(SpeechStarted(), SpeechStopped(), ResponseStarted("r1"))
+        await wait_all_tasks_blocked()
+        assert [tool.spec.name for tool in link.setup.tools] == ["look"]
+        assert not link.all(SetTools)
+        link.push(Heard("Think carefully, investigate it", final=True))
+        await wait_all_tasks_blocked()
+        (change,) = link.all(SetTools)
+        assert [tool.spec.name for tool in change.tools] == ["look", "study"]
+
+
+async def ask_nothing(table: Table, links: Links) -> None:
+    """One turn before, since the first one is STANDARD."""
+    await connected(table, links)
+    link = links.last
+    link.push(SpeechStarted(), SpeechStopped(), Heard("Hello", final=True))
+    link.speak("r0", "Hello.")
+    await wait_all_tasks_blocked()
+
+
+@BOTH
+async def test_barging_in_ends_the_turn_and_its_call_at_once(
+    wire: Capabilities, autojump_clock: trio.testing.MockClock
+) -> None:  # D12a; field problem 3
+    ran = Ran()
+    async with open_voice(wire, None, ran.tool("look", 1.0)) as (table, links):
+        await connected(table, links)
+        link = links.last
+        if wire is ASKS:
+            link.push(SpeechStarted(), SpeechStopped())
+        link.push(Heard("What is there?", final=True))
+        link.speak("r1", "Hm.", calls=[call("look")])
+        await trio.sleep(0.5)
+        began = trio.current_time()
+        link.push(SpeechStarted() if wire is ASKS else Interrupted())
+        await wait_all_tasks_blocked()
+        assert trio.current_time() == began
+        (done,) = dones(table)
+        assert done.end is TurnEnd.INTERRUPTED
+        (result,) = link.all(SendResult)
+        assert json.loads(result.output)["status"] == "cancelled"
+        assert [at for _, at in ran.cancelled] == [began]
+        if wire is ASKS:
+            link.push(SpeechStopped())
+        link.push(Heard("No, wait.", final=True))
+        link.speak("r2", "Yes?")
+        await wait_all_tasks_blocked()
+        assert dones(table)[1].text == "Yes?"
+
+
+async def test_what_was_not_played_is_cut_from_the_models_memory(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # D12a; field problem 10
+    async with open_voice(ASKS, None) as (table, links):
+        await connected(table, links)
+        link = links.last
+        heard: list[Utterance] = []
+        await table.npc.lend_ear("Ann", heard.append)
+        link.push(SpeechStarted(), SpeechStopped(), Heard("Speak!", final=True))
+        link.push(ResponseStarted("r1"), Spoken("r1", "item", "Long ago. "))
+        second = bytes(ASKS.output_rate * 2)
+        link.push(AudioOut("r1", "item", second), AudioOut("r1", "item", second))
+        await wait_all_tasks_blocked()
+        heard[0].exchange.played(0.75)
+        link.push(SpeechStarted())
+        await wait_all_tasks_blocked()
+        assert link.all(Truncate) == [Truncate("item", 750)]
+
+
+async def test_a_turn_that_needs_slow_tools_goes_through_the_text_model(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # G37, D23b
+    ran = Ran()
+    links = Links(ASKS, on_send=Model((["Good day."], []), (["Aye."], [])))
+    script: list[Reply] = [[call("study")], ["It is a trap."]]
+    async with open_table(
+        script, ran.tool("study", 3.0), live=live(links), npc=BOB
+    ) as table:
+        await ask(table.npc, "Hello")
+        heard = await ask(table.npc, "Think carefully, investigate the door")
+        switched = heard.only(EngineSwitched)
+        assert (switched.engine, switched.instead_of) == ("cascaded", "s2s")
+        assert "study" in switched.reason
+        assert heard.done.text == "It is a trap."
+        assert heard.only(TierSelected).tier is Tier.DEEP
+        await ask(table.npc, "Thanks")
+        assert links.last.all(SendText)[-3:] == [
+            SendText(Line("user", "Think carefully, investigate the door"), False),
+            SendText(Line("assistant", "It is a trap."), False),
+            SendText(Line("user", "Thanks"), True),
+        ]
+
+
+async def test_a_silent_microphone_costs_a_socket_and_nothing_else(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # field problem: a silent microphone
+    links = Links(ASKS)
+    conversation = live(links, idle=60.0)
+    async with open_table([], live=conversation, npc=BOB) as table:
+        for _ in range(100):
+            conversation.hear(FRAME)
+            await trio.sleep(0.5)
+        assert len(links.opened) == 1
+        await trio.sleep(61.0)  # nobody listens any more
+        assert links.last.closed
+        assert not conversation.statistics().connected
+        assert dones(table) == []
+        conversation.hear(FRAME)
+        await wait_all_tasks_blocked()
+        assert len(links.opened) == 2
+
+
+async def test_two_players_at_one_npc_wait_for_each_other(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # field problem: two players
+    ran = Ran()
+    model = Model(([], [call("look")]), (["A door."], []), (["Yours."], []))
+    async with open_voice(ASKS, model, ran.tool("look", 0.4)) as (table, _):
+        heard = {}
+
+        async def say(who: str, after: float) -> None:
+            heard[who] = await ask(table.npc, f"I am {who}", speaker=who, after=after)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, "Ann", 0.0)
+            nursery.start_soon(say, "Ben", 0.1)
+        assert heard["Ann"].done.text == "A door."
+        assert heard["Ben"].done.text == "Yours."
+        shown = heard["Ben"].when(ToolsShown)
+        assert shown == [pytest.approx(0.4)]
+
+
+async def test_a_response_that_was_cut_has_no_calls(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # field problem 4: truncated arguments of a discarded response
+    ran = Ran()
+    async with open_voice(ASKS, None, ran.tool("look", 0.2)) as (table, links):
+        await connected(table, links)
+        link = links.last
+        link.push(SpeechStarted(), SpeechStopped(), Heard("Go on", final=True))
+        link.push(ResponseStarted("r1"), SpeechStarted())
+        link.push(ResponseEnded(response="r1", end=ResponseEnd.CANCELLED, void=("c1",)))
+        await wait_all_tasks_blocked()
+        assert ran.began == []
+        (result,) = link.all(SendResult)
+        assert result.call_id == "c1"
+        assert json.loads(result.output)["status"] == "cancelled"
