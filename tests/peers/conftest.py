@@ -12,12 +12,12 @@ import shutil
 
 import pytest
 
-from .support import NODE
+from .support import AIMOCK, NODE
 
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    if NODE.exists() and shutil.which("git"):
+    if NODE.exists() and AIMOCK.exists() and shutil.which("git"):
         return
     missing = "other people's servers are not installed (make peers), or no git"
     if os.environ.get("GLYPHOXA_PEERS") == "required":

@@ -33,6 +33,7 @@ from glyphoxa_trio.tools.outcome import Outcome
 
 MODULES: Final = Path(__file__).with_name("node_modules")
 NODE: Final = MODULES / ".bin" / "node"
+AIMOCK: Final = MODULES / "@copilotkit" / "aimock" / "dist" / "cli.js"
 
 # Seconds: generous, because they only catch what hangs.
 PATIENCE: Final = 60.0
