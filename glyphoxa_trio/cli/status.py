@@ -140,7 +140,7 @@ def _cost(said: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines = [(f"  models: {_spent(total)}", "")]
     lines += [(f"    {npc}: {_spent(of)}", "") for npc, of in npcs]
     if away := said.get("turned_away"):
-        lines.append((f"    turned away for their cost: {away} turns", "yellow"))
+        lines.append((f"    turns turned away for it: {away}", "yellow"))
     return lines
 
 

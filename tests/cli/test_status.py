@@ -5,14 +5,30 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import tempfile
 from collections.abc import Generator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .support import ENDS, Terminal, run, seer, terminal, written
+import trio
+
+from glyphoxa_trio.testing.model_server import Fail, Say, open_model_server
+
+from .support import (
+    COMMAND,
+    ENDS,
+    LIMIT,
+    Terminal,
+    environment,
+    run,
+    seer,
+    terminal,
+    written,
+)
 
 PROMPT = "you to Bo> "
 
@@ -228,3 +244,63 @@ def test_a_table_is_played_at_also_where_no_socket_can_be_made(
     assert (played.returncode, played.stderr) == (0, "")
     assert "no control socket: " in played.stdout
     assert "Bo: 2d6 comes to " in played.stdout
+
+
+async def test_what_models_did_and_cost_is_told(
+    tmp_path: Path, apart: dict[str, str]
+) -> None:
+    """Played with a model that is down, and another in its place that has a price."""
+    async with (
+        open_model_server([Fail(529)]) as down,
+        open_model_server([Say("Well met.")]) as up,
+    ):
+        path = written(
+            tmp_path,
+            npcs=[{"name": "Bo", "fallback": ["Not now."]}],
+            llm={
+                "provider": "anthropic",
+                "model": "first",
+                "base_url": down.origin,
+                "fallbacks": [
+                    {
+                        "provider": "chat_completions",
+                        "model": "second",
+                        "base_url": up.base_url,
+                    }
+                ],
+            },
+            cost={"prices": {"second": {"output": 1_000_000}}, "per_npc": 2},
+        )
+        with trio.fail_after(LIMIT):
+            async with trio.open_nursery() as nursery:
+                process: trio.Process = await nursery.start(
+                    partial(
+                        trio.run_process,
+                        [str(COMMAND), "play", str(path)],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        env=environment(**apart),
+                    )
+                )
+                assert process.stdin is not None
+                assert process.stdout is not None
+                await process.stdin.send_all(b"hello\nand now?\n")
+                out = b""
+                while b"Not now." not in out:
+                    out += await process.stdout.receive_some() or b"Not now."
+                shown = await trio.to_thread.run_sync(
+                    lambda: run("status", env=apart).stdout
+                )
+                await process.stdin.aclose()
+    text = out.decode()
+    assert "· second answers: overloaded: HTTP 529: scripted failure\n" in text
+    assert "Bo: Well met.\n" in text
+    assert "turns are turned away" in text
+    assert "· nothing to say (cost_ceiling), so:\nBo: Not now." in text
+    lines = shown.splitlines()
+    assert f"  first at {down.base_url}: 0 answered, 1 overloaded" in lines
+    assert f"  second at {up.base_url}: 1 answered" in lines
+    (total,) = [line for line in lines if line.startswith("  models: ")]
+    assert re.fullmatch(r"  models: \d+ tokens in, \d+ out, cost \d+", total)
+    assert f"    Bo: {total.removeprefix('  models: ')}" in lines
+    assert "    turns turned away for it: 1" in lines

@@ -40,9 +40,8 @@ def test_every_state_and_every_kind_of_failure_has_its_row() -> None:
         for member in kind
         if f"`{member}`" not in PAGE
     ]
-    # What a server of a model finds wrong with a request is a bug of ours; the line
-    # for a model that failed is in every row of its table.
-    assert missing == ["bad_request", "model_failed"]
+    # The line for a model that failed is in every row of its table.
+    assert missing == ["model_failed"]
 
 
 # What somebody will search for: it has to be what the program says.

@@ -39,6 +39,7 @@ from glyphoxa_trio.npc import (
     TurnEnd,
     UsageReported,
 )
+from glyphoxa_trio.observability import open_metrics
 from glyphoxa_trio.providers.chain import Candidate, Chain
 from glyphoxa_trio.providers.llm import LLM, ErrorKind, LLMError
 from glyphoxa_trio.secret import Secret
@@ -186,6 +187,37 @@ async def test_the_two_protocols_tell_each_others_calls_in_one_conversation() ->
     (called,) = [x for x in blocks if x["type"] == "tool_use"]
     (answered,) = [x for x in blocks if x["type"] == "tool_result"]
     assert called["id"] == answered["tool_use_id"] != "functions.roll:0"
+
+
+async def test_one_that_is_passed_over_is_shown_wherever_an_operator_looks() -> None:
+    async with servers([DOWN], [Say("Hello.")]) as (one, other):
+        llm = LlmConfig(**anthropic(one), fallbacks=(completions(other),))
+        async with open_runtime(config(llm)) as runtime, open_metrics(runtime) as seen:
+
+            def shown(name: str, **labels: str) -> float | None:
+                return seen.registry.get_sample_value(name, labels)
+
+            gauge = "glyphoxa_model_breaker_open"
+            for _ in range(5):
+                assert shown(gauge, model="first") in (None, 0)  # made when needed
+                await say(runtime)
+            assert shown(gauge, model="first") == 1
+            assert shown(gauge, model="second") == 0
+            await say(runtime)
+            switches = {"model": "second", "instead_of": "first"}
+            assert shown("glyphoxa_model_switches_total", **switches) == 6
+            assert status_of(runtime)["models"][0] == {
+                "name": "first",
+                "label": f"first at {one.base_url}",
+                "breaker": "open",
+                "answered": 0,
+                "failed": {"overloaded": 5},
+                "passed_over": 1,
+            }
+            assert runtime.warnings[-1].text == (
+                f"first at {one.base_url}: it fails, and is not asked for 10 s"
+            )
+    assert len(one.requests) == 5
 
 
 async def test_fallbacks_stand_behind_an_npcs_own_model_and_are_one_for_all() -> None:
