@@ -11,6 +11,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Final
 
+from trio_websocket import ConnectionClosed
+
 from glyphoxa_trio.providers.failures import excerpt, status_error
 from glyphoxa_trio.providers.live_wire import RETRYABLE
 from glyphoxa_trio.providers.llm import ErrorKind
@@ -61,6 +63,14 @@ def on_close(
     else:
         detail = f"closed with {code}" + (f": {words}" if words else "")
     return LinkClosed(kind, detail, retryable=kind in RETRYABLE, code=code)
+
+
+def on_closed(closed: ConnectionClosed, secret: Secret | None = None) -> LinkClosed:
+    """The same, as trio-websocket says it."""
+    reason = closed.reason
+    if reason is None:
+        return on_close(None, None)
+    return on_close(reason.code, reason.reason, secret)
 
 
 def on_rejection(

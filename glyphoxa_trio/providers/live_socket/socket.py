@@ -33,7 +33,7 @@ from glyphoxa_trio.providers.s2s import Command, Event, LinkClosed, LinkStatisti
 from glyphoxa_trio.secret import Secret
 
 from .dialling import Address, Dial, Headers, dial, dialled, rejected, upgrade
-from .failures import on_close
+from .failures import on_close, on_closed
 from .outbox import Outbox, TooMuchControl
 
 OPEN_TIMEOUT: Final = 15.0  # seconds for connection, TLS and upgrade together
@@ -77,29 +77,27 @@ async def open_live_socket(
                 await link._leave()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LiveSocket:
     """A `Link` over trio-websocket. See the module's docstring."""
 
     _wire: Wire
-    _secret: Secret | None = attrs.field(default=None, repr=False)
+    _secret: Secret | None = attrs.field(default=None)
     _socket: WebSocketConnection | None = attrs.field(default=None, init=False)
-    _outbox: Outbox = attrs.field(factory=Outbox, init=False, repr=False)
+    _outbox: Outbox = attrs.field(factory=Outbox, init=False)
     # Each with the size of its message, if it is the first of it.
     _events: deque[tuple[Event, int]] = attrs.field(factory=deque, init=False)
     _waiting: int = attrs.field(default=0, init=False)
     _reader: trio.lowlevel.ParkingLot = attrs.field(
-        factory=trio.lowlevel.ParkingLot, init=False, repr=False
+        factory=trio.lowlevel.ParkingLot, init=False
     )
     _end: LinkClosed | None = attrs.field(default=None, init=False)
     _leaving: bool = attrs.field(default=False, init=False)
-    _written: trio.Event = attrs.field(factory=trio.Event, init=False, repr=False)
-    _scope: trio.CancelScope = attrs.field(
-        factory=trio.CancelScope, init=False, repr=False
-    )
+    _written: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _setup_until: float = attrs.field(default=inf, init=False)
     _due: float = attrs.field(default=inf, init=False)
-    _due_moved: trio.Event = attrs.field(factory=trio.Event, init=False, repr=False)
+    _due_moved: trio.Event = attrs.field(factory=trio.Event, init=False)
     _sent: int = attrs.field(default=0, init=False)
     _received: int = attrs.field(default=0, init=False)
 
@@ -128,6 +126,12 @@ class LiveSocket:
         event, size = self._events.popleft()
         self._waiting -= size
         return event
+
+    def __repr__(self) -> str:
+        state = "open" if self._wire.ready else "setting up"
+        if self._end is not None:
+            state = f"ended ({self._end.detail})"
+        return f"<LiveSocket {state}, {len(self._events)} events wait>"
 
     def statistics(self) -> LinkStatistics:
         return LinkStatistics(
@@ -202,7 +206,7 @@ class LiveSocket:
                 message = await socket.get_message()
             except ConnectionClosed as closed:
                 if not self._leaving:
-                    self._fail(self._closed(closed))
+                    self._fail(on_closed(closed, self._secret))
                 return
             self._received += 1
             now = trio.current_time()
@@ -237,7 +241,7 @@ class LiveSocket:
         it may itself wait for a peer that has closed and does not read."""
         await trio.sleep(CLOSE_GRACE)
         if not self._leaving:
-            self._fail(self._closed(closed))
+            self._fail(on_closed(closed, self._secret))
 
     async def _watch_the_clock(self) -> None:
         while True:
@@ -289,11 +293,3 @@ class LiveSocket:
         if due != self._due:
             self._due = due
             self._due_moved.set()
-
-    def _closed(self, closed: ConnectionClosed) -> LinkClosed:
-        reason = closed.reason
-        return on_close(
-            reason.code if reason else None,
-            reason.reason if reason else None,
-            self._secret,
-        )

@@ -17,6 +17,7 @@ BYTES_PER_MS: Final = RATE * 2 // 1000
 MAX_TOOLS: Final = 128
 MAX_RESULT: Final = 16 * 1024  # bytes of UTF-8
 MAX_APPEND: Final = 1024 * 1024  # bytes of PCM in one frame; the vendor takes 15 MiB
+MIN_UTTERANCE: Final = 100 * BYTES_PER_MS  # bytes; less cannot be committed
 
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
 _OURS: Final = frozenset(

@@ -41,7 +41,7 @@ from glyphoxa_trio.secret import Secret
 
 from . import encoding
 from .complaints import complaint, end_of
-from .encoding import MAX_APPEND, MAX_RESULT, Options
+from .encoding import MAX_APPEND, MAX_RESULT, MIN_UTTERANCE, Options
 from .hearing import Hearing
 from .responding import Message, Responding
 from .sequencer import Create, Sequencer
@@ -88,7 +88,7 @@ class RealtimeWire:
     # Changes on their way: the event, and the revision of `SetTools`, if it is one.
     _changes: deque[tuple[str, int | None]] = attrs.field(factory=deque, init=False)
     _greeted: bool = attrs.field(default=False, init=False)
-    _uncommitted: bool = attrs.field(default=False, init=False)
+    _uncommitted: int = attrs.field(default=0, init=False)
     _count: int = attrs.field(default=0, init=False)
     _handlers: Mapping[str, Callable[[Message, float], list[Event]]] = attrs.field(
         init=False, repr=False
@@ -141,11 +141,9 @@ class RealtimeWire:
                 self._only_by_hand()
             case SpeechEnds():
                 self._only_by_hand()
-                if self._uncommitted:  # an empty one would be an error
-                    self._uncommitted = False
-                    self._say_after_audio("input_audio_buffer.commit")
+                self._commit()
             case DropAudio():
-                self._uncommitted = False
+                self._uncommitted = 0
                 self._say_after_audio("input_audio_buffer.clear")
             case SendText(line):
                 self._say(encoding.message(self._event_id("text"), line))
@@ -198,7 +196,15 @@ class RealtimeWire:
         for start in range(0, len(pcm), MAX_APPEND):
             frame = encoding.append(pcm[start : start + MAX_APPEND])
             self._frames.append(Frame(frame, Lane.AUDIO))
-            self._uncommitted = True
+            self._uncommitted += len(pcm[start : start + MAX_APPEND])
+
+    def _commit(self) -> None:
+        """The utterance is over. One that is too short would be an error: silence
+        makes it long enough, and without any audio there is none."""
+        if self._uncommitted:
+            self._append(bytes(max(0, MIN_UTTERANCE - self._uncommitted)))
+            self._uncommitted = 0
+            self._say_after_audio("input_audio_buffer.commit")
 
     def _only_by_hand(self) -> None:
         if self.setup.automatic:

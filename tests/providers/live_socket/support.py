@@ -10,6 +10,7 @@ import pytest
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_stream
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Request, TextMessage
+from wsproto.events import Event as WireEvent
 
 import trio
 from trio.testing import lockstep_stream_pair, memory_stream_pair
@@ -106,8 +107,8 @@ async def open_in_memory(
 
 
 @asynccontextmanager
-async def open_wedged() -> AsyncIterator[LiveSocket]:
-    """A link to a peer that sets up, and then neither reads nor says anything."""
+async def open_wedged(*says: WireEvent) -> AsyncIterator[LiveSocket]:
+    """A link to a peer that sets up, ``says`` that a second later, and never reads."""
 
     async def serve(stream: trio.abc.Stream) -> None:
         wedged = WSConnection(ConnectionType.SERVER)
@@ -117,6 +118,9 @@ async def open_wedged() -> AsyncIterator[LiveSocket]:
             asked = any(isinstance(event, Request) for event in wedged.events())
         await stream.send_all(wedged.send(AcceptConnection()))
         await stream.send_all(wedged.send(TextMessage("ready")))
+        await trio.sleep(1)
+        for event in says:
+            await stream.send_all(wedged.send(event))
         await trio.sleep_forever()
 
     # What is sent over these waits until it is read.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from trio_websocket import WebSocketConnection
+from wsproto.events import CloseConnection
 
 import trio
 from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
@@ -221,6 +222,24 @@ async def test_a_dial_that_never_ends_is_given_up_and_can_be_cancelled(
         async with open_live_socket(PlainWire(), url="wss://peer/", dial=dial):
             pytest.fail("opened")
     assert trio.current_time() == OPEN_TIMEOUT + 1
+
+
+async def test_a_peer_that_closes_and_does_not_read_is_noticed(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_wedged(CloseConnection(1001, "going")) as link:
+        link.send(text("x"))  # waits for ever, and the answer to the close behind it
+        end = await closing(link)
+        assert end.code == 1001
+        assert trio.current_time() == PING_EVERY + CLOSE_GRACE
+
+
+async def test_a_link_says_how_it_is(autojump_clock: MockClock) -> None:
+    async with open_in_memory(stay) as link:
+        assert repr(link) == "<LiveSocket setting up, 0 events wait>"
+        await wait_all_tasks_blocked()
+        assert repr(link) == "<LiveSocket open, 1 events wait>"
+    assert repr(link) == "<LiveSocket ended (left), 1 events wait>"
 
 
 async def test_leaving_a_peer_that_listens_takes_no_time(

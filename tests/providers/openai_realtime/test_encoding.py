@@ -137,7 +137,8 @@ def test_too_many_tools_and_one_name_twice_are_refused() -> None:
 def test_audio_is_a_frame_that_may_be_dropped_and_its_end_may_not() -> None:
     talk = Talk.ready(BY_HAND)
     talk.do(SpeechBegins())
-    for command in (SendAudio(b"\1\2"), SpeechEnds(), SendAudio(b"\3\4"), DropAudio()):
+    pcm = bytes(4800)
+    for command in (SendAudio(pcm), SpeechEnds(), SendAudio(pcm), DropAudio()):
         talk.wire.send(command, 0)
     assert talk.lanes() == [
         ("input_audio_buffer.append", Lane.AUDIO),
@@ -151,7 +152,15 @@ def test_an_utterance_without_audio_is_not_committed() -> None:
     talk = Talk.ready(BY_HAND)
     assert talk.do(SpeechBegins(), SpeechEnds()) == []
     assert len(talk.do(SendAudio(b"\0\0"), DropAudio(), SpeechEnds())) == 2
-    assert len(talk.do(SendAudio(b"\0\0"), SpeechEnds(), SpeechEnds())) == 2
+    assert len(talk.do(SendAudio(bytes(4800)), SpeechEnds(), SpeechEnds())) == 2
+
+
+def test_an_utterance_that_is_too_short_to_commit_ends_in_silence() -> None:
+    talk = Talk.ready(BY_HAND)
+    *audio, commit = talk.do(SendAudio(b"\1\2" * 100), SpeechEnds())
+    heard = b"".join(b64decode(frame["audio"]) for frame in audio)
+    assert heard == b"\1\2" * 100 + bytes(4600)
+    assert commit["type"] == "input_audio_buffer.commit"
 
 
 @given(st.binary(max_size=200).filter(lambda pcm: len(pcm) % 2 == 0))
