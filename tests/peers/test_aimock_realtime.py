@@ -72,9 +72,11 @@ async def answer(link: Link) -> tuple[str, list[Event], ResponseEnded]:
 
 async def test_a_turn_in_text_with_two_calls(tmp_path: Path) -> None:  # G36
     with trio.fail_after(PATIENCE):
-        async with open_aimock(tmp_path / "fixtures", FIXTURES) as origin:
+        async with open_aimock(tmp_path, FIXTURES, key="sk-of-a-peer") as origin:
             model = OpenAIRealtime(
-                model="gpt-realtime-2", base_url=f"{origin}/v1", api_key=Secret("k")
+                model="gpt-realtime-2",
+                base_url=f"{origin}/v1",
+                api_key=Secret("sk-of-a-peer"),
             )
             async with model.connect(SETUP) as link:
                 assert await link.receive() == Ready()

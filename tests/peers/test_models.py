@@ -8,11 +8,6 @@ the scripted server.
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,70 +33,31 @@ from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.tier import Tier
 
 from ..npc.support import Heard, ask
-from .support import AIMOCK, NODE, PATIENCE
+from .aimock import open_aimock
+from .support import PATIENCE
 
 KEY = "sk-of-a-peer"
 CALLS = [("call_1", "1d1"), ("call_2", "2d1")]
-FIXTURES = {
-    "fixtures": [
-        {
-            "match": {"userMessage": "roll", "hasToolResult": False},
-            "response": {
-                "content": "Let me roll.",
-                "toolCalls": [
-                    {
-                        "id": i,
-                        "name": "roll",
-                        "arguments": json.dumps({"expression": x}),
-                    }
-                    for i, x in CALLS
-                ],
-            },
+FIXTURES: list[dict[str, Any]] = [
+    {
+        "match": {"userMessage": "roll", "hasToolResult": False},
+        "response": {
+            "content": "Let me roll.",
+            "toolCalls": [
+                {
+                    "id": i,
+                    "name": "roll",
+                    "arguments": json.dumps({"expression": x}),
+                }
+                for i, x in CALLS
+            ],
         },
-        {
-            "match": {"hasToolResult": True},
-            "response": {"content": "One and two, and that is all."},
-        },
-    ]
-}
-
-
-@asynccontextmanager
-async def aimock(folder: Path) -> AsyncIterator[str]:
-    """The server at a free port of this machine, until the block is left."""
-    path = folder / "fixtures.json"
-    path.write_text(json.dumps(FIXTURES))
-    command = [str(NODE), str(AIMOCK), "--port", "0", "--fixtures", str(path)]
-    more = ["--strict", "--validate-on-load", "--chunk-size", "7"]
-    env = {"PATH": os.environ["PATH"], "AIMOCK_API_KEYS": KEY}
-    process = await trio.lowlevel.open_process(
-        [*command, *more],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=env,
-    )
-    assert process.stdout is not None
-    said = ""
-    try:
-        while (found := re.search(r"http://127\.0\.0\.1:\d+", said)) is None:
-            piece = await process.stdout.receive_some()
-            assert piece, said
-            said += piece.decode()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_read_on, process.stdout)
-            yield found[0]
-            nursery.cancel_scope.cancel()
-    finally:
-        process.kill()
-        with trio.CancelScope(shield=True):
-            await process.wait()
-        await process.stdout.aclose()
-
-
-async def _read_on(output: trio.abc.ReceiveStream) -> None:
-    async for _ in output:
-        pass
+    },
+    {
+        "match": {"hasToolResult": True},
+        "response": {"content": "One and two, and that is all."},
+    },
+]
 
 
 def model(provider: Provider, origin: str, key: str = KEY) -> dict[str, Any]:
@@ -138,7 +94,7 @@ async def test_two_calls_of_one_response_are_run_and_told(
     provider: Provider, tmp_path: Path
 ) -> None:
     with trio.fail_after(PATIENCE):
-        async with aimock(tmp_path) as origin:
+        async with open_aimock(tmp_path, FIXTURES, key=KEY) as origin:
             heard = await rolled(LlmConfig(**model(provider, origin)))
             asked = await journal(origin)
     done = heard.done
@@ -159,7 +115,7 @@ async def test_a_wrong_key_is_told_and_the_next_model_asked(
 ) -> None:
     (other,) = {Provider.CHAT_COMPLETIONS, Provider.ANTHROPIC} - {provider}
     with trio.fail_after(PATIENCE):
-        async with aimock(tmp_path) as origin:
+        async with open_aimock(tmp_path, FIXTURES, key=KEY) as origin:
             wrong = model(provider, origin, "sk-of-nobody")
             alone = await rolled(LlmConfig(**wrong))
             fallback = ModelConfig(**model(other, origin))
