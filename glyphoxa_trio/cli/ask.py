@@ -10,6 +10,7 @@ from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
+    Filler,
     ModelFailed,
     ModelSwitched,
     TextDelta,
@@ -61,11 +62,15 @@ def ask(
                         case TextDelta(text=piece):
                             _out(on_screen(piece))
                             speaking = True
-                        case FanOutDone():
+                        case Filler() | FanOutDone():
                             if speaking:
                                 _out("\n")
                                 speaking = False
-                            _note(f"· {fan_out_line(event)}")
+                            _note(
+                                f"… {event.text}"
+                                if isinstance(event, Filler)
+                                else f"· {fan_out_line(event)}"
+                            )
                         case ModelFailed(kind=kind, detail=detail):
                             _note(f"the model failed: {kind}: {detail}")
                         case ModelSwitched(model=name, reason=reason):

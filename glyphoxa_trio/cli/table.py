@@ -16,6 +16,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
+    Filler,
     ModelFailed,
     ModelSwitched,
     Npc,
@@ -281,6 +282,8 @@ class Table:
         match event:
             case TextDelta(text=piece):
                 self.screen.speak(event.npc, piece)
+            case Filler(text=text):
+                self.screen.quiet(f"… {text}")
             case FanOutDone():
                 self.screen.quiet(f"· {fan_out_line(event)}")
             case ModelFailed(kind=kind, detail=detail):

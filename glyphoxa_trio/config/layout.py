@@ -18,7 +18,7 @@ from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import TierLimits
 
 from .contexts import Context
-from .fields import InMs, Unit, above_zero, if_given
+from .fields import InMs, Text, Unit, above_zero, if_given
 from .model import Config, TrustConfig
 from .problems import shown
 from .servers import OAuth, ServerSpec
@@ -44,6 +44,10 @@ class ServerDefaults:
     start_timeout: InMs | None = attrs.field(
         default=None, validator=if_given(above_zero)
     )
+    slow_response_threshold: InMs | None = attrs.field(
+        default=None, validator=if_given(above_zero)
+    )
+    slow_response_message: Text | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -89,11 +93,6 @@ _DIFFERENCES: Final[Mapping[type, tuple[frozenset[str], Mapping[str, Any]]]] = {
     ),
 }
 
-_NOT_YET: Final[Mapping[tuple[type, str], str]] = {
-    (ServerDefaults, key): f"{key} is not available yet in this version"
-    for key in ("slow_response_threshold_ms", "slow_response_message")
-}
-
 
 @attrs.frozen
 class Key:
@@ -136,8 +135,6 @@ def may_be_bare(kind: Any) -> bool:
 
 def unknown(key: Any, kind: type) -> str:
     """Why a key cannot stand in a class, and what may have been meant."""
-    if (kind, key) in _NOT_YET:
-        return _NOT_YET[kind, key]
     near = nearest(key, layout(kind), n=1) if isinstance(key, str) else ()
     hint = f", did you mean {near[0]!r}?" if near else ""
     return f"unknown key {shown(key)}{hint}"

@@ -10,7 +10,7 @@ import attrs
 from glyphoxa_trio.tools.definition import OnInterrupt, ToolDefinition
 from glyphoxa_trio.tools.tier import Tier
 
-from .fields import InMs, InSeconds, above_zero, if_given, not_negative
+from .fields import InMs, InSeconds, Text, above_zero, if_given, not_negative
 
 
 @attrs.frozen(kw_only=True)
@@ -37,6 +37,10 @@ class ToolOverride:
     on_interrupt: OnInterrupt | None = None
     speech_field: str | None = None
     speech_template: str | None = None
+    slow_response_threshold: InMs | None = attrs.field(
+        default=None, validator=if_given(above_zero)
+    )
+    slow_response_message: Text | None = None
     probe: Mapping[str, Any] | None = None
 
     def applied_to(self, definition: ToolDefinition) -> ToolDefinition:

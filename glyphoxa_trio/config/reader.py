@@ -211,9 +211,9 @@ class Reader:
             made["token"] = auth.token and _bare(auth.token)
             made["oauth"] = auth.oauth
         own = made.pop("defaults", None) or ServerDefaults()
-        for limit in ("timeout", "start_timeout"):
-            otherwise = getattr(own, limit) or getattr(self.defaults, limit)
-            made.setdefault(limit, otherwise)
+        for field in attrs.fields(McpDefaults):
+            otherwise = getattr(own, field.name) or getattr(self.defaults, field.name)
+            made.setdefault(field.name, otherwise)
         stdio = made.get("transport", Transport.STDIO) is Transport.STDIO
         if stdio and made.get("url") is None and made.get("cwd") is None:
             made["cwd"] = self.scalars.base

@@ -49,6 +49,10 @@ class McpDefaults:
 
     timeout: InMs = attrs.field(default=10.0, validator=above_zero)
     start_timeout: InMs = attrs.field(default=10.0, validator=above_zero)
+    slow_response_threshold: InMs | None = attrs.field(
+        default=None, validator=if_given(above_zero)
+    )
+    slow_response_message: Text | None = None
 
 
 _SERVER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -158,6 +162,8 @@ class ServerSpec:
       lazy: connect when a tool of it is called for the first time, not at the
         start (A40); its tools are known from an earlier run.
       estimated_duration: declared median of all its tools, seconds (D1).
+      slow_response_threshold, slow_response_message: of its tools that have none
+        of their own: see `ToolDefinition`.
       environment: under which its measurements are kept (D10).
       allow: the tools taken from it, by their own names; empty is all.
       tools: by the tool's own name.
@@ -186,6 +192,10 @@ class ServerSpec:
     estimated_duration: InMs | None = attrs.field(
         default=None, validator=if_given(above_zero)
     )
+    slow_response_threshold: InMs | None = attrs.field(
+        default=None, validator=if_given(above_zero)
+    )
+    slow_response_message: Text | None = None
     environment: str | None = None
     allow: tuple[Text, ...] = ()
     tools: Mapping[str, ToolOverride] = attrs.field(factory=dict)

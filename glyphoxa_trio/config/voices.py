@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.tier import Tier
 
 from .fields import (
     InMinutes,
@@ -16,6 +17,7 @@ from .fields import (
     Text,
     above_zero,
     if_given,
+    not_empty,
     not_negative,
     of_minutes,
 )
@@ -137,18 +139,28 @@ class SpeechConfig:
 
 
 @attrs.frozen(kw_only=True)
-class FillerConfig:
-    """Something short to say while a tool is waited for (D19, G41).
+class FillerThresholds:
+    """Beyond these the tools of a turn of that tier are worth a filler."""
 
-    After ``after`` in a fan-out, if what is missing usually takes longer than
-    ``threshold`` in all; never both a filler and a fast answer.
+    fast: InMs = attrs.field(default=0.5, validator=above_zero)
+    standard: InMs = attrs.field(default=1.0, validator=above_zero)
+    deep: InMs = attrs.field(default=1.0, validator=above_zero)
+
+    def of(self, tier: Tier) -> float:
+        return (self.fast, self.standard, self.deep)[tier]
+
+
+@attrs.frozen(kw_only=True)
+class FillerConfig:
+    """Something short to say while tools are waited for (D19, G41).
+
+    After ``after`` in a fan-out, if what is missing of it usually takes longer than the
+    threshold of the turn's tier. A tool may have a threshold and a message of its own.
     """
 
     enabled: bool = True
     after: InMs = attrs.field(default=0.7, validator=not_negative)
-    threshold: InMs = attrs.field(default=1.0, validator=above_zero)
-    lines: tuple[Text, ...] = (
-        "Hm, let me see.",
-        "A moment.",
-        "Let me think.",
+    thresholds: FillerThresholds = FillerThresholds()
+    lines: tuple[Text, ...] = attrs.field(
+        default=("Hm, let me see.", "A moment.", "Let me think."), validator=not_empty
     )

@@ -133,6 +133,8 @@ def _definition(
         read_only=read_only,
         idempotent=idempotent,
         min_tier=meta.get("min_tier", _tier) or Tier.FAST,
+        slow_response_threshold=spec.slow_response_threshold,
+        slow_response_message=spec.slow_response_message,
         environment=_environment(spec),
         origin=identity(spec),
         external=True,

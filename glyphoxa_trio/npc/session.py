@@ -22,7 +22,7 @@ import trio
 
 from glyphoxa_trio.actors import Inbox, Ref, Topic
 from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
-from glyphoxa_trio.config.voices import Engine, S2SConfig
+from glyphoxa_trio.config.voices import Engine, FillerConfig, S2SConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Shelf, ToolHost
 from glyphoxa_trio.providers.llm import LLM, Usage
@@ -57,6 +57,7 @@ from .events import (
     TurnEnd,
     TurnEvent,
 )
+from .filler import Fillers
 from .hot_context import Gather, Gathered, Moment
 from .opening import Opening
 from .s2s import Interaction, Live
@@ -108,6 +109,7 @@ class NpcSession:
       defer_threshold: so many external tools are shown in full (N24).
       speculation: whether a turn may begin on a partial transcript.
       tally: counts what that came to.
+      filler: what is said while tools are waited for.
       costs: of all NPCs: says whether a turn may begin, and is told what it took.
       synthesizer: says sentences aloud, if there is one; ``warn`` is told if it fails.
       overheard: so many lines of what others say to each other are remembered.
@@ -132,6 +134,7 @@ class NpcSession:
     approval_timeout: float = APPROVAL_TIMEOUT
     defer_threshold: int = DEFER_THRESHOLD
     speculation: SpeculationConfig = attrs.field(factory=SpeculationConfig)
+    filler: FillerConfig = attrs.field(factory=FillerConfig)
     tally: Tally = attrs.field(factory=Tally)
     costs: Costs = attrs.field(factory=Costs)
     synthesizer: Synthesizer | None = None
@@ -159,6 +162,7 @@ class NpcSession:
     _shelf: Shelf = attrs.field(factory=Shelf, init=False)
     _speculator: Speculator = attrs.field(init=False)
     _fast: FastModel = attrs.field(init=False)
+    _fillers: Fillers = attrs.field(init=False)
     _opening: Opening = attrs.field(init=False)
     _reopen: bool = attrs.field(default=False, init=False)
 
@@ -170,6 +174,7 @@ class NpcSession:
         self._open()
         self._questions = Questions(self.npc.name, self.approver, self.approval_timeout)
         self._fast = FastModel(self.fast or self.llm)
+        self._fillers = Fillers(self.filler)
         self._speculator = Speculator(
             npc=self.npc.name,
             config=self.speculation,
@@ -287,6 +292,8 @@ class NpcSession:
             self._fast = FastModel(self.fast or self.llm)
         if successor.defer_threshold is not None:
             self.defer_threshold = successor.defer_threshold
+        if successor.filler is not None:
+            self._fillers.config = successor.filler
         if successor.overheard is not None:
             self.overheard = successor.overheard
         if successor.template_defaults is not None:
@@ -654,6 +661,7 @@ class NpcSession:
             engine=self.npc.engine,
             cascade=self.npc.cascade_mode,
             fast=self._fast,
+            fillers=self._fillers,
             spent=partial(self._charge, utterance.number),
             speculation=self._speculator.reserved,
         )

@@ -12,6 +12,7 @@ import trio
 
 from glyphoxa_trio.actors import Request, Stream
 from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
+from glyphoxa_trio.config.voices import FillerConfig
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
@@ -188,6 +189,7 @@ class Adopt(Request[None]):
     speculation: SpeculationConfig | None = None
     live: Live | None = None
     overheard: int | None = None
+    filler: FillerConfig | None = None
     template_defaults: Mapping[str, str] | None = None
     scene: tuple[str, ...] | None = None
 

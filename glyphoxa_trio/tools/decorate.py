@@ -56,6 +56,8 @@ def tool(
     on_interrupt: OnInterrupt | str | None = ...,
     speech_field: str | None = ...,
     speech_template: str | None = ...,
+    slow_response_threshold_ms: float | None = ...,
+    slow_response_message: str | None = ...,
     expose_as: str | None = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
@@ -79,6 +81,8 @@ def tool(
     on_interrupt: OnInterrupt | str | None = None,
     speech_field: str | None = None,
     speech_template: str | None = None,
+    slow_response_threshold_ms: float | None = None,
+    slow_response_message: str | None = None,
     expose_as: str | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of an async function, or of a plain one (run in a thread).
@@ -112,6 +116,8 @@ def tool(
             on_interrupt=None if on_interrupt is None else OnInterrupt(on_interrupt),
             speech_field=speech_field,
             speech_template=speech_template,
+            slow_response_threshold=_seconds(slow_response_threshold_ms),
+            slow_response_message=slow_response_message,
             expose_as=expose_as,
         )
         blocking = not inspect.iscoroutinefunction(function)

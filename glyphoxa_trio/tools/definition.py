@@ -86,6 +86,9 @@ class ToolDefinition:
         without doing anything keeps a tool from being probed.
       on_interrupt: None follows D12a: `CANCEL` for read-only tools, otherwise
         `FINISH_SILENTLY`.
+      slow_response_threshold: what it takes so long for is said to be waited for, with
+        ``slow_response_message`` if there is one, which may use the arguments of the
+        call as ``{placeholders}`` (A18). None leaves it to the general rule (D19).
       environment: where it runs: the same tool, local and remote, has two
         histories of measurements (D10); None is where the host runs.
       origin: which server of that name it is from, as a short text without secrets:
@@ -113,13 +116,20 @@ class ToolDefinition:
     on_interrupt: OnInterrupt | None = None
     speech_field: str | None = None
     speech_template: str | None = None
+    slow_response_threshold: float | None = None
+    slow_response_message: str | None = None
     environment: str | None = None
     origin: str = ""
     external: bool = False
     expose_as: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        for field in ("estimated_duration", "max_duration", "server_timeout"):
+        for field in (
+            "estimated_duration",
+            "max_duration",
+            "server_timeout",
+            "slow_response_threshold",
+        ):
             value = getattr(self, field)
             if value is not None and not 0 < value < float("inf"):
                 raise ValueError(f"{self.key}: {field} must be positive, got {value!r}")

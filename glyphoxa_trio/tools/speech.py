@@ -61,7 +61,7 @@ def present(result: ToolResult, definition: ToolDefinition) -> Presented:
         spoken, fixed = text, ERROR_PHRASE  # a template is for the good news
     else:
         spoken = (
-            _rendered(definition.speech_template or "", structured).strip()
+            rendered(definition.speech_template or "", structured).strip()
             or _spoken(_found(structured, definition.speech_field or "")).strip()
             or text
         )
@@ -172,8 +172,9 @@ def _found(structured: Any, path: str) -> Any:
     return None
 
 
-def _rendered(template: str, structured: Any) -> str:
-    """The template filled in one pass; empty if something is missing."""
+def rendered(template: str, structured: Any) -> str:
+    """The template, its ``{placeholders}`` filled in one pass; empty if something is
+    missing. What is filled in is not looked at again."""
     names = _PLACEHOLDER.findall(template)
     values = {name: _spoken(_found(structured, name)) for name in names}
     if not all(values.values()):

@@ -282,6 +282,50 @@ def test_the_limits_of_a_server_come_from_the_nearest_place() -> None:  # A27
     assert (spec.timeout, spec.start_timeout) == (10.0, 10.0)
 
 
+def test_what_is_said_of_slow_tools_comes_from_the_nearest_place() -> None:
+    # A18, A27: seed 003 writes it with the server's defaults
+    def slow(ms: float, text: str) -> dict[str, Any]:
+        return {"slow_response_threshold_ms": ms, "slow_response_message": text}
+
+    entries = (
+        DICE | {"name": "own", "defaults": slow(2, "c"), **slow(1, "b")},
+        DICE | {"name": "seed", "defaults": slow(2000, "One moment...")},
+        DICE | {"name": "half", "slow_response_message": "d"},
+        DICE | {"name": "room"},
+        DICE | {"name": "tool", "tools": {"roll": slow(4, "e")}},
+    )
+    config = read(servers(*entries, defaults=slow(3, "a")))
+    stated = [
+        (spec.slow_response_threshold, spec.slow_response_message)
+        for spec in config.mcp.servers
+    ]
+    assert stated == [
+        (0.001, "b"),
+        (2.0, "One moment..."),
+        (0.003, "d"),
+        (0.003, "a"),
+        (0.003, "a"),
+    ]
+    override = config.mcp.servers[-1].tools["roll"]
+    definition = override.applied_to(ToolDefinition(name="roll"))
+    assert definition.slow_response_threshold == 0.004
+    assert definition.slow_response_message == "e"
+    (spec,) = read(servers(DICE)).mcp.servers
+    assert (spec.slow_response_threshold, spec.slow_response_message) == (None, None)
+    assert problems(servers(DICE | slow(0, ""))) == (
+        "must be more than 0 @ tavern.yaml.mcp.servers[0].slow_response_threshold_ms",
+        "must not be empty @ tavern.yaml.mcp.servers[0].slow_response_message",
+    )
+
+
+def test_fillers_have_a_threshold_for_each_tier() -> None:  # D19
+    filler = read({"filler": {"thresholds": {"deep_ms": 2500}}}).filler
+    assert [filler.thresholds.of(tier) for tier in Tier] == [0.5, 1.0, 2.5]
+    assert problems({"filler": {"lines": []}}) == (
+        "must not be empty @ tavern.yaml.filler.lines",
+    )
+
+
 def test_relative_paths_start_at_the_file() -> None:
     config = read(
         servers(DICE, DICE | {"name": "b", "cwd": "sub"}, WORLD)

@@ -125,6 +125,23 @@ def test_what_the_operator_configured_overrules_the_server() -> None:  # D1
     assert (definition.estimated_duration, definition.expose_as) == (0.02, "tab")
 
 
+def test_what_is_said_of_a_slow_tool_is_the_operators() -> None:  # A18, A27
+    says: dict[str, Any] = {"slow_response_message": "Not mine."}
+    stated: dict[str, Any] = {
+        "slow_response_threshold": 2.0,
+        "slow_response_message": "One moment.",
+    }
+    definition, _ = one(tool(_meta=says), **stated)
+    assert definition.slow_response_threshold == 2.0
+    assert definition.slow_response_message == "One moment."
+    mine = {"read_tab": ToolOverride(slow_response_message="I count.")}
+    definition, _ = one(tool(), tools=mine, **stated)
+    assert definition.slow_response_threshold == 2.0
+    assert definition.slow_response_message == "I count."
+    # A server may not put words into anybody's mouth.
+    assert one(tool(_meta=says))[0].slow_response_message is None
+
+
 def test_a_configuration_that_contradicts_itself_is_ignored() -> None:
     mine = {"read_tab": ToolOverride(cacheable=5.0)}
     definition, (warning,) = one(tool(), tools=mine)

@@ -18,7 +18,7 @@ import trio
 
 from glyphoxa_trio.actors import Ref, Topic, lone_errors, spawn
 from glyphoxa_trio.config import NpcConfig, TurnConfig
-from glyphoxa_trio.config.voices import Engine
+from glyphoxa_trio.config.voices import Engine, FillerConfig
 from glyphoxa_trio.host import ToolHost, open_host
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, Turn, TurnDone, TurnEvent
 from glyphoxa_trio.npc.selection import SelectionRules
@@ -225,7 +225,7 @@ async def open_table(
     fast: Script | None = None,
     **session: Any,
 ) -> AsyncIterator[Table]:
-    """One NPC named Bob, by default with every tool and a DEEP ceiling.
+    """One NPC named Bob, by default with every tool, a DEEP ceiling, and no fillers.
 
     Args:
       fast: what the fast model of a sentence cascade says; None is no cascade.
@@ -236,6 +236,7 @@ async def open_table(
         fallback=("Hm?", "What was that?"),
         engine=Engine.CASCADED if fast is None else Engine.SENTENCE_CASCADE,
     )
+    session.setdefault("filler", FillerConfig(enabled=False))
     granted = grant or Grant(npc="Bob", tools=("*",), approver=approver is not None)
     llm, events = ScriptedLLM(script), Chronicle()
     opening = ScriptedLLM(fast or [])

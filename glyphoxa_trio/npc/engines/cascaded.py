@@ -19,6 +19,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.config.model import TurnConfig
 from glyphoxa_trio.config.voices import CascadeMode, Engine
 from glyphoxa_trio.host import Caller, Listing, Shelf, Showing, ToolHost
@@ -31,6 +32,7 @@ from glyphoxa_trio.npc.events import (
     Fallback,
     FanOutDone,
     FellBack,
+    Filler,
     ModelFailed,
     ModelSwitched,
     Sentence,
@@ -40,6 +42,7 @@ from glyphoxa_trio.npc.events import (
     ToolStarted,
     TurnEvent,
 )
+from glyphoxa_trio.npc.filler import Fillers
 from glyphoxa_trio.npc.sentences import Sentences
 from glyphoxa_trio.npc.speculation import Speculation
 from glyphoxa_trio.npc.turn import Clock
@@ -83,6 +86,7 @@ class TurnInProgress:
       nursery: the session's, for what the turn does not wait for. It must not fail.
       fast: the model that opens, and ``cascade`` when it does.
       opener: what it has said of the answer.
+      fillers: what is said while tools are waited for; None is nothing.
     """
 
     npc: str
@@ -109,6 +113,7 @@ class TurnInProgress:
     engine: Engine = Engine.CASCADED
     cascade: CascadeMode = CascadeMode.AUTO
     fast: FastModel | None = None
+    fillers: Fillers | None = None
     speculation: Speculation | None = None
     opener: str = ""
     first_text_at: float | None = None
@@ -311,10 +316,13 @@ async def _run_calls(
 ) -> None:
     """One fan-out: all calls of a response, inside what is left of the turn."""
     # Nobody is asked about a call that the gate refuses whatever they say.
-    names = () if last else {listing.exposed for listing in view.shown}
-    approved = await turn.approve(
-        [call for call in calls[: turn.config.max_calls] if call.name in names]
-    )
+    shown = {} if last else {listing.exposed: listing for listing in view.shown}
+    possible = {
+        slot: (call, shown[call.name])
+        for slot, call in enumerate(calls[: turn.config.max_calls])
+        if call.name in shown
+    }
+    approved = await turn.approve([call for call, _ in possible.values()])
 
     def started(slot: int, listing: Listing) -> None:
         turn.shelf.use(listing.key)
@@ -332,6 +340,8 @@ async def _run_calls(
 
     def finished(slot: int, outcome: Outcome) -> None:
         ended[slot] = outcome
+        if awaiting is not None:
+            awaiting.ended(slot)
         turn.post(
             ToolFinished(npc=turn.npc, turn=turn.turn, outcome=outcome, round=index)
         )
@@ -352,11 +362,25 @@ async def _run_calls(
         on_outcome=finished,
         on_late=turn.on_late,
     )
+
+    def say(text: str) -> None:
+        turn.post(Filler(npc=turn.npc, turn=turn.turn, text=text, round=index))
+
     begun = trio.current_time()
     budget = turn.tool_clock.remaining(begun)
+    awaiting = None
+    if turn.fillers is not None:
+        awaiting = turn.fillers.awaiting(possible, turn.tier, budget)
     deadline = turn.tool_clock.start(begun)
     try:
-        await turn.host.fan_out(calls, caller, deadline=deadline)
+        if awaiting is None:
+            await turn.host.fan_out(calls, caller, deadline=deadline)
+        else:
+            with lone_errors():
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(awaiting.speak, begun, say)
+                    await turn.host.fan_out(calls, caller, deadline=deadline)
+                    nursery.cancel_scope.cancel("all of them have ended")
     finally:
         elapsed = turn.tool_clock.stop(trio.current_time())
         # Also when interrupted: every call in the history has its answer.

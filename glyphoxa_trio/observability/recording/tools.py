@@ -75,6 +75,8 @@ _FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
     "on_interrupt": (str, _NONE),
     "speech_field": (str, _NONE),
     "speech_template": (str, _NONE),
+    "slow_response_threshold": (int, float, _NONE),
+    "slow_response_message": (str, _NONE),
     "environment": (str, _NONE),
     "origin": (str,),
     "external": (bool,),
