@@ -19,6 +19,7 @@ import attrs
 from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
+    Filler,
     ModelFailed,
     ModelSwitched,
     Sentence,
@@ -135,6 +136,7 @@ class Figures:
     fan_outs: Counter[Tier] = attrs.field(factory=Counter, init=False)
     fan_outs_cut: Counter[Tier] = attrs.field(factory=Counter, init=False)
     fallbacks: Counter[str] = attrs.field(factory=Counter, init=False)
+    fillers: int = attrs.field(default=0, init=False)
     model_failures: Counter[str] = attrs.field(factory=Counter, init=False)
     model_switches: Counter[Labels] = attrs.field(factory=Counter, init=False)
     tokens: Counter[Labels] = attrs.field(factory=Counter, init=False)
@@ -228,6 +230,9 @@ class Figures:
             self._models.add(name)
         return name if name in self._models else OTHER
 
+    def _filled(self, event: Filler, _: float) -> None:
+        self.fillers += 1
+
     def _fell_back(self, event: FellBack, _: float) -> None:
         self.fallbacks[event.reason.value] += 1
 
@@ -254,6 +259,7 @@ COUNTED: Final[Mapping[type, Callable[[Figures, Any, float], None]]] = {
     ModelSwitched: Figures._switched,
     UsageReported: Figures._used,
     FellBack: Figures._fell_back,
+    Filler: Figures._filled,
     SpeculationDone: Figures._speculated,
     TurnDone: Figures._done,
 }

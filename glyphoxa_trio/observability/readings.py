@@ -149,6 +149,11 @@ def _of_turns(runtime: Runtime, figures: Figures) -> Iterator[Family]:
 
 def _of_models(runtime: Runtime, figures: Figures) -> Iterator[Family]:
     yield counter(
+        "glyphoxa_fillers",
+        "Fan-outs so slow that something was said meanwhile.",
+        figures.fillers,
+    )
+    yield counter(
         "glyphoxa_model_failures",
         "Answers that no model came up with, by kind.",
         {(kind,): count for kind, count in figures.model_failures.items()},

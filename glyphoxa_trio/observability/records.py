@@ -26,6 +26,7 @@ from glyphoxa_trio.host import Probed
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.npc import (
     ApprovalSettled,
+    EngineSwitched,
     FellBack,
     LateResult,
     ModelSwitched,
@@ -33,6 +34,7 @@ from glyphoxa_trio.npc import (
     SpeculationDone,
     TierSelected,
     ToolFinished,
+    Transcript,
     TurnDone,
     TurnEnd,
     TurnEvent,
@@ -126,6 +128,10 @@ class TurnRecords:
                 return Record(Level.INFO, "approval", fields)
             case SpeculationDone():
                 return _speculation(event)
+            case EngineSwitched():
+                return _rerouted(event)
+            case Transcript(text=said, final=True) if event.turn:
+                self._turn(event).said = said
             case UsageReported():
                 return _usage(event)
             case ModelSwitched():
@@ -314,6 +320,18 @@ def _usage(event: UsageReported) -> Record:
         "cost": event.cost,
     }
     return Record(Level.INFO, "usage", fields)
+
+
+def _rerouted(event: EngineSwitched) -> Record:
+    """The turn goes another way than its NPC's own. Why may hold words of players."""
+    fields = {
+        "context_name": event.npc,
+        "session": event.npc,
+        "turn": event.turn,
+        "engine": event.engine,
+        "instead_of": event.instead_of,
+    }
+    return Record(Level.INFO, "engine_switched", fields)
 
 
 def _switched(event: ModelSwitched) -> Record:

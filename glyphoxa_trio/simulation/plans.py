@@ -38,6 +38,7 @@ from glyphoxa_trio.config.voices import SpeechConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import History
 from glyphoxa_trio.npc import ApprovalRequest
+from glyphoxa_trio.npc.engines.round import only_opens
 from glyphoxa_trio.providers.llm import (
     CallReady,
     ErrorKind,
@@ -101,6 +102,7 @@ class Utterance:
     Args:
       words: beside a number, which makes each utterance another one.
       replies: what the model answers, round by round; then a line.
+      opener: what the fast model of a sentence cascade says.
       leaves: so many seconds after it was said the listener walks away.
       pace: how long the listener takes for each event.
       heard: so many seconds before it is said the NPC hears it coming, if at all;
@@ -113,6 +115,7 @@ class Utterance:
     words: str = ""
     tier: Tier | None = None
     replies: tuple[Reply, ...] = ()
+    opener: Reply = ("Well, ", "now. ", "Then")
     leaves: float = math.inf
     pace: float = 0.0
     heard: float | None = None
@@ -481,13 +484,18 @@ class MadeUpModel:
         number = int(text.split()[1])
         utterance = self._plan.utterances[number]
         self._monitor.asked_of_model(utterance.npc, request.messages)
-        # Not counted: a round that began ahead may be thrown away.
-        round_ = sum(message.role == "assistant" for message in told[last:])
+        # Not counted: a round that began ahead may be thrown away. Every round but
+        # the last has called something; an opener is of this one.
+        round_ = sum(bool(message.calls) for message in told[last:])
         replies = utterance.replies
         reply = replies[round_] if round_ < len(replies) else ("So be it.",)
+        opens = only_opens(request)
+        if opens:
+            reply = utterance.opener
 
         def ended(calls: tuple[ToolCall, ...]) -> None:
-            self._monitor.answered(utterance.npc, text, round_, calls)
+            if not opens:
+                self._monitor.answered(utterance.npc, text, round_, calls)
 
         self.open += 1
         try:

@@ -30,6 +30,12 @@ from glyphoxa_trio.config import (
     TrustConfig,
     TurnConfig,
 )
+from glyphoxa_trio.config.voices import (
+    CascadeMode,
+    Engine,
+    FillerConfig,
+    FillerThresholds,
+)
 from glyphoxa_trio.tools.definition import OnInterrupt, ToolDefinition
 from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.gate import TrustMode
@@ -165,6 +171,7 @@ def own_tools(draw: st.DrawFn, name: str, theme: Theme) -> ToolDefinition:
         per_npc=draw(several),
         min_tier=draw(mostly(Tier.FAST, *Tier)),
         on_interrupt=draw(st.none() | st.sampled_from(OnInterrupt)),
+        slow_response_threshold=draw(mostly(None, 0.25)),
     )
 
 
@@ -209,9 +216,11 @@ def npcs(
     theme: Theme,
     like: Config | None = None,
 ) -> NpcConfig:
+    engine = draw(mostly(Engine.CASCADED, Engine.SENTENCE_CASCADE))
     if theme in (Theme.REGULARS, Theme.QUESTIONS, Theme.LEAVERS):
         return NpcConfig(
             name=name,
+            engine=engine,
             budget_tier=draw(mostly(Tier.DEEP, *Tier)),
             tools=("*.*",),
             trust=TrustConfig(mode=TrustMode.FULL),
@@ -231,6 +240,8 @@ def npcs(
     )
     return NpcConfig(
         name=name,
+        engine=engine,
+        cascade_mode=draw(mostly(CascadeMode.AUTO, *CascadeMode)),
         budget_tier=draw(
             one_of_these(*Tier) if lessened else one_of_these(Tier.DEEP, *Tier)
         ),
@@ -261,6 +272,10 @@ def server_specs(draw: st.DrawFn, name: str) -> ServerSpec:
     )
 
 
+# Tools of these evenings are fast: otherwise nobody would ever wait for one.
+_FILLER = FillerConfig(
+    after=0.25, thresholds=FillerThresholds(fast=0.125, standard=0.25, deep=0.25)
+)
 _HEDGING = HedgingRules(
     enabled=True, replicas=(("world", "lore"),), extra_calls=1.0, min_samples=1
 )
@@ -301,6 +316,7 @@ def configs(
         ),
         calibration=calibration,
         speculation=SpeculationConfig(enabled=draw(mostly(False, False, True))),
+        filler=draw(mostly(_FILLER, FillerConfig())),
         hedging=_HEDGING
         if len(specs) > 1 and draw(mostly(False, True))
         else NO_HEDGING,
@@ -364,6 +380,19 @@ def calling(draw: st.DrawFn, names: Sequence[str], theme: Theme) -> Reply:
 _MANY = st.integers(0, 9999)
 
 
+_OPENERS: tuple[Reply, ...] = (
+    ("Aye.",),
+    (Pause(0.25), "Hm... ", "Let me see. "),
+    (Pause(float("inf")),),
+    ("Half of a sen", Pause(float("inf"))),
+    ("Half of a sen", Slip.FAILS),
+    (Slip.IS_A_BUG,),
+    (),
+    ("word " * 40,),
+)
+_USUAL_OPENER: Reply = ("So it ", Pause(0.125), "is. ", "And")
+
+
 @st.composite
 def ending(draw: st.DrawFn) -> Reply:
     usual: Reply = ("So it is. ", "And so be it.")
@@ -408,6 +437,7 @@ def utterances(
                     else one_of_these(None, None, Tier.DEEP, Tier.DEEP, *Tier)
                 ),
                 replies=draw(replies(names, theme)),
+                opener=draw(mostly(_USUAL_OPENER, *_OPENERS)),
                 leaves=draw(
                     ticks(1, 64)
                     if theme is Theme.LEAVERS

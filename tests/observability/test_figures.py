@@ -15,6 +15,7 @@ from glyphoxa_trio.npc import (
     Fallback,
     FanOutDone,
     FellBack,
+    Filler,
     ModelFailed,
     ModelSwitched,
     Sentence,
@@ -347,6 +348,8 @@ def test_what_went_wrong_is_counted_by_its_kind() -> None:
     failed = ModelFailed(npc="Bo", turn=1, kind=ErrorKind.OVERLOADED, detail="sk-77")
     figures.take(failed, 0.0)
     figures.take(FellBack(npc="Bo", turn=1, reason=Fallback.MODEL_FAILED), 0.0)
+    figures.take(Filler(npc="Bo", turn=1, text="Hm.", round=0), 0.0)
+    assert figures.fillers == 1
     assert figures.model_failures == {"overloaded": 1}
     assert figures.fallbacks == {"model_failed": 1}
 

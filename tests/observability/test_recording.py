@@ -31,6 +31,7 @@ from glyphoxa_trio.config import (
     parse,
 )
 from glyphoxa_trio.config.servers import McpConfig
+from glyphoxa_trio.npc import Speech
 from glyphoxa_trio.observability.recording.config import config_as_data
 from glyphoxa_trio.observability.recording.format import (
     BadRecording,
@@ -589,6 +590,16 @@ def any_lines(draw: st.DrawFn) -> list[dict[str, Any]]:
             line["tier"] = draw(st.sampled_from([None, "fast", "deep"]))
         made.append(line)
     return made
+
+
+def test_audio_is_told_apart_and_not_kept() -> None:
+    def told(pcm: bytes) -> str:
+        speech = Speech(npc="Bo", turn=1, pcm=pcm, rate=16000)
+        return str(Hiding().plain(speech)["pcm"])
+
+    assert told(b"\1\0" * 320).startswith("640 bytes, ")
+    assert told(b"\1\0" * 320) == told(b"\1\0" * 320) != told(b"\2\0" * 320)
+    json.dumps(Hiding().plain(Speech(npc="Bo", turn=1, pcm=b"\xff", rate=16000)))
 
 
 @given(any_lines())

@@ -13,19 +13,25 @@ from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.npc import (
     ApprovalSettled,
     Decision,
+    EngineSwitched,
     Fallback,
     FellBack,
+    Filler,
+    Flush,
     LateResult,
     ModelSwitched,
     Sentence,
     SpeculationDone,
     SpeculationEnd,
+    Speech,
     TextDelta,
     TierSelected,
     Timings,
     ToolFinished,
+    Transcript,
     TurnDone,
     TurnEnd,
+    TurnEvent,
     UsageReported,
 )
 from glyphoxa_trio.observability.records import (
@@ -319,6 +325,44 @@ def test_a_switch_of_models_says_the_kind_of_its_reason_and_keeps_the_words() ->
         "reason": "overloaded",
     }
     assert records().of(event) == Record(Level.WARNING, "model_switched", fields)
+
+
+def test_a_turn_that_goes_another_way_says_which_and_not_why() -> None:
+    event = EngineSwitched(
+        npc="Bo", turn=7, engine="cascaded", instead_of="s2s", reason="Zebulon asked"
+    )
+    fields = {
+        "context_name": "Bo",
+        "session": "Bo",
+        "turn": 7,
+        "engine": "cascaded",
+        "instead_of": "s2s",
+    }
+    assert records().of(event) == Record(Level.INFO, "engine_switched", fields)
+
+
+def test_what_a_player_was_understood_to_say_is_what_was_said() -> None:
+    for texts in (True, False):
+        turns = records(texts=texts)
+        turns.of(selected())
+        for text, final in (("I am", False), ("I am Ann", True), ("and", False)):
+            heard = Transcript(npc="Bo", turn=7, speaker="Ann", text=text, final=final)
+            assert turns.of(heard) is None
+        record = turns.of(done())
+        assert record is not None
+        assert record.fields.get("said") == ("I am Ann" if texts else None)
+
+
+def test_what_is_only_for_listeners_has_no_record() -> None:
+    turns = records(texts=True)
+    of: dict[str, Any] = {"npc": "Bo", "turn": 7}
+    events: list[TurnEvent] = [
+        Filler(**of, text="Hm.", round=0),
+        Speech(**of, pcm=b"\0\0", rate=16000),
+        Flush(**of, reason="interrupted"),
+    ]
+    for event in events:
+        assert turns.of(event) is None
 
 
 @pytest.mark.parametrize("decision", Decision)

@@ -29,7 +29,16 @@ from glyphoxa_trio.config import (
     TrustConfig,
     TurnConfig,
 )
-from glyphoxa_trio.npc import FanOutDone, TierSelected, Timings, TurnDone, TurnEnd
+from glyphoxa_trio.npc import (
+    FanOutDone,
+    Filler,
+    Flush,
+    TierSelected,
+    Timings,
+    TurnDone,
+    TurnEnd,
+    TurnEvent,
+)
 from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.simulation.plans import Asks, Plan, Utterance, rehearse
 from glyphoxa_trio.simulation.promises.calls import CallSeen, TurnSeen
@@ -123,6 +132,20 @@ def test_nothing_is_wrong_with_a_turn_that_went_well() -> None:
     assert broken(turn(ok())) == set()
 
 
+def interrupted(**changes: Any) -> TurnSeen:
+    seen = turn(ok())
+    (at, done), *_ = seen.done
+    seen.done[0] = (at, attrs.evolve(done, end=TurnEnd.INTERRUPTED))
+    for name, value in changes.items():
+        setattr(seen, name, value)
+    return seen
+
+
+def test_an_interruption_that_was_told_is_as_it_should_be() -> None:
+    assert broken(interrupted()) == set()
+    assert broken(interrupted(gave_out=True, flushed=0.25)) == set()
+
+
 OTHER = ToolCall("b", "look", '{"x": 2}')
 CUT: dict[str, Any] = {"status": Status.TIMEOUT, "limit": Limit.TURN}
 
@@ -140,6 +163,8 @@ CUT: dict[str, Any] = {"status": Status.TIMEOUT, "limit": Limit.TURN}
         (turn(ok(), outcomes=()), Promise.ONE_OUTCOME),
         (turn(ok(status=Status.CANCELLED)), Promise.ONE_OUTCOME),
         (turn(ok(effect=Effect.DONE)), Promise.EFFECTS),  # it only reads
+        (interrupted(gave_out=True), Promise.FLUSH),
+        (interrupted(flushed=0.25), Promise.FLUSH),  # there was nothing to stop
     ],
 )
 def test_a_turn_that_did_not_go_well_is_named(seen: TurnSeen, promise: Promise) -> None:
@@ -229,6 +254,43 @@ async def test_what_never_ends_and_what_ends_twice_are_told(
         (Promise.ENDS, "Bo, turn 1"),
         (Promise.ENDS, "Bo, turn 2"),
     }
+
+
+async def test_what_fillers_and_flushes_must_not_do(autojump_clock: MockClock) -> None:
+    config = Config(
+        npcs=(NpcConfig(name="Bo"),),
+        mcp=McpConfig(remember=False),
+        calibration=CalibrationConfig(at_start=False, remember=False),
+    )
+    seen = turn()
+    of: dict[str, Any] = {"npc": "Bo", "turn": 1}
+    assert seen.selected is not None
+    fan_out = FanOutDone(
+        **of, round=0, tier=Tier.FAST, shown=1, budget=0.5, elapsed=0.0, outcomes=()
+    )
+    filler, flush = Filler(**of, text="Hm.", round=0), Flush(**of, reason="interrupted")
+
+    async def told(*events: TurnEvent) -> list[tuple[Promise, str]]:
+        monitor = Monitor(config)
+        async with open_runtime(config, world=monitor.world()) as runtime:
+            with monitor.watching(runtime):
+                for event in events:
+                    runtime.events.publish(event)
+        kept = (Promise.FILLER, Promise.FLUSH)
+        return [(x.promise, x.text) for x in monitor.broken if x.promise in kept]
+
+    assert await told(seen.selected, filler) == []
+    assert await told(seen.selected, filler, filler) == [
+        (Promise.FILLER, "it is the second one")
+    ]
+    assert await told(seen.selected, fan_out, filler) == [
+        (Promise.FILLER, "nothing is waited for any more")
+    ]
+    assert await told(seen.selected, filler, flush, flush, filler) == [
+        (Promise.FLUSH, "Flush follows its flush"),
+        (Promise.FLUSH, "Filler follows its flush"),
+        (Promise.FILLER, "it is the second one"),
+    ]
 
 
 # ------------------------------------------------- what no virtual clock can stop

@@ -79,13 +79,15 @@ LEDGER = {
 OFFERS = {"seer": (SEER,), "ledger": (LEDGER,)}
 
 
+BO = {"name": "Bo", "tools": ["dice", "seer", "ledger"], "budget_tier": "deep"}
+YSOLDE = {"name": "Ysolde", "tools": ["seer"], "budget_tier": "standard"}
+CASCADE = {"engine": "sentence_cascade", "cascade_mode": "always"}
+
+
 def table(**more: Any) -> Config:
     """Two NPCs, two servers; no disk and no threads."""
     data: dict[str, Any] = {
-        "npcs": [
-            {"name": "Bo", "tools": ["dice", "seer", "ledger"], "budget_tier": "deep"},
-            {"name": "Ysolde", "tools": ["seer"], "budget_tier": "standard"},
-        ],
+        "npcs": [BO, YSOLDE],
         "mcp": {
             "remember": False,
             "servers": [
@@ -251,7 +253,11 @@ def random_session(seed: int) -> bytes:
     return record(
         play,
         llm=ScriptedLLM(answer),
-        config=table(turn={"listener_ms": 3000, "silence_ms": 900}),
+        config=table(
+            npcs=[BO, YSOLDE | CASCADE] if seed % 5 in (0, 4) else [BO, YSOLDE],
+            turn={"listener_ms": 3000, "silence_ms": 900, "opener_ms": 300},
+            filler={"after_ms": 150, "thresholds": {"standard_ms": 50, "deep_ms": 50}},
+        ),
         scenery=scenery,
         seed=seed,
     )

@@ -75,6 +75,12 @@ def opening_request(conversation: Conversation, exchange: Exchange) -> LLMReques
     return LLMRequest(messages=tuple(_words(told)), tools_forbidden=True)
 
 
+def only_opens(request: LLMRequest) -> bool:
+    """Whether this is the request of a fast model, for those who play models."""
+    first, *_ = request.messages
+    return first.role == "system" and first.content.endswith(OPENING)
+
+
 def _words(messages: Iterable[Message]) -> list[Message]:
     """Without calls and their answers; what was said around them is one message."""
     said: list[Message] = []

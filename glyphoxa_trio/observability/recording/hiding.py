@@ -11,6 +11,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, IntEnum
+from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Final
 from urllib.parse import quote
@@ -77,6 +78,8 @@ class Hiding:
                 return value
             case str():
                 return self.text(value)
+            case bytes():  # audio: that it was the same is all one wants to know
+                return f"{len(value)} bytes, {sha256(value).hexdigest()[:16]}"
             case AsJson():
                 return self.plain(json.loads(value.text))
             case Later():

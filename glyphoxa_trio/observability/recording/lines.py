@@ -28,7 +28,10 @@ _OURS: Final = frozenset({"event", "state", "clock", "package"})
 
 # Events that may come between two pieces of one text.
 _BETWEEN: Final = frozenset(
-    {"Sentence", "Queued", "LateResult", "ApprovalNeeded", "ApprovalSettled"}
+    {
+        *("Sentence", "Speech", "Transcript"),
+        *("Queued", "LateResult", "ApprovalNeeded", "ApprovalSettled"),
+    }
 )
 
 

@@ -38,6 +38,8 @@ class Promise(StrEnum):
     LIMITS = "limits are kept, and named truly"
     EFFECTS = "effects are told as they are"
     MODEL = "a model is not waited for beyond its limits"
+    FILLER = "at most one filler is said in a fan-out, while calls of it run"
+    FLUSH = "an interruption stops what was given out, once, and for good"
     WHOLE = "what a model is told is a whole conversation"
     ENDS = "every utterance ends, and every turn in one TurnDone"
     NOTHING_LEFT = "when the runtime closes nothing is left"
@@ -121,6 +123,7 @@ class RoundSeen:
     calls: list[CallSeen] = attrs.field(factory=list)
     ends: list[tuple[float, Outcome]] = attrs.field(factory=list)
     fan_out: tuple[float, FanOutDone] | None = None
+    fillers: int = 0
 
     def slot_of(self, call: ToolCall, taken: set[int]) -> int:
         """Which call of the response this is: itself, or the first of its like."""
@@ -146,6 +149,8 @@ class TurnSeen:
     asked: dict[str, tuple[float, ApprovalNeeded]] = attrs.field(factory=dict)
     settled: dict[str, tuple[float, ApprovalSettled]] = attrs.field(factory=dict)
     done: list[tuple[float, TurnDone]] = attrs.field(factory=list)
+    gave_out: bool = False
+    flushed: float | None = None
 
     @property
     def where(self) -> str:

@@ -35,6 +35,8 @@ from glyphoxa_trio.npc import (
     ApprovalNeeded,
     ApprovalSettled,
     FanOutDone,
+    Filler,
+    Flush,
     LateResult,
     Queued,
     SpeculationDone,
@@ -46,6 +48,7 @@ from glyphoxa_trio.npc import (
     TurnEnd,
     TurnEvent,
 )
+from glyphoxa_trio.npc.events import GIVEN_OUT
 from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.runtime import Runtime, World
 from glyphoxa_trio.simulation.promises.calls import Broken, CallSeen, Promise, TurnSeen
@@ -218,9 +221,17 @@ class Monitor:
         turn = self._turns.get(place)
         if turn is None:
             turn = self._turns[place] = TurnSeen(event.npc, event.turn)
+        if turn.flushed is not None and not isinstance(event, TurnDone):
+            said = f"{type(event).__name__} follows its flush"
+            self._no(Promise.FLUSH, turn.where, said)
+        turn.gave_out |= isinstance(event, GIVEN_OUT)
         match event:
             case Queued():
                 pass
+            case Flush():
+                turn.flushed = at
+            case Filler():
+                self._filled(turn, event)
             case TierSelected():
                 self._selected(turn, event, at)
             case ToolsShown():
@@ -307,6 +318,17 @@ class Monitor:
                 self._going_on.append(call)
             else:
                 seen.flying -= 1
+
+    def _filled(self, turn: TurnSeen, event: Filler) -> None:
+        round_ = turn.round(event.round)
+        round_.fillers += 1
+        if round_.fillers > 1:
+            self._no(Promise.FILLER, turn.where, "it is the second one")
+        self._listen(turn, event.round)
+        if round_.fan_out is not None or (
+            round_.said is not None and len(round_.ends) >= len(round_.said)
+        ):
+            self._no(Promise.FILLER, turn.where, "nothing is waited for any more")
 
     def _late(self, event: LateResult, at: float) -> None:
         for call in self._going_on:

@@ -35,6 +35,11 @@ def judged(
         where = turn.where if round_ is None else f"{turn.where}, round {round_.index}"
         return Broken(promise, where, at, text)
 
+    interrupted = done.end is TurnEnd.INTERRUPTED
+    if interrupted and turn.gave_out and turn.flushed is None:
+        yield no(Promise.FLUSH, "nobody was told to stop")
+    if turn.flushed is not None and not (interrupted and turn.gave_out):
+        yield no(Promise.FLUSH, f"a turn that is {done.end} is flushed")
     if turn.selected is None:
         if done.outcomes or done.text:
             yield no(Promise.ENDS, "it has a past and never began")

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from glyphoxa_trio.observability.recording.format import Line
 
-# Published by calls, which run in parallel.
+# Published by calls, which run in parallel, and beside them.
 _OF_CALLS: Final = frozenset(
-    {"ToolStarted", "ToolFinished", "ApprovalNeeded", "ApprovalSettled"}
+    {"ToolStarted", "ToolFinished", "Filler", "ApprovalNeeded", "ApprovalSettled"}
 )
 # Published by what goes on beside its turn.
 _BESIDE: Final = frozenset({"Queued", "LateResult", "SpeculationDone"})
