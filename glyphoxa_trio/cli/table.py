@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Final
 
 import attrs
 
@@ -20,6 +19,8 @@ from glyphoxa_trio.npc import (
     ModelFailed,
     ModelSwitched,
     Npc,
+    Scene,
+    SceneTurn,
     TextDelta,
     TurnEnd,
     TurnEvent,
@@ -29,29 +30,13 @@ from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import Tier
 
 from .approve import described
+from .commands import HELP, usage
 from .common import end_for_sure
+from .directing import Directing
 from .render import fan_out_line, mcp_lines, server_lines, why_lines
 from .screen import Screen
 from .terminal import Lines
 from .tools import show_absences, show_tools
-
-HELP: Final = """\
-@Name TEXT         say TEXT to another NPC, and stay with that one
-/npc [NAME]        who is here; talk to NAME from now on
-/tools [TIER]      what this NPC could use in a turn of TIER, and why not the rest
-/why               what the runtime decided in the last turn
-/tier TIER         the DM's choice of tier for the next utterance
-/elevate TIER [S]  lift this NPC's ceiling to TIER for S seconds (60)
-/mcp [NAME]        the MCP servers with their tools; all about one of them
-/servers           the MCP servers and how they are
-/approve TOOL [yes]  a tool that is held back because its server changed it
-/quit              leave; so does Ctrl-C, twice"""
-
-
-def _usage(verb: str) -> str:
-    """The line of `HELP` about this command; "" if there is none."""
-    lines = HELP.splitlines()
-    return next((line for line in lines if line.split()[0] == f"/{verb}"), "")
 
 
 @attrs.define(eq=False)
@@ -61,8 +46,10 @@ class Table:
     screen: Screen
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     left_by_signal: bool = attrs.field(default=False, init=False)
-    _npc: Npc = attrs.field(init=False)
+    _npc: Npc = attrs.field(init=False)  # whom the player talks to
     _runtime: Runtime = attrs.field(init=False)
+    _scene: Scene = attrs.field(init=False)
+    _directing: Directing = attrs.field(init=False)
     _turn: trio.CancelScope | None = attrs.field(default=None, init=False)
     _events: list[TurnEvent] = attrs.field(factory=list, init=False)
     _override: Tier | None = attrs.field(default=None, init=False)
@@ -86,9 +73,11 @@ class Table:
 
     async def sit(self, runtime: Runtime, path: Path) -> None:
         """Read lines and answer them until there are no more."""
-        self._runtime = runtime
-        self._npc = runtime.npc(runtime.npcs[0].name)
+        self._runtime, self._scene = runtime, runtime.scene()
+        self._directing = Directing(runtime, self._scene, self.screen)
+        await self._address(runtime.npcs[0].name, greet=False)
         self._introduce(path)
+        await self._greet()
         lines = Lines()
         while True:
             self.screen.ask(self._npc.name)
@@ -126,21 +115,19 @@ class Table:
             screen.quiet("/help lists what can be done")
         else:
             self._show_servers()
-        self._greet()
 
-    def _greet(self) -> None:
-        greeting, name = self._npc.config.greeting, self._npc.name
-        if greeting and self.screen.interactive and name not in self._greeted:
+    async def _greet(self) -> None:
+        name = self._npc.name
+        if self.screen.interactive and name not in self._greeted:
             self._greeted.add(name)
-            self.screen.speak(name, greeting)
-            self.screen.pause()
+            await self._listen(self._scene.greet(name), keep=False)
 
     async def _take(self, line: str) -> None:
         if line.startswith("@"):
             name, _, text = line[1:].partition(" ")
-            self._address(name.rstrip(",:"))
+            await self._address(name.rstrip(",:"))
             if text.strip():
-                await self._say(text.strip())
+                await self._say(text.strip(), to=self._npc.name)
         elif line.startswith("/"):
             await self._command(*line[1:].split())
         else:
@@ -154,7 +141,9 @@ class Table:
                     here = "→" if npc.name == self._npc.name else " "
                     screen.plain(f"{here} {npc.name} ({npc.budget_tier})")
             case "npc", _:
-                self._address(" ".join(words))
+                await self._address(" ".join(words))
+            case "who", ():
+                await self._directing.show(self._npc)
             case "tools", ():
                 await self._show_tools(None)
                 show_absences(self._runtime, screen.console)
@@ -165,17 +154,21 @@ class Table:
             case "why", ():
                 for text in why_lines(self._events) or ["nothing has been said yet"]:
                     screen.quiet(text)
-            case "tier", (tier,):
+            case "dm" | "tier", (tier,):
                 self._override = self._tier(tier)
                 if self._override is not None:
                     screen.quiet(f"the next utterance is {self._override}")
-            case "elevate", (tier,) | (tier, _):
-                chosen, seconds = self._tier(tier), self._seconds(*words[1:])
-                if chosen is not None and seconds is not None:
-                    await self._npc.elevate(chosen, seconds=seconds)
-                    screen.quiet(
-                        f"{self._npc.name} may go to {chosen} for {seconds:g} s"
-                    )
+            case "elevate", (_, *_):
+                await self._directing.elevate(words, self._npc)
+            case "as", (_, _, *_):
+                name, text = self._directing.whose(words)
+                await self._listen(self._scene.speak_as(name, text))
+            case "mute" | "unmute", (_, *_):
+                await self._directing.mute(words, muted=verb == "mute")
+            case "puppet", (_, *_):
+                await self._directing.puppet(words)
+            case "scene", (_, *_):
+                await self._directing.tell(words)
             case "mcp", ():
                 for text in mcp_lines(self._runtime.servers()):
                     screen.plain(text)
@@ -190,10 +183,10 @@ class Table:
             case "help", ():
                 screen.quiet(HELP)
             case _:
-                typed, usage = " ".join(["/" + verb, *words]), _usage(verb)
-                if usage:
+                typed, known = " ".join(["/" + verb, *words]), usage(verb)
+                if known:
                     screen.refuse(f"{typed} lacks a word, or has one too many:")
-                    screen.quiet(usage)
+                    screen.quiet(known)
                 else:
                     screen.refuse(f"no command like {typed}")
                     screen.quiet(HELP)
@@ -224,19 +217,11 @@ class Table:
             self.screen.refuse(str(error))
             return None
 
-    def _seconds(self, text: str = "60") -> float | None:
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if 0 < value < float("inf"):
-            return value
-        self.screen.refuse(f"{text!r} is not a number of seconds")
-        return None
-
-    def _address(self, name: str) -> None:
+    async def _address(self, name: str, *, greet: bool = True) -> None:
         self._npc = self._runtime.npc(name)
-        self._greet()
+        await self._scene.turn_to(self._npc.name)
+        if greet:
+            await self._greet()
 
     async def _show_tools(self, tier: Tier | None) -> None:
         npc = self._npc.name
@@ -259,18 +244,24 @@ class Table:
         near = nearest(name, rows) or tuple(rows)
         self.screen.refuse(f"no server {name!r}, there is {', '.join(near) or 'none'}")
 
-    async def _say(self, text: str) -> None:
+    async def _say(self, text: str, *, to: str | None = None) -> None:
         override, self._override = self._override, None
-        self._events.clear()
-        screen, npc = self.screen, self._npc
-        if not screen.interactive:
-            screen.quiet(f"you> {text}")
+        if not self.screen.interactive:
+            self.screen.quiet(f"you> {text}")
+        turn = self._scene.say(text, to=to, tier=override)
+        await self._listen(turn)
+        self._npc = self._runtime.npc(turn.npc)
+
+    async def _listen(self, turn: SceneTurn, *, keep: bool = True) -> None:
+        screen, events = self.screen, list[TurnEvent]()
+        if keep:
+            self._events = events
         with trio.CancelScope() as scope:
             self._turn = scope
             try:
-                async with npc.say(text, tier=override) as turn:
+                async with turn:
                     async for event in turn:
-                        self._events.append(event)
+                        events.append(event)
                         self._show(event)
             finally:
                 self._turn = None

@@ -19,7 +19,7 @@ def scripted(npc: str, utterance: Utterance, text: str) -> Iterator[TurnEvent]:
     sentences = Sentences()
     whole = [*sentences.feed(text), *sentences.end()]
     round_ = utterance.exchange.begin_round()
-    for sentence in whole:
+    for place, sentence in enumerate(whole):
         round_.sentences.append(sentence)
-        yield TextDelta(npc=npc, turn=turn, text=sentence + " ")
+        yield TextDelta(npc=npc, turn=turn, text=f" {sentence}" if place else sentence)
         yield Sentence(npc=npc, turn=turn, text=sentence, round=0)

@@ -87,7 +87,7 @@ never read
         "nothing has been said yet\n",
         "no NPC 'Graymantle', there is Greymantle the Sage\n",
         "no NPC 'Nobody', there is Bo, Greymantle the Sage\n",
-        "no command like /fly now\n@Name TEXT ",
+        "no command like /fly now\nTEXT ",
         "tier must be one of fast, standard, deep, got 'quick'\n",
         "tier must be one of fast, standard, deep, got 'quick'\n",
         "'soon' is not a number of seconds\n",
@@ -103,6 +103,93 @@ never read
         assert at >= 0, (line, out)
         out = out[at + len(line) :]
     assert "never read" not in out
+
+
+def test_the_dm_directs_the_scene(tmp_path: Path) -> None:
+    """Who is meant by a plain line, and every command for it."""
+    played = run(
+        "play",
+        written(tmp_path, npcs=[*NPCS, {"name": "Tom Tanner"}, {"name": "Tom Reed"}]),
+        lines="""\
+hello
+Greymantle, roll 1d4
+and again
+hey Bo's friend
+/who
+/dm standard
+Sage, what does prone mean?
+/as bo We are closed.  Go home!
+/as Greymantle the Sage Mind the books.
+/as tom reed Hm.
+/mute bo
+Bo, are you there?
+/npc bo
+/who
+/unmute Bo
+/puppet Greymantle
+Bo, roll 1d6
+/who
+/puppet off
+Bo, roll 1d6
+/scene Night falls.
+/who
+/scene off
+/elevate greymantle the sage deep 5
+/elevate bo deep
+/elevate greymantle quick
+/elevate bo deep 5 6
+/as tom Hm.
+/as nobody hello
+/as
+/mute
+/mute nobody
+/puppet
+tell me, tom
+""",
+    )
+    assert (played.returncode, played.stderr) == (0, "")
+    out = played.stdout
+    sage = "Greymantle the Sage"
+    for line in (
+        "you> hello\nBo: Bo here.",
+        f"you> Greymantle, roll 1d4\n{sage}: ",
+        f"you> and again\n{sage}: ",  # it stays with the one that was named
+        "you> hey Bo's friend\nBo: ",
+        f"\N{RIGHTWARDS ARROW} Bo (fast)\n  {sage} (standard)\n  Tom Tanner (fast)\n",
+        "the next utterance is standard\n",
+        "you> Sage, what does prone mean?\n· standard · ",
+        f"{sage}: Prone",
+        "Bo: We are closed. Go home!\n",
+        f"{sage}: Mind the books.\n",
+        "Tom Reed: Hm.\n",
+        "Bo says nothing now\n",
+        "you> Bo, are you there?\nBo is muted\n",
+        "\N{RIGHTWARDS ARROW} Bo (fast, muted)\n",
+        "Bo may speak again\n",
+        f"all that you say is for {sage} now\n",
+        f"you> Bo, roll 1d6\n{sage}: ",
+        f"\N{RIGHTWARDS ARROW} {sage} (standard, all is said to it)\n",
+        "what you say is for whoever it names again\n",
+        "you> Bo, roll 1d6\n· fast · ",
+        "Bo: 1d6 comes to ",
+        "everybody knows: Night falls.\n",
+        "  the scene: Night falls.\n",
+        "the scene is forgotten\n",
+        f"{sage} may go to deep for 5 s\n",
+        "Bo may go to deep for 60 s\n",
+        "tier must be one of fast, standard, deep, got 'quick'\n",
+        "'5 6' is not a number of seconds\n",
+        "no NPC 'tom', there is Tom Tanner, Tom Reed\n",
+        "no NPC 'nobody', there is Bo, ",
+        "/as lacks a word, or has one too many:\n/as NAME TEXT ",
+        "/mute lacks a word, or has one too many:\n/mute NAME ",
+        "no NPC 'nobody', there is Bo, ",
+        "/puppet lacks a word, or has one too many:\n/puppet NAME ",
+        "you> tell me, tom\nBo: ",  # there are two of them
+    ):
+        at = out.find(line)
+        assert at >= 0, (line, out)
+        out = out[at + len(line) :]
 
 
 def test_no_lines_at_all_is_an_orderly_end(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""What can be typed in `play`, as it is told to whoever asks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HELP: Final = """\
+TEXT               for whoever it names, else for the NPC you talk to
+@Name TEXT         say TEXT to another NPC, and stay with that one
+/npc [NAME]        who is here; talk to NAME from now on
+/who               who is here, and how: muted, puppet, the scene
+/tools [TIER]      what this NPC could use in a turn of TIER, and why not the rest
+/why               what the runtime decided in the last turn
+/dm TIER           the DM's choice of tier for the next utterance (or /tier)
+/elevate [NAME] TIER [S]  lift an NPC's ceiling to TIER for S seconds (60)
+/as NAME TEXT      the DM says TEXT as that NPC: no model
+/mute NAME         that NPC says nothing of its own; /unmute NAME
+/puppet NAME       everything you say is for that NPC; /puppet off
+/scene TEXT        what everybody knows of the scene; /scene off
+/mcp [NAME]        the MCP servers with their tools; all about one of them
+/servers           the MCP servers and how they are
+/approve TOOL [yes]  a tool that is held back because its server changed it
+/quit              leave; so does Ctrl-C, twice"""
+
+
+def usage(verb: str) -> str:
+    """The line of `HELP` about this command; "" if there is none."""
+    lines = HELP.splitlines()
+    return next((line for line in lines if f"/{verb}" in _words(line)), "")
+
+
+def _words(line: str) -> list[str]:
+    return line.replace(")", " ").split()
