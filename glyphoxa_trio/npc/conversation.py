@@ -114,6 +114,8 @@ class Exchange:
 
     def lines(self) -> Iterator[Line]:
         """Who said what, as far as it was heard."""
+        for line in self.overheard:
+            yield Line("user", f"({line})")
         if self.text and self.asked:
             yield Line("user", self.text)
         if self.heard:
@@ -136,6 +138,11 @@ class Exchange:
         self.aloud.playback.played(seconds)
         for at, part in enumerate(self.rounds):
             part.by_ear = self.aloud.heard(at, part.sentences, part.delivered)
+
+    @property
+    def known(self) -> str:
+        """The context of this turn, in words; empty without any."""
+        return _aside((), self.context)
 
     @property
     def unplayed(self) -> float:
@@ -186,6 +193,7 @@ class Conversation:
     most_overheard: int = 0
     _past: deque[Exchange] = attrs.field(init=False)
     _news: deque[Overheard] = attrs.field(factory=deque, init=False)
+    _newest: deque[Overheard] = attrs.field(factory=deque, init=False)  # of the turn
 
     def __attrs_post_init__(self) -> None:
         self._past = deque(maxlen=self.limit)
@@ -198,6 +206,8 @@ class Conversation:
         for round_ in exchange.rounds:
             round_.verbatim = None  # it may be long, and nobody is told it any more
         self._past.append(exchange)
+        if exchange.overheard is self._newest:
+            self._newest = deque()
         self._forget()
 
     def begin_with(self, *opening: Message, limit: int, most_overheard: int) -> None:
@@ -220,6 +230,7 @@ class Conversation:
     def tell_news(self, exchange: Exchange) -> None:
         """What was overheard since the last turn is known in this one."""
         exchange.overheard, self._news = self._news, deque()
+        self._newest = exchange.overheard
 
     def _forget(self) -> None:
         """The oldest of what was overheard goes first."""
@@ -259,7 +270,9 @@ class Conversation:
             for message in self.opening
             if message.role == "assistant"
         ]
-        return (*opening, *(line for past in self._past for line in past.lines()))
+        news = (Line("user", f"({line})") for line in (*self._newest, *self._news))
+        past = (line for exchange in self._past for line in exchange.lines())
+        return (*opening, *past, *news)
 
     def __len__(self) -> int:
         return len(self._past)

@@ -569,6 +569,8 @@ class NpcSession:
             text = self._opening.greet() if first else ""
             self._reopen = True
         self._conversation.tell_news(utterance.exchange)
+        if self._s2s is not None:
+            self._s2s.said_without_it(utterance.exchange)
         for event in scripted(self.npc.name, utterance, text or ""):
             await self._emit(utterance, event)
 

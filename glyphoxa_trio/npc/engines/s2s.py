@@ -164,6 +164,10 @@ class S2SEngine:
         self._elsewhere.append((heard is None, turn.exchange))
         await answer(turn)
 
+    def said_without_it(self, exchange: Exchange) -> None:
+        """The NPC says words that are not the model's: the DM's, or its greeting."""
+        self._elsewhere.append((False, exchange))
+
     def tell(self) -> None:
         """Tell the model what was said without it, now that it is known what of that
         was heard: before anything else is said to it."""

@@ -94,6 +94,8 @@ class SpokenTurn:
             with trio.move_on_after(_TOOLS_WITHIN):
                 await self.bridge.told()
             interaction = live.begin()
+            if known := turn.exchange.known:
+                live.say(Line("user", known), reply=False)
             live.say(Line("user", turn.exchange.text))
         elif self.asks:
             live.respond()

@@ -228,7 +228,7 @@ class SceneActor:
         if place.cut:
             await self._interrupt(place)
         elif place.scope.cancel_called:  # its listener left in this moment
-            utterance.scope.cancel("the listener left")
+            utterance.interrupt("the listener left")
             utterance.stream.leave()
         await utterance.ended.wait()
         with trio.move_on_after(self.settings().listener):

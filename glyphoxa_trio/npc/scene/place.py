@@ -89,7 +89,7 @@ class Place:
         self.handed.set()
         self.utterance.ended.set()
         # A session may have got it after all: then it is as if its listener had left.
-        self.utterance.scope.cancel(why)
+        self.utterance.interrupt(why)
         self.utterance.stream.leave()
 
     def listened(self) -> None:
