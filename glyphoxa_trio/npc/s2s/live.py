@@ -594,7 +594,7 @@ class Live:
             self._hear_out()
         heard = self._unheard
         if heard is not None:
-            heard.understand(text if final else heard.words + text, final=final)
+            heard.understand(text, final=final)
             heard.put(Heard(heard.words, final))
             if final:
                 self._unheard = None

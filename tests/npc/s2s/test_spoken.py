@@ -82,6 +82,20 @@ async def test_what_was_said_is_a_turn_like_any_other(
     assert lines[0] == Line("user", "What is there?")
 
 
+async def test_words_so_far_are_all_of_them_and_not_one_more_piece(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_voice(ASKS, None) as (table, links):
+        await connected(table, links)
+        links.last.push(SpeechStarted(), SpeechStopped())
+        links.last.push(Heard("What", final=False), Heard("What is", final=False))
+        links.last.push(Heard("What is there?", final=True))
+        links.last.speak("r1", "A door.")
+        await wait_all_tasks_blocked()
+        words = [said.text for said in table.events.all(Transcript)]
+    assert words == ["What", "What is", "What is there?"]
+
+
 async def test_words_that_come_late_choose_the_tier_of_what_follows(
     autojump_clock: trio.testing.MockClock,
 ) -> None:  # D23a, G18
