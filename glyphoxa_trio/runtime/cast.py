@@ -22,7 +22,6 @@ from glyphoxa_trio.npc.scene import SceneActor, SceneSettings
 from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.speculator import Tally
 from glyphoxa_trio.npc.utterance import Adopt
-from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
 
@@ -30,7 +29,7 @@ from .assembly import fillers_of, rules_of
 from .grants import grant_of
 from .models import Models
 from .overload import Overload
-from .voices import Voices, live_of, model_ears
+from .voices import Voices, model_ears
 
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
 # A fault of ours must not end the runtime, nor spin.
@@ -73,7 +72,6 @@ class Cast:
     Args:
       approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
       overload, costs: say which turns may begin.
-      s2s: the speech-to-speech model, instead of the configured one.
       run: tells this run from all others, so that every session has an id.
       context: asked in each turn.
       voices: what NPCs hear and speak with; ``warn`` is told if they cannot.
@@ -90,7 +88,6 @@ class Cast:
     overload: Overload
     costs: Costs = attrs.field(factory=Costs)
     run: str
-    s2s: S2S | None = None
     context: Gather
     voices: Voices = attrs.field(factory=Voices)
     warn: Callable[[str], None] = lambda _: None
@@ -221,7 +218,7 @@ class Cast:
         return Npc(npc, grant, ref, ears=ears)
 
     def _live(self, npc: NpcConfig) -> Live | None:
-        return live_of(npc, self.config.s2s, given=self.s2s)
+        return self.voices.live(npc, self.config.s2s)
 
     def _grant(self, npc: NpcConfig) -> Grant:
         somebody = self.approvals or self.approver is not None

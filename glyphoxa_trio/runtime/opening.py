@@ -21,6 +21,7 @@ from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import HotContext
 from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 from glyphoxa_trio.tools.definition import Tool
 
@@ -51,6 +52,7 @@ async def open_runtime(
     llm: LLM | None = None,
     synthesizer: Synthesizer | None = None,
     recognizer: Recognizer | None = None,
+    s2s: S2S | None = None,
     approver: Approver | None = None,
     approvals: bool = False,
     approval_timeout: float = APPROVAL_TIMEOUT,
@@ -76,6 +78,7 @@ async def open_runtime(
       llm: the model for every NPC, instead of the configured one.
       synthesizer, recognizer: what NPCs speak and hear with, instead of what is
         configured; closed by whoever made them.
+      s2s: the model of NPCs that speak by themselves, instead of the configured one.
       approver: asked about external tools that nobody trusted yet (D13a).
       approvals: somebody listens for `ApprovalNeeded` and answers it with
         `Npc.approve`, beside the approver or in place of it.
@@ -146,7 +149,11 @@ async def open_runtime(
             Models, llm, stack=links, heard=witness.model, warn=partial(told, OURS)
         )
         voices = voices_of(
-            chosen, synthesizer=synthesizer, recognizer=recognizer, stack=links
+            chosen,
+            synthesizer=synthesizer,
+            recognizer=recognizer,
+            s2s=s2s,
+            stack=links,
         )
         models = make_models(chosen.llm)
         runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)

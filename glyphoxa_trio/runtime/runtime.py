@@ -263,6 +263,7 @@ class Runtime:
                 )
                 self._source.tell(self._warn)
             plan = plan_for(self.config, config)
+            self._cast.voices.check(plan.config)
             models = self._cast.models
             if plan.config.llm != self.config.llm:
                 models = self._models(plan.config.llm)

@@ -30,10 +30,42 @@ from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 
 @attrs.frozen(kw_only=True)
 class Voices:
-    """One synthesizer and one recognizer for all NPCs, if there are any."""
+    """One synthesizer and one recognizer for all NPCs, if there are any; and a
+    speech-to-speech model in place of the configured one."""
 
     synthesizer: Synthesizer | None = None
     recognizer: Recognizer | None = None
+    s2s: S2S | None = None
+
+    def live(self, npc: NpcConfig, config: S2SConfig) -> Live | None:
+        """A conversation with the speech-to-speech model, for an NPC that speaks so.
+
+        Raises:
+          ConfigError: if there is no such model.
+        """
+        if npc.engine is not Engine.S2S:
+            return None
+        model = self.s2s or _s2s(config)
+        if model is None:
+            raise ConfigError(
+                f"{npc.name!r} has the engine s2s, and there is no model for it @ s2s"
+            )
+        return Live(
+            provider=model,
+            voice=npc.voice.name or config.voice,
+            language=npc.voice.language,
+            automatic=config.automatic,
+            settings=LiveSettings(rotate=config.rotate, idle=config.idle),
+        )
+
+    def check(self, config: Config) -> None:
+        """Whether every NPC of it can speak.
+
+        Raises:
+          ConfigError: if one cannot.
+        """
+        for npc in config.npcs:
+            self.live(npc, config.s2s)
 
     def ears(self, engine: Engine) -> OpenEar | None:
         """What makes the ears of an NPC; None if it has none."""
@@ -50,28 +82,6 @@ class Voices:
             )
 
         return open_ear
-
-
-def live_of(npc: NpcConfig, config: S2SConfig, *, given: S2S | None) -> Live | None:
-    """A conversation with the speech-to-speech model, for an NPC that speaks so.
-
-    Raises:
-      ConfigError: if there is no such model.
-    """
-    if npc.engine is not Engine.S2S:
-        return None
-    model = given or _s2s(config)
-    if model is None:
-        raise ConfigError(
-            f"{npc.name!r} has the engine s2s, and there is no model for it @ s2s"
-        )
-    return Live(
-        provider=model,
-        voice=npc.voice.name or config.voice,
-        language=npc.voice.language,
-        automatic=config.automatic,
-        settings=LiveSettings(rotate=config.rotate, idle=config.idle),
-    )
 
 
 def _s2s(config: S2SConfig) -> S2S | None:
@@ -103,17 +113,21 @@ def voices_of(
     *,
     synthesizer: Synthesizer | None = None,
     recognizer: Recognizer | None = None,
+    s2s: S2S | None = None,
     stack: AsyncExitStack,
 ) -> Voices:
     """What is given, else what is configured, which is closed by ``stack``.
 
     Raises:
-      ConfigError: if what is configured is not installed.
+      ConfigError: if what is configured is not installed, or an NPC has no model.
     """
-    return Voices(
+    voices = Voices(
         synthesizer=synthesizer or _synthesizer(config),
         recognizer=recognizer or _recognizer(config.speech.recognition, stack),
+        s2s=s2s,
     )
+    voices.check(config)
+    return voices
 
 
 def _synthesizer(config: Config) -> Synthesizer | None:

@@ -8,6 +8,8 @@ and closes neither the conversation nor the host.
         async for event in bridge:      # what is said, as the model says it
             ...
         await bridge.update_tier(Tier.DEEP)
+
+Above 300 lines: the bridge of an NPC and the one that stands by itself are one.
 """
 
 from __future__ import annotations

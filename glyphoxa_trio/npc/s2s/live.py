@@ -196,7 +196,7 @@ class Live:
             self._audio.append(pcm)
             self._audio_bytes += len(pcm)
             most = int(self.settings.audio * self.capabilities.input_rate) * 2
-            while self._audio_bytes > most:
+            while len(self._audio) > 1 and self._audio_bytes > most:
                 self._audio_bytes -= len(self._audio.popleft())
                 self._audio_dropped += 1
 

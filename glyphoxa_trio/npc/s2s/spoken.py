@@ -2,7 +2,8 @@
 
 The model hears, answers and calls; what the turn adds is the gate, the clock, the
 events, and what is remembered. The tools are declared before the turn's first words,
-so that an upgrade counts from the first response where the wire allows it.
+so that an upgrade counts from the first response where the wire allows it. Above 300
+lines: what is shown, heard and called in a turn is read in one place.
 """
 
 from __future__ import annotations
