@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import attrs
 
@@ -21,29 +20,8 @@ from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 
 from .aloud import Aloud
+from .hearsay import Overheard, aside_of
 from .sound import SpokenItems
-
-_LONGEST_LINE: Final = 1000  # characters of what was overheard, or is known
-
-
-def one_line(text: str, *, most: int = _LONGEST_LINE) -> str:
-    """``text`` without line breaks, so that it cannot pass for two lines, and cut."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-@attrs.frozen
-class Overheard:
-    """Something that was not said to this NPC, in its hearing."""
-
-    speaker: str
-    text: str
-    to: str = ""
-
-    def __str__(self) -> str:
-        who = one_line(self.speaker, most=100)
-        to = f" to {one_line(self.to, most=100)}" if self.to else ""
-        return f"{who}{to}: {one_line(self.text)}"
 
 
 @attrs.define(eq=False)
@@ -142,7 +120,7 @@ class Exchange:
     @property
     def known(self) -> str:
         """The context of this turn, in words; empty without any."""
-        return _aside((), self.context)
+        return aside_of((), self.context)
 
     @property
     def unplayed(self) -> float:
@@ -170,7 +148,7 @@ class Exchange:
             yield Message(
                 role="system", content=f"What went on by itself has ended:\n{news}"
             )
-        aside = _aside(self.overheard, () if heard_only else self.context)
+        aside = aside_of(self.overheard, () if heard_only else self.context)
         if aside:
             yield Message(role="user", content=aside)
         if self.asked:
@@ -276,19 +254,6 @@ class Conversation:
 
     def __len__(self) -> int:
         return len(self._past)
-
-
-def _aside(overheard: Iterable[Overheard], context: Iterable[str]) -> str:
-    """What is known beside what was said. Not a system message: some models take only
-    one. And nobody's line can look like two."""
-    parts = []
-    if lines := [f"- {line}" for line in overheard]:
-        parts.append(
-            "\n".join(["(What was said in your hearing meanwhile:", *lines]) + ")"
-        )
-    if lines := [f"- {one_line(line)}" for line in context]:
-        parts.append("\n".join(["(What you know of this moment:", *lines]) + ")")
-    return "\n\n".join(parts)
 
 
 def _with_notice(opening: tuple[Message, ...], notice: str) -> tuple[Message, ...]:

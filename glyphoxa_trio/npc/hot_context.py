@@ -25,7 +25,7 @@ import trio
 from glyphoxa_trio.actors import LATE, FanOut, Flights
 from glyphoxa_trio.errors import TooManyFlights
 
-from .conversation import one_line
+from .hearsay import one_line
 
 _MOST_LINES: Final = 40  # of one provider in one turn
 

@@ -36,7 +36,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .activity import Activity
 from .approval import APPROVAL_TIMEOUT, Approver, Questions
-from .conversation import Conversation, Exchange, Overheard
+from .conversation import Conversation, Exchange
 from .cost import Costs
 from .engines.cascaded import TurnInProgress
 from .engines.choice import answer, may_speculate
@@ -58,6 +58,7 @@ from .events import (
     TurnEvent,
 )
 from .filler import Fillers
+from .hearsay import Overheard
 from .hot_context import Gather, Gathered, Moment
 from .opening import Opening
 from .s2s import Interaction, Live

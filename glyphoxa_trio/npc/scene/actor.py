@@ -18,7 +18,7 @@ import trio
 
 from glyphoxa_trio.actors import Inbox
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.npc.conversation import Overheard
+from glyphoxa_trio.npc.hearsay import Overheard
 from glyphoxa_trio.npc.npc import Npc
 from glyphoxa_trio.npc.utterance import Say
 
