@@ -144,6 +144,7 @@ async def open_gemini_server(
     tls: SSLContext | None = None,
     host: str = "127.0.0.1",
     in_memory: bool = False,
+    records: bool = True,
 ) -> AsyncIterator[GeminiServer]:
     """Serve ``script`` until the block is left.
 
@@ -167,6 +168,7 @@ async def open_gemini_server(
       grace: see `Front`.
       tls: serve TLS; ``host`` is then the name of the certificate.
       in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
+      records: what was sent and heard is kept.
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
@@ -176,6 +178,7 @@ async def open_gemini_server(
         beside=beside or {},
         merge=merge if merged else None,
         binary=binary,
+        records=records,
     )
     server = GeminiServer(
         grace=grace,

@@ -112,6 +112,7 @@ async def open_realtime_server(
     lifetime: float | None = None,
     grace: float = 1.0,
     in_memory: bool = False,
+    records: bool = True,
 ) -> AsyncIterator[RealtimeServer]:
     """Serve ``script`` until the block is left.
 
@@ -129,10 +130,11 @@ async def open_realtime_server(
       lifetime: seconds until a session expires.
       grace: see `Front`.
       in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
+      records: what was sent and heard is kept.
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
-    habits = Habits(words=_words, traps=traps, beside=beside or {})
+    habits = Habits(words=_words, traps=traps, beside=beside or {}, records=records)
     server = RealtimeServer(
         grace=grace,
         habits=habits,

@@ -33,9 +33,13 @@ class Hearing:
     session: GeminiSession = attrs.field(repr=False)
     _hears: Hears = attrs.field(repr=False)
     rate: int | None = None
-    ear: Ear = attrs.field(factory=lambda: Ear(_RATE), repr=False)
+    ear: Ear = attrs.field(init=False, repr=False)
     speaking: bool = False
+    _number: int = 0  # of the next utterance
     _late: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.ear = Ear(_RATE, records=self.session.wire.habits.records)
 
     @property
     def audio(self) -> bytes:
@@ -91,18 +95,21 @@ class Hearing:
 
     def user_speaks(self, step: UserSpeaks) -> None:
         """Somebody speaks, as far as the server is concerned."""
-        if not self.automatic:
-            raise ValueError("nobody is heard while detection is disabled")
         if step.after is None:
-            self._begins(self.ear.ms)
+            self._heard_to_begin()
         self.session.nursery.start_soon(self._user_speaks, step)
 
     async def _user_speaks(self, step: UserSpeaks) -> None:
         if step.after is not None:
             await trio.sleep(step.after)
-            self._begins(self.ear.ms)
+            self._heard_to_begin()
         await trio.sleep(step.ms / 1000)
-        self._ends(heard=Heard(step.text))
+        if self.automatic and self.speaking:
+            self._ends(heard=Heard(step.text))
+
+    def _heard_to_begin(self) -> None:
+        if self.automatic and not self.speaking:
+            self._begins(self.ear.ms)
 
     def turn_ended(self) -> None:
         """What was understood too late comes now."""
@@ -120,9 +127,9 @@ class Hearing:
         for activity, at in self.ear.hear(pcm):
             if not self.automatic:
                 continue
-            if activity is Activity.BEGINS:
+            if activity is Activity.BEGINS and not self.speaking:
                 self._begins(at - self._detection.get("prefixPaddingMs", 0))
-            elif self.speaking:
+            elif activity is Activity.ENDS and self.speaking:
                 self._ends(at)
 
     def _begins(self, at: int) -> None:
@@ -137,7 +144,8 @@ class Hearing:
         self._signal("ACTIVITY_END")
         pcm = self.ear.cut(at)
         if heard is None:
-            heard = understood(self._hears, pcm, len(self.utterances) - 1)
+            heard = understood(self._hears, pcm, self._number)
+        self._number += 1
         found = heard
 
         def tell() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..voice.wire import Message
 
-_LAST = {"turnComplete", "interrupted", "generationComplete"}
+_ENDS = {"interrupted", "generationComplete"}
+_OVER = {"turnComplete", "turnCompleteReason", "interactionStatus"}
 
 
 def merge(first: Message, second: Message) -> Message | None:
@@ -15,9 +16,11 @@ def merge(first: Message, second: Message) -> Message | None:
     if said is None or more is None:
         # What the model says comes before what it calls, and before a handle.
         late = more is not None and "modelTurn" in more
-        over = said is not None and said.keys() & _LAST and "toolCall" in second
-        return None if late or over else {**first, **second}
-    if said.keys() & _LAST and not more.keys() <= {*_LAST, "interactionStatus"}:
+        over = said is not None and said.keys() & _OVER and "toolCall" in second
+        void = "toolCall" in first and "toolCallCancellation" in second
+        return None if late or over or void else {**first, **second}
+    ends = said.keys() & _ENDS and not more.keys() <= _OVER
+    if ends or said.keys() & _OVER or "interrupted" in more:
         return None
     shared = said.keys() & more.keys()
     if not shared:

@@ -30,9 +30,13 @@ class Hearing:
 
     session: RealtimeSession = attrs.field(repr=False)
     _hears: Hears = attrs.field(repr=False)
-    ear: Ear = attrs.field(factory=lambda: Ear(_RATE), repr=False)
+    ear: Ear = attrs.field(init=False, repr=False)
     _item: str | None = None  # of the speech that is going on
+    _number: int = 0  # of the next utterance
     _late: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.ear = Ear(_RATE, records=self.session.wire.habits.records)
 
     @property
     def audio(self) -> bytes:
@@ -58,9 +62,9 @@ class Hearing:
         for activity, at in self.ear.hear(pcm):
             if self.session.settings.detection is None:
                 continue
-            if activity is Activity.BEGINS:
+            if activity is Activity.BEGINS and self._item is None:
                 self._begins(at)
-            elif self._item is not None:
+            elif activity is Activity.ENDS and self._item is not None:
                 self._ends(at, None)
 
     def clear(self) -> None:
@@ -84,18 +88,21 @@ class Hearing:
 
     def user_speaks(self, step: UserSpeaks) -> None:
         """Somebody speaks, as far as the server is concerned."""
-        if self.session.settings.detection is None:
-            raise ValueError("nobody is heard while turn detection is off")
         if step.after is None:
-            self._begins(self.ear.ms)
+            self._heard_to_begin()
         self.session.nursery.start_soon(self._user_speaks, step)
 
     async def _user_speaks(self, step: UserSpeaks) -> None:
         if step.after is not None:
             await trio.sleep(step.after)
-            self._begins(self.ear.ms)
+            self._heard_to_begin()
         await trio.sleep(step.ms / 1000)
-        self._ends(self.ear.ms, Heard(step.text))
+        if self._item is not None:
+            self._ends(self.ear.ms, Heard(step.text))
+
+    def _heard_to_begin(self) -> None:
+        if self.session.settings.detection is not None and self._item is None:
+            self._begins(self.ear.ms)
 
     def response_ended(self) -> None:
         """What was understood too late comes now."""
@@ -118,7 +125,8 @@ class Hearing:
             active.end("cancelled", "turn_detected")
 
     def _ends(self, at: int, heard: Heard | None) -> None:
-        item_id, self._item = self._item or self.session.new_id("item"), None
+        item_id, self._item = self._item, None
+        assert item_id is not None
         self.session.tell(
             "input_audio_buffer.speech_stopped", audio_end_ms=at, item_id=item_id
         )
@@ -130,7 +138,8 @@ class Hearing:
     def _commit(self, item_id: str, pcm: bytes, heard: Heard | None) -> None:
         session = self.session
         if heard is None:
-            heard = understood(self._hears, pcm, len(self.utterances) - 1)
+            heard = understood(self._hears, pcm, self._number)
+        self._number += 1
         content: dict[str, Any] = {"type": "input_audio", "transcript": None}
         item = Item(
             {

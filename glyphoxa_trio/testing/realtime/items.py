@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import attrs
@@ -67,10 +68,14 @@ class Call:
 
 @attrs.define(eq=False)
 class Conversation:
-    """Items in order, and calls by id. Raises `ItemError` for what is not there."""
+    """Items in order, and calls by id. Raises `ItemError` for what is not there.
+
+    ``tokens`` is about how much was ever in it.
+    """
 
     items: list[Item] = attrs.field(factory=list)
     calls: dict[str, Call] = attrs.field(factory=dict)
+    tokens: int = 0
 
     def add(self, item: Item, after: str | None = None) -> str | None:
         """Put it last, first (``root``), or after another. Returns its neighbour."""
@@ -84,6 +89,7 @@ class Conversation:
             code = "item_create_invalid_previous_item_id"
             place = self.place(after, code, "previous_item_id") + 1
         self.items.insert(place, item)
+        self.tokens += len(json.dumps(item.wire)) // 4
         return self.items[place - 1].id if place else None
 
     def place(self, item_id: str, code: str, param: str = "item_id") -> int:

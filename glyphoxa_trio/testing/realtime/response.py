@@ -217,9 +217,7 @@ class Response:
     def _usage(self) -> dict[str, Any]:
         said = sum(len(json.dumps(item.wire)) // 4 for item in self.output)
         spoken = sum(len(item.audio) // BYTES_PER_MS // 50 for item in self.output)
-        read = sum(
-            len(json.dumps(i.wire)) // 4 for i in self.session.conversation.items
-        )
+        read = self.session.conversation.tokens
         return {
             "total_tokens": read + said + spoken,
             "input_tokens": read,

@@ -12,6 +12,7 @@ import attrs
 FRAME_MS: Final = 20
 _LOUD: Final = 500.0  # root mean square of a frame that may be speech
 _BEGINS: Final = 3  # loud frames in a row that are
+_LEAD_MS: Final = 1000  # what may come before speech, and be part of it
 _EVERY: Final = 4  # of so many samples one is looked at: enough for speech
 
 
@@ -26,6 +27,7 @@ class Ear:
 
     Args:
       silence_ms: how long it must be quiet before speech has ended.
+      records: all audio is kept; else only what may yet be part of an utterance.
       audio: every byte so far.
       utterances: what was cut out of it, in order.
       speaking: whether somebody speaks.
@@ -33,10 +35,12 @@ class Ear:
 
     rate: int
     silence_ms: int = 500
+    records: bool = True
     audio: bytearray = attrs.field(factory=bytearray, repr=False)
     utterances: list[bytes] = attrs.field(factory=list, repr=False)
     speaking: bool = False
     ms: int = 0
+    _gone: int = 0  # bytes that are not kept any more
     _start: int = 0  # where in the audio the next utterance begins
     _loud: int = 0
     _quiet: int = 0
@@ -46,7 +50,9 @@ class Ear:
         happened: list[tuple[Activity, int]] = []
         self.audio += pcm
         size = self._at(FRAME_MS)
-        while (at := self._at(self.ms)) + size <= len(self.audio):
+        if not self.records:
+            self._drop()
+        while (at := self._at(self.ms) - self._gone) + size <= len(self.audio):
             loud = loudness(self.audio[at : at + size]) >= _LOUD
             self.ms += FRAME_MS
             self._loud = self._loud + 1 if loud else 0
@@ -62,18 +68,19 @@ class Ear:
     @property
     def waiting_ms(self) -> float:
         """How much has been heard since the last utterance."""
-        return (len(self.audio) - self._start) / self._at(1)
+        return (self._size - self._start) / self._at(1)
 
     def begin(self, ms: int) -> None:
         """An utterance begins here, if that is not part of the last one."""
-        self._start = max(self._start, min(self._at(ms), len(self.audio)))
+        self._start = max(self._start, min(self._at(ms), self._size))
 
     def cut(self, ms: int | None = None) -> bytes:
         """The utterance that ends here; None is now."""
-        end = len(self.audio) if ms is None else self._at(ms)
-        pcm = bytes(self.audio[self._start : end])
+        end = self._size if ms is None else self._at(ms)
+        pcm = bytes(self.audio[self._start - self._gone : end - self._gone])
         self._start = max(self._start, end)
-        self.utterances.append(pcm)
+        if self.records:
+            self.utterances.append(pcm)
         return pcm
 
     def forget(self, *, audio: bool = False) -> None:
@@ -81,7 +88,19 @@ class Ear:
         self.speaking = False
         self._loud = self._quiet = 0
         if audio:
-            self._start = len(self.audio)
+            self._start = self._size
+
+    @property
+    def _size(self) -> int:
+        return self._gone + len(self.audio)
+
+    def _drop(self) -> None:
+        """Forget what is before the last second, while nobody speaks."""
+        end = self._at(self.ms - _LEAD_MS)
+        if not self.speaking and end > self._gone:
+            del self.audio[: end - self._gone]
+            self._gone = end
+            self._start = max(self._start, end)
 
     def _at(self, ms: int) -> int:
         return 2 * (self.rate * ms // 1000)

@@ -80,7 +80,8 @@ class UserSpeaks(Event):
 
     It begins ``after`` so many seconds, beside the steps that follow, or at once;
     it interrupts if the session wants that, lasts ``ms``, and is answered as
-    speech is answered.
+    speech is answered. Nobody is heard by a session that does not detect turns, or
+    while somebody else speaks.
     """
 
     text: str

@@ -35,6 +35,7 @@ class Habits:
       beside: fields that no client knows, in every message.
       merge: two messages as one frame, None if they must be two; None never tries.
       binary: frames are binary.
+      records: messages and audio are kept; else a socket may live for hours.
     """
 
     words: Callable[[Message], set[str]]
@@ -42,14 +43,15 @@ class Habits:
     beside: Mapping[str, Any] = attrs.field(factory=dict)
     merge: Callable[[Message, Message], Message | None] | None = None
     binary: bool = False
+    records: bool = True
 
 
 @attrs.define(eq=False)
 class Wire:
     """Messages of one socket. `emit` never waits: one task writes, in order.
 
-    ``received`` and ``sent`` are all messages so far, ``code`` the close code of
-    whoever closed, once ``closed`` is set.
+    ``received`` and ``sent`` are all messages so far, if they are kept; ``code`` is the
+    close code of whoever closed, once ``closed`` is set.
     """
 
     number: int
@@ -57,7 +59,7 @@ class Wire:
     headers: Mapping[str, str] = attrs.field(repr=False)
     _socket: WebSocketConnection = attrs.field(repr=False)
     _gate: Gate = attrs.field(repr=False)
-    _habits: Habits = attrs.field(repr=False)
+    habits: Habits = attrs.field(repr=False)
     received: list[Message] = attrs.field(factory=list, repr=False)
     sent: list[Message] = attrs.field(factory=list, repr=False)
     closed: trio.Event = attrs.field(factory=trio.Event, repr=False)
@@ -79,9 +81,9 @@ class Wire:
         if len(self._waiting) >= _MOST:  # a client that never reads
             self.end(Drop())
             return
-        if self._waiting and self._habits.merge is not None:
+        if self._waiting and self.habits.merge is not None:
             last = self._waiting[-1]
-            both = self._habits.merge(last, message) if isinstance(last, dict) else None
+            both = self.habits.merge(last, message) if isinstance(last, dict) else None
             if both is not None:
                 self._waiting[-1] = both
                 return
@@ -114,7 +116,7 @@ class Wire:
                     if self.ending:
                         continue  # nobody listens any more
                     message = _parsed(data)
-                    if isinstance(message, dict):
+                    if isinstance(message, dict) and self.habits.records:
                         self.received.append(message)
                     handle(message)
                     if isinstance(message, dict):
@@ -134,7 +136,7 @@ class Wire:
         try:
             while not self._written.is_set():
                 self._more = trio.Event()
-                if self._habits.merge is not None:
+                if self.habits.merge is not None:
                     await trio.sleep(_AT_ONCE)
                 while self._waiting:
                     await self._put(self._waiting.popleft())
@@ -160,19 +162,20 @@ class Wire:
                     await self._socket.aclose(code, reason)
                 self._written.set()
             case _:
-                text = json.dumps({**out, **self._habits.beside}, separators=(",", ":"))
-                data = text.encode() if self._habits.binary else text
+                text = json.dumps({**out, **self.habits.beside}, separators=(",", ":"))
+                data = text.encode() if self.habits.binary else text
                 await self._socket.send_message(data)
-                self.sent.append(out)
+                if self.habits.records:
+                    self.sent.append(out)
                 self._spring(out, sent=True)
 
     def _spring(self, message: Message, *, sent: bool) -> None:
         """Do what the script wants once this message went over the socket."""
-        for place, trap in enumerate(self._habits.traps):
+        for place, trap in enumerate(self.habits.traps):
             if trap.sent is not sent or trap.socket not in (None, self.number):
                 continue
             if isinstance(trap.message, str):
-                fits = trap.message in self._habits.words(message)
+                fits = trap.message in self.habits.words(message)
             else:
                 fits = trap.message(message)
             if not fits:
