@@ -110,6 +110,23 @@ async def test_speech_interrupts_unless_it_may_not(autojump_clock: MockClock) ->
                 assert await talk.quiet(60)
 
 
+async def test_who_may_not_interrupt_is_answered_afterwards(
+    autojump_clock: MockClock,
+) -> None:
+    def script(turn: Turn) -> Reply:
+        return Speak(f"You said {turn.user!r}.", ms=2000, paced=True)
+
+    async with open_gemini_server(script, hears=["Wait!"], in_memory=True) as server:
+        async with gemini(server) as talk:
+            config = {"activityHandling": "NO_INTERRUPTION"}
+            await begun(talk, realtimeInputConfig=config)
+            await talk.say(spoken("Speak!"), audio(tone(200, 16_000) + SILENCE))
+            assert await said(talk) == "You said 'Speak!'."
+            assert trio.current_time() == pytest.approx(2)
+            assert await said(talk) == "You said 'Wait!'."
+    assert not [m for m in talk.seen if "interrupted" in str(m)]
+
+
 async def test_the_client_says_when_somebody_speaks_if_it_wants_to(
     autojump_clock: MockClock,
 ) -> None:

@@ -292,3 +292,30 @@ async def test_an_output_may_come_for_a_call_that_was_cancelled(
             await talk.until("conversation.item.done")
     assert not server.violations
     assert not server.warnings
+
+
+async def test_a_server_that_keeps_no_records_hears_all_the_same(
+    autojump_clock: MockClock,
+) -> None:
+    heard: list[bytes] = []
+
+    def hears(pcm: bytes) -> str:
+        heard.append(pcm)
+        return "Hello!"
+
+    async with open_realtime_server(
+        echo, hears=hears, in_memory=True, records=False
+    ) as server:
+        async with realtime(server) as talk:
+            await talk.say(detecting(prefix_padding_ms=100))
+            for _ in range(60):
+                await talk.say(append(bytes(48 * 1000)))
+            await talk.say(append(tone(300)), append(SILENCE))
+            started = await talk.until("input_audio_buffer.speech_started")
+            assert started["audio_start_ms"] == 59_900
+            await talk.until("response.done")
+    assert heard == [bytes(48 * 100) + tone(300) + bytes(48 * 500)]
+    session = server.sessions[0]
+    assert len(session.hearing.audio) < 48 * 3000
+    assert not session.wire.sent
+    assert not session.wire.received

@@ -65,6 +65,10 @@ class Hearing:
     def automatic(self) -> bool:
         return not self._detection.get("disabled", False)
 
+    @property
+    def interrupts(self) -> bool:
+        return self._config.get("activityHandling") != "NO_INTERRUPTION"
+
     def take(self, content: Message, message: Message) -> None:
         """One message of realtime input. Raises `Refused`."""
         if "text" in content:
@@ -136,7 +140,7 @@ class Hearing:
         self.speaking = True
         self.ear.begin(max(0, at))
         self._signal("ACTIVITY_START")
-        if self._config.get("activityHandling") != "NO_INTERRUPTION":
+        if self.interrupts:
             self.session.turns.interrupt()
 
     def _ends(self, at: int | None = None, heard: Heard | None = None) -> None:

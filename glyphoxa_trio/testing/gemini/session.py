@@ -230,6 +230,7 @@ class GeminiSession:
         if seeds and self.profile.seeds_end_with_user and last != "user":
             self.violate("seed", "history ends with the model", content)
         if not self._seeding:
+            self.turns.wanted = self.turns.wanted or complete
             self.turns.interrupt()
         for turn in turns:
             role = turn.get("role", "user")

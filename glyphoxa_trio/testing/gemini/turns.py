@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Turns:
     """The turns of the model. ``current`` is the one that is running.
 
-    ``wanted``: answers came that it is to speak of, once it may.
+    ``wanted``: something came that it is to answer or speak of, once it may.
     """
 
     session: GeminiSession = attrs.field(repr=False)
@@ -27,24 +27,28 @@ class Turns:
     _resumable: bool = False
 
     def user_said(self, text: str) -> None:
-        """The user has finished: the model begins."""
-        self.interrupt()
+        """The user has finished: the model begins, at once or when it may."""
+        self.wanted = True
+        if self.session.hearing.interrupts:
+            self.interrupt()
         self.session.history = self.session.history.said("user", text)
-        self.begin()
+        self.go_on()
 
     def next_reply(self) -> tuple[Step, ...]:
+        """What the script says to the conversation as it is."""
+        session, history = self.session, self.session.history
         turn = Turn(
-            socket=self.session.wire.number,
-            number=self.session.history.asked,
-            user=self.session.history.user,
-            outputs=self.session.history.outputs,
-            lines=self.session.history.lines,
-            instructions=self.session.instructions,
-            tools=tuple(self.session.declared),
+            socket=session.wire.number,
+            number=history.asked,
+            user=history.user,
+            outputs=history.outputs,
+            lines=history.lines,
+            instructions=session.instructions,
+            tools=tuple(session.declared),
             request={},
         )
-        self.session.history = attrs.evolve(self.session.history, asked=turn.number + 1)
-        return reply_to(self.session.server.script, turn)
+        session.history = attrs.evolve(history, asked=history.asked + 1)
+        return reply_to(session.server.script, turn)
 
     def begin(self) -> None:
         self.wanted = False
@@ -78,21 +82,22 @@ class Turns:
         self.session.wire.emit({"serverContent": content})
 
     def _finish(self, generation: Generation, reason: str | None) -> None:
+        session = self.session
         if generation.said:
-            self.session.history = self.session.history.said("model", generation.said)
+            session.history = session.history.said("model", generation.said)
         content: Message = {"turnComplete": True}
         if reason is not None:
             content["turnCompleteReason"] = reason
-        if self.session.profile.tells_status:
+        if session.profile.tells_status:
             content["interactionStatus"] = self._status()
         told = int(generation.audio_ms // 40) + len(generation.said) // 4
-        read = sum(len(line.text) // 4 for line in self.session.history.lines)
+        read = sum(len(line.text) // 4 for line in session.history.lines)
         usage = {
             "promptTokenCount": read,
             "responseTokenCount": told,
             "totalTokenCount": read + told,
         }
-        self.session.wire.emit({"serverContent": content, "usageMetadata": usage})
+        session.wire.emit({"serverContent": content, "usageMetadata": usage})
         self.tell_resumable()
 
     def go_on(self) -> None:
@@ -103,9 +108,8 @@ class Turns:
     def speak_of(self, *, interrupt: bool) -> None:
         """Begin to speak of an answer now, or note that it is wanted."""
         self.wanted = True
-        now = interrupt and not (
-            self.session.hearing.speaking and self.session.profile.waits_for_user
-        )
+        waits = self.session.profile.waits_for_user
+        now = interrupt and not (waits and self.session.hearing.speaking)
         if now and self.current is not None and not self.current.waits_for:
             self.interrupt()
         if now and self.current is None:
@@ -125,14 +129,15 @@ class Turns:
 
     def tell_resumable(self) -> None:
         """Give out a handle while there is nothing that it would lose."""
-        if "sessionResumption" not in self.session.setup:
+        session = self.session
+        if "sessionResumption" not in session.setup:
             return
-        busy = self.current is not None or bool(self.session.calls.owed) or self.wanted
+        busy = self.current is not None or bool(session.calls.owed) or self.wanted
         if not busy:
-            handle = self.session.new_id("handle")
-            self.session.server.handles[handle] = self.session.history
+            handle = session.new_id("handle")
+            session.server.handles[handle] = session.history
             update = {"newHandle": handle, "resumable": True}
-            self.session.wire.emit({"sessionResumptionUpdate": update})
+            session.wire.emit({"sessionResumptionUpdate": update})
         elif self._resumable:
-            self.session.wire.emit({"sessionResumptionUpdate": {"resumable": False}})
+            session.wire.emit({"sessionResumptionUpdate": {"resumable": False}})
         self._resumable = not busy
