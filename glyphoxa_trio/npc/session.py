@@ -765,7 +765,9 @@ class NpcSession:
         """What a speech-to-speech model has taken, in whatever turn."""
         assert self.live is not None
         turn = 0 if self._current is None else self._current.number
-        self._charge(turn, attrs.evolve(usage, model=self.live.provider.label))
+        # Prices are by name, a label says where the model is, too.
+        name = usage.model or self.live.provider.label.partition(" at ")[0]
+        self._charge(turn, attrs.evolve(usage, model=name))
 
     def _speculated(self, done: SpeculationDone) -> None:
         self.tally.add(done)

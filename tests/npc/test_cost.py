@@ -13,8 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 import trio
 from trio.testing import MockClock
 
-from glyphoxa_trio.config import SpeculationConfig
+from glyphoxa_trio.config import NpcConfig, SpeculationConfig
 from glyphoxa_trio.config.cost import CostConfig, Price
+from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.npc import (
     Costs,
     Fallback,
@@ -30,7 +31,16 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.providers.llm import ErrorKind, Finished, LLMError, LLMRequest, Usage
+from glyphoxa_trio.providers.s2s import (
+    Command,
+    Respond,
+    ResponseEnd,
+    ResponseEnded,
+    ResponseStarted,
+    Spoken,
+)
 
+from .s2s.support import ASKS, Links, ScriptedLink, live
 from .support import Ran, Reply, Table, ask, call, open_table
 
 CHEAP, DEAR = Price(input=1.0, output=2.0), Price(input=10.0, output=20.0, cached=1.0)
@@ -400,3 +410,40 @@ async def test_a_failure_after_an_answer_does_not_take_its_report_back(
         heard = await ask(table.npc)
         assert heard.done.end is TurnEnd.FAILED
         assert len(heard.of(UsageReported)) == 1
+
+
+# A model that speaks for itself.
+
+
+async def test_what_a_speech_to_speech_model_takes_is_charged_like_any_other(
+    autojump_clock: MockClock,
+) -> None:
+    def answer(link: ScriptedLink, command: Command) -> None:
+        if isinstance(command, Respond):
+            name = "dear" if links.charged else ""  # else it is that of the provider
+            links.charged = True
+            usage = Usage(output_tokens=MILLION, model=name)
+            link.push(ResponseStarted("r"), Spoken("r", "i", "Well."))
+            end = ResponseEnd.COMPLETED
+            link.push(ResponseEnded(response="r", end=end, usage=usage))
+
+    @attrs.define(eq=False)
+    class Charging(Links):
+        charged: bool = False
+
+    links = Charging(ASKS, on_send=answer)
+    purse, _ = costs(prices={**PRICES, "scripted": Price(output=0.5)}, per_npc=20)
+    bob = NpcConfig(name="Bob", engine=Engine.S2S, fallback=("Hm?",))
+    async with open_table([], npc=bob, live=live(links), costs=purse) as table:
+        first = await ask(table.npc)
+        assert (first.only(UsageReported).model, first.done.text) == (
+            "scripted",
+            "Well.",
+        )
+        second = await ask(table.npc)
+        assert second.only(UsageReported).cost == 20.0
+        third = await ask(table.npc)
+        assert third.done.end is TurnEnd.SHED
+        assert third.only(FellBack).reason is Fallback.COST_CEILING
+        assert len(links.last.all(Respond)) == 2
+    assert purse.statistics().models["scripted"].cost == 0.5

@@ -192,7 +192,7 @@ class Links:
 
     @property
     def label(self) -> str:
-        return "scripted"
+        return "scripted at home"
 
     @asynccontextmanager
     async def connect(self, setup: Setup) -> AsyncIterator[ScriptedLink]:
