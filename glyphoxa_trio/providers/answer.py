@@ -1,17 +1,22 @@
-"""The events of one answer that comes as a stream, read as they are asked for."""
+"""One answer that comes as a stream: its payloads as events, read when asked for."""
 
 from __future__ import annotations
 
+import uuid
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 import trio
 
-from .llm import LLMError, LLMEvent, Working
+from glyphoxa_trio.secret import Secret
+
+from .llm import ErrorKind, LLMError, LLMEvent, Usage, Working
+from .payloads import Payloads
 
 if TYPE_CHECKING:
     import httpx2
@@ -19,23 +24,64 @@ if TYPE_CHECKING:
 KEEP_ALIVE_GRACE: Final = 0.05  # seconds a finished answer has to end its body
 
 
-class Assembler(Protocol):
-    """Makes events of what one answer's stream carries; free of I/O."""
+def random_id() -> str:
+    return f"call_{uuid.uuid4().hex}"
+
+
+@attrs.define(eq=False, kw_only=True)
+class Assembler(ABC):
+    """One response: `feed` it each payload of the stream, and `finish` it. No I/O.
+
+    Args:
+      model: whose response it is, for `Usage`.
+      secret: removed from whatever of the server's words is quoted.
+      new_id: makes the ids that the server failed to make.
+    """
+
+    model: str = ""
+    secret: Secret | None = None
+    new_id: Callable[[], str] = random_id
+    _payloads: Payloads = attrs.field(init=False)
+    _reason: str | None = attrs.field(default=None, init=False)  # why it ended
+    _usage: Usage | None = attrs.field(default=None, init=False)
+    _over: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._payloads = Payloads(self.secret)
 
     @property
     def over(self) -> bool:
         """Whether `Finished` is among the events given out."""
-        ...
+        return self._over
 
+    @abstractmethod
     def feed(self, data: str) -> list[LLMEvent] | None:
-        """The events of one payload; none say that the model is at work, None that
-        it is not heard of yet. Raises `LLMError`.
+        """The events of one SSE data payload. After the last, payloads are ignored.
+
+        No events say that the model is at work, None that it is not heard of yet.
+
+        Raises:
+          LLMError: if the payload is an error, is not the protocol, or breaks a
+            bound. The assembler is of no use afterwards.
         """
-        ...
 
     def finish(self) -> list[LLMEvent]:
-        """The events that are left at the end of the stream. Raises `LLMError`."""
-        ...
+        """The events that are left at the end of the stream.
+
+        Raises:
+          LLMError: `INTERRUPTED`, if the server has not said that this is the end.
+        """
+        if self._over:
+            return []
+        if self._reason is None:
+            raise LLMError(
+                ErrorKind.INTERRUPTED, "the server ended the answer before its end"
+            )
+        return self._end()
+
+    @abstractmethod
+    def _end(self) -> list[LLMEvent]:
+        """What comes at the end: calls, and `Finished`. `over` from here on."""
 
 
 async def hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> None:

@@ -6,14 +6,16 @@ one second attempt, and the events of an answer, read as they are asked for.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import (
+    AbstractAsyncContextManager,
     asynccontextmanager,
     contextmanager,
     suppress,
 )
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 import attrs
@@ -23,7 +25,7 @@ from glyphoxa_trio.secret import Secret
 from .address import check_address
 from .answer import Assembler, Events, hang_up
 from .failures import excerpt, status_error
-from .llm import ErrorKind, LLMError, LLMEvent
+from .llm import ErrorKind, LLMError, LLMEvent, LLMRequest
 from .payloads import encoded, refused_fields
 
 if TYPE_CHECKING:
@@ -180,6 +182,78 @@ class Endpoint:
                     words = f"{self.base_url}: {error or type(error).__name__}"
                     raise LLMError(kind, excerpt(words, self.api_key)) from error
             raise
+
+
+@attrs.define(eq=False, kw_only=True)
+class AtEndpoint(ABC):
+    """One model at one server; a vendor says what is sent, and how the answer is read.
+
+    Connections are kept for the next round; whoever makes one closes it with
+    `aclose`.
+
+    Args:
+      client: see `Endpoint`.
+
+    Raises:
+      ValueError: see `Endpoint`.
+    """
+
+    model: str
+    base_url: str
+    api_key: Secret | None = None
+    client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
+    _endpoint: Endpoint = attrs.field(init=False, repr=False)
+    dispensable: ClassVar[frozenset[str]] = frozenset()
+
+    def __attrs_post_init__(self) -> None:
+        path, headers = self._way()
+        self._endpoint = Endpoint(
+            base_url=self.base_url,
+            path=path,
+            api_key=self.api_key,
+            headers=headers,
+            client=self.client,
+        )
+
+    @property
+    def label(self) -> str:
+        return f"{self.model} at {self.base_url}"
+
+    def stream(
+        self, request: LLMRequest
+    ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
+        """One round: entering waits for the headers, leaving hangs up at once.
+
+        Cancelled at any point, the connection is closed. A field that the server
+        refuses and that we can do without is left out in one second attempt, and
+        from then on.
+
+        Raises:
+          LLMError: see `LLM.stream`.
+        """
+        return self._endpoint.ask(
+            lambda: self._body(request),
+            self._assembler(),
+            dispensable=self.dispensable,
+            leave_out=self._leave_out,
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections kept for later; rounds that still run fail."""
+        await self._endpoint.aclose()
+
+    @abstractmethod
+    def _way(self) -> tuple[str, Mapping[str, str]]:
+        """The path below the address, and the headers of every request."""
+
+    @abstractmethod
+    def _body(self, request: LLMRequest) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _assembler(self) -> Assembler: ...
+
+    @abstractmethod
+    def _leave_out(self, fields: frozenset[str]) -> None: ...
 
 
 def bare(url: str) -> str:

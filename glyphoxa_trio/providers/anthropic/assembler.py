@@ -16,33 +16,29 @@ take the calls back. A ping before the first block says nothing of the model.
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.providers import answer
 from glyphoxa_trio.providers.failures import stream_error
 from glyphoxa_trio.providers.llm import (
     CallReady,
-    ErrorKind,
     Finished,
     FinishReason,
-    LLMError,
     LLMEvent,
     TextChunk,
     Usage,
     Verbatim,
 )
 from glyphoxa_trio.providers.payloads import (
-    Payloads,
     count,
     is_whole,
     safe_name,
     string,
     well_formed,
 )
-from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .wire import THOUGHTS
@@ -102,46 +98,15 @@ class _Block:
         return None
 
 
-def _random_id() -> str:
-    return f"call_{uuid.uuid4().hex}"
-
-
 @attrs.define(eq=False, kw_only=True)
-class Assembler:
-    """One response: `feed` it each payload of the stream, and `finish` it.
+class Assembler(answer.Assembler):
+    """One response of a Messages server."""
 
-    Args:
-      model: whose response it is, for `Usage` and `Verbatim`.
-      secret: removed from whatever of the server's words is quoted.
-      new_id: makes the ids that the server failed to make.
-    """
-
-    model: str = ""
-    secret: Secret | None = None
-    new_id: Callable[[], str] = _random_id
-    _payloads: Payloads = attrs.field(init=False)
     _blocks: dict[int, _Block] = attrs.field(factory=dict, init=False)
     _kept: int = attrs.field(default=0, init=False)
     _written: int = attrs.field(default=0, init=False)  # of that, arguments
-    _reason: str | None = attrs.field(default=None, init=False)
-    _usage: Usage | None = attrs.field(default=None, init=False)
-    _over: bool = attrs.field(default=False, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._payloads = Payloads(self.secret)
-
-    @property
-    def over(self) -> bool:
-        """Whether `Finished` is among the events given out."""
-        return self._over
 
     def feed(self, data: str) -> list[LLMEvent] | None:
-        """The events of one SSE data payload; None if it is nothing of the model's.
-
-        Raises:
-          LLMError: if the payload is an error, is not the protocol, or breaks a
-            bound. The assembler is of no use afterwards.
-        """
         if self._over or not data.strip():
             return None
         payload = self._payloads.parsed(data)
@@ -166,20 +131,6 @@ class Assembler:
             case "message_stop":
                 return self._end()
         return [] if self._blocks else None
-
-    def finish(self) -> list[LLMEvent]:
-        """The events that are left at the end of the stream.
-
-        Raises:
-          LLMError: `INTERRUPTED`, if the server has not said why it ended.
-        """
-        if self._over:
-            return []
-        if self._reason is None:
-            raise LLMError(
-                ErrorKind.INTERRUPTED, "the server ended the answer before its end"
-            )
-        return self._end()
 
     def _begin(self, payload: dict[str, Any]) -> list[LLMEvent]:
         first = self._payloads.as_object(payload.get("content_block"), "a block")

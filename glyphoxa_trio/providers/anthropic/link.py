@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.providers.endpoint import Endpoint, bare
-from glyphoxa_trio.providers.llm import LLMEvent, LLMRequest
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.providers.endpoint import AtEndpoint, bare
+from glyphoxa_trio.providers.llm import LLMRequest
 
 from .assembler import Assembler
 from .wire import DISPENSABLE, Options, request_body
-
-if TYPE_CHECKING:
-    import httpx2
 
 VENDOR: Final = "https://api.anthropic.com/v1"
 VERSION: Final = "2023-06-01"  # of the wire; a later one refuses any temperature
@@ -30,65 +25,26 @@ def _with_version(url: str) -> str:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Anthropic:
-    """One model at one server.
-
-    Connections are kept for the next round; whoever makes one closes it with
-    `aclose`.
+class Anthropic(AtEndpoint):
+    """A model of the vendor, or of a server that speaks like it.
 
     Args:
       base_url: with or without ``/v1``.
-      client: see `Endpoint`.
-
-    Raises:
-      ValueError: see `Endpoint`.
     """
 
-    model: str
     base_url: str = attrs.field(default=VENDOR, converter=_with_version)
-    api_key: Secret | None = None
     options: Options = attrs.field(factory=Options)
-    client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
-    _endpoint: Endpoint = attrs.field(init=False, repr=False)
+    dispensable = DISPENSABLE
 
-    def __attrs_post_init__(self) -> None:
-        headers = {"anthropic-version": VERSION}
-        if self.api_key is not None:
-            headers["x-api-key"] = self.api_key.reveal()
-        self._endpoint = Endpoint(
-            base_url=self.base_url,
-            path="/messages",
-            api_key=self.api_key,
-            headers=headers,
-            client=self.client,
-        )
+    def _way(self) -> tuple[str, Mapping[str, str]]:
+        key = {} if self.api_key is None else {"x-api-key": self.api_key.reveal()}
+        return "/messages", {"anthropic-version": VERSION, **key}
 
-    @property
-    def label(self) -> str:
-        return f"{self.model} at {self.base_url}"
+    def _body(self, request: LLMRequest) -> dict[str, Any]:
+        return request_body(request, self.model, options=self.options)
 
-    def stream(
-        self, request: LLMRequest
-    ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
-        """One round: entering waits for the headers, leaving hangs up at once.
-
-        Cancelled at any point, the connection is closed. A field that the model
-        refuses and that we can do without is left out in one second attempt, and
-        from then on.
-
-        Raises:
-          LLMError: see `LLM.stream`.
-        """
-        return self._endpoint.ask(
-            lambda: request_body(request, self.model, options=self.options),
-            Assembler(model=self.model, secret=self.api_key),
-            dispensable=DISPENSABLE,
-            leave_out=self._leave_out,
-        )
-
-    async def aclose(self) -> None:
-        """Close the connections kept for later; rounds that still run fail."""
-        await self._endpoint.aclose()
+    def _assembler(self) -> Assembler:
+        return Assembler(model=self.model, secret=self.api_key)
 
     def _leave_out(self, fields: frozenset[str]) -> None:
         self.options = self.options.without(fields)

@@ -21,12 +21,12 @@ than know them by name, the `Assembler` goes by what can be told apart:
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.providers import answer
 from glyphoxa_trio.providers.failures import stream_error
 from glyphoxa_trio.providers.llm import (
     CallReady,
@@ -39,13 +39,11 @@ from glyphoxa_trio.providers.llm import (
     Usage,
 )
 from glyphoxa_trio.providers.payloads import (
-    Payloads,
     count,
     is_whole,
     string,
     well_formed,
 )
-from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.outcome import ToolCall
 
 _CUT: Final[Mapping[str, FinishReason]] = {
@@ -77,64 +75,19 @@ class _Slot:
         return self.name in ("", name)
 
 
-def _random_id() -> str:
-    return f"call_{uuid.uuid4().hex}"
-
-
 @attrs.define(eq=False, kw_only=True)
-class Assembler:
-    """One response: `feed` it each payload of the stream, and `finish` it.
+class Assembler(answer.Assembler):
+    """One response of a server that claims this protocol."""
 
-    Args:
-      model: whose response it is, for `Usage`.
-      secret: removed from whatever of the server's words is quoted.
-      new_id: makes the ids that the server failed to make.
-    """
-
-    model: str = ""
-    secret: Secret | None = None
-    new_id: Callable[[], str] = _random_id
-    _payloads: Payloads = attrs.field(init=False)
     _slots: list[_Slot] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
-    _reason: FinishReason | None = attrs.field(default=None, init=False)
-    _usage: Usage | None = attrs.field(default=None, init=False)
-    _over: bool = attrs.field(default=False, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._payloads = Payloads(self.secret)
-
-    @property
-    def over(self) -> bool:
-        """Whether `Finished` is among the events given out."""
-        return self._over
 
     def feed(self, data: str) -> list[LLMEvent]:
-        """The events of one SSE data payload. After the last, payloads are ignored.
-
-        Raises:
-          LLMError: if the payload is an error, is not the protocol, or breaks a
-            bound. The assembler is of no use afterwards.
-        """
         if self._over or not data.strip():
             return []
         if data.strip() == "[DONE]":
             return self._end()
         return self._chunk(self._payloads.parsed(data))
-
-    def finish(self) -> list[LLMEvent]:
-        """The events that are left at the end of the stream.
-
-        Raises:
-          LLMError: `INTERRUPTED`, if neither a finish reason nor ``[DONE]`` came.
-        """
-        if self._over:
-            return []
-        if self._reason is None:
-            raise LLMError(
-                ErrorKind.INTERRUPTED, "the server ended the answer before its end"
-            )
-        return self._end()
 
     def _chunk(self, payload: dict[str, Any]) -> list[LLMEvent]:
         if payload.get("error"):
@@ -164,7 +117,7 @@ class Assembler:
         if reason == "error":
             raise LLMError(ErrorKind.INTERRUPTED, "the server gave up on the answer")
         if isinstance(reason, str) and reason:
-            self._reason = _CUT.get(reason, FinishReason.STOP)
+            self._reason = reason
         # A refusal is what the model says; reasoning is not.
         text = self._text(delta.get("content")) + self._text(delta.get("refusal"))
         return [TextChunk(text)] if text else []
@@ -215,7 +168,7 @@ class Assembler:
 
     def _end(self) -> list[LLMEvent]:
         self._over = True
-        reason = self._reason or FinishReason.STOP
+        reason = _CUT.get(self._reason or "", FinishReason.STOP)
         cut = reason in (FinishReason.LENGTH, FinishReason.FILTERED)
         events: list[LLMEvent] = [CallReady(call) for call in self._calls(cut)]
         if not cut:
