@@ -17,6 +17,7 @@ from .events import (
     FellBack,
     Filler,
     Flush,
+    HearingFailed,
     LateResult,
     ModelFailed,
     ModelSwitched,
@@ -27,6 +28,7 @@ from .events import (
     SpeculationDone,
     SpeculationEnd,
     Speech,
+    SpeechFailed,
     TextDelta,
     TierSelected,
     Timings,
@@ -40,6 +42,7 @@ from .events import (
     UsageReported,
 )
 from .hot_context import Moment, Provide
+<<<<<<< HEAD
 from .npc import Npc, Turn, TurnNotOver
 from .scene import (
     Addressed,
@@ -52,8 +55,12 @@ from .scene import (
     SceneTurn,
     Why,
 )
+=======
+from .npc import CannotHear, Npc, Turn, TurnNotOver
+>>>>>>> 3451ea6 (Hearing and speaking: how it is used, what it costs, what fails; an example from one WAV file to another)
 from .session import NpcSession, QueueFull
 from .speculator import SpeculationStatistics
+from .voice import Voice
 
 __all__ = [
     "Addressed",
@@ -61,6 +68,7 @@ __all__ = [
     "ApprovalRequest",
     "ApprovalSettled",
     "Approver",
+    "CannotHear",
     "ContextAdded",
     "CostStatistics",
     "Costs",
@@ -71,6 +79,7 @@ __all__ = [
     "FellBack",
     "Filler",
     "Flush",
+    "HearingFailed",
     "LateResult",
     "ModelFailed",
     "ModelSwitched",
@@ -94,6 +103,7 @@ __all__ = [
     "SpeculationEnd",
     "SpeculationStatistics",
     "Speech",
+    "SpeechFailed",
     "Spent",
     "TextDelta",
     "TierSelected",
@@ -108,5 +118,9 @@ __all__ = [
     "TurnEvent",
     "TurnNotOver",
     "UsageReported",
+<<<<<<< HEAD
     "Why",
+=======
+    "Voice",
+>>>>>>> 3451ea6 (Hearing and speaking: how it is used, what it costs, what fails; an example from one WAV file to another)
 ]

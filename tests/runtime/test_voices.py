@@ -51,6 +51,7 @@ QUIET = Config(
 
 @pytest.mark.usefixtures("espeak")
 async def test_a_configured_synthesizer_speaks_with_each_npcs_voice() -> None:
+    # G30: `voice` is how it sounds.
     config = attrs.evolve(QUIET, speech=ESPEAK)
     llm = ScriptedLLM(lambda _: ["It is locked."])
     with trio.fail_after(30):

@@ -1,7 +1,7 @@
 """Speech recognition on this machine: `pocketsphinx` and its English model.
 
-Small and offline. It understands about half of the words that somebody may say, and
-nearly all of a list of phrases that they may say (docs/voices.md has the figures): a
+Small and offline. It understands nearly all of a list of phrases that it was told to
+expect, and less than half of the words of free talk (docs/voices.md has the figures): a
 recognizer for commands, and for tests. For free talk use `transcriptions`.
 """
 

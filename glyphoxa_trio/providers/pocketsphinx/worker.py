@@ -14,6 +14,7 @@ from typing import Any, Final
 from glyphoxa_trio.providers.endpointing import RATE
 from glyphoxa_trio.providers.pocketsphinx.wire import LENGTH, grammar, line, words_of
 
+_SILENCE: Final = bytes(2 * RATE * 3 // 10)
 _OFTEN: Final = 4800  # bytes of audio between two looks at the words so far, 0.15 s
 
 
@@ -41,6 +42,8 @@ def main() -> None:
                     _say(partial=words)
         else:
             if utterance:
+                # A microphone may stop in the middle of the last sound.
+                decoder.process_raw(_SILENCE, False, False)
                 decoder.end_utt()
             _say(final=_words(decoder) if utterance else "")
             utterance = False
@@ -51,7 +54,8 @@ def _decoder(phrases: list[str]) -> Any:
 
     if not phrases:
         return Decoder(samprate=RATE, loglevel="FATAL")
-    decoder = Decoder(samprate=RATE, loglevel="FATAL", lm=None)
+    # Over a grammar the second search takes paths that do not reach its end.
+    decoder = Decoder(samprate=RATE, loglevel="FATAL", lm=None, bestpath=False)
     words = [word for phrase in phrases for word in words_of(phrase)]
     unknown = sorted({word for word in words if decoder.lookup_word(word) is None})
     if unknown:
