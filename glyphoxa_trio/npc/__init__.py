@@ -42,8 +42,7 @@ from .events import (
     UsageReported,
 )
 from .hot_context import Moment, Provide
-<<<<<<< HEAD
-from .npc import Npc, Turn, TurnNotOver
+from .npc import CannotHear, Npc, Turn, TurnNotOver
 from .scene import (
     Addressed,
     NobodyAddressed,
@@ -55,9 +54,6 @@ from .scene import (
     SceneTurn,
     Why,
 )
-=======
-from .npc import CannotHear, Npc, Turn, TurnNotOver
->>>>>>> 3451ea6 (Hearing and speaking: how it is used, what it costs, what fails; an example from one WAV file to another)
 from .session import NpcSession, QueueFull
 from .speculator import SpeculationStatistics
 from .voice import Voice
@@ -118,9 +114,6 @@ __all__ = [
     "TurnEvent",
     "TurnNotOver",
     "UsageReported",
-<<<<<<< HEAD
-    "Why",
-=======
     "Voice",
->>>>>>> 3451ea6 (Hearing and speaking: how it is used, what it costs, what fails; an example from one WAV file to another)
+    "Why",
 ]

@@ -9,7 +9,7 @@ once (D12a). An utterance that turns out to be no speech does nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Protocol
 
@@ -67,16 +67,19 @@ class Addressed(Protocol):
 
 @attrs.define(eq=False, kw_only=True)
 class RecognizedEar:
-    """One speaker's words at one NPC, through a recognizer."""
+    """One speaker's words at one NPC, through a recognizer. ``warn`` tells the operator
+    that it fails: once, until it understands something again."""
 
     npc: Addressed
     speaker: str
     recognizer: Recognizer
     language: str | None = None
+    warn: Callable[[str], None] = lambda _: None
     _recognition: Recognition | None = attrs.field(default=None, init=False)
     _answers: dict[int, Answer] = attrs.field(factory=dict, init=False)  # by turn
     _running: set[int] = attrs.field(factory=set, init=False)
     _open: int = attrs.field(default=0, init=False)  # also those that do not run yet
+    _fails: bool = attrs.field(default=False, init=False)
     _reports: bool = attrs.field(default=False, init=False)
     _in_order: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
@@ -119,7 +122,7 @@ class RecognizedEar:
                 raise
             deafness = error if isinstance(error, SpeechError) else _wrong(error)
         self._recognition = None
-        output.post(self._failed(str(deafness), deaf=True))
+        self._fail(str(deafness), output, deaf=True)
         return deafness
 
     async def _understand(
@@ -136,11 +139,12 @@ class RecognizedEar:
                 with suppress(GlyphoxaError):  # it would only have saved time
                     await self.npc.hearing(text, speaker=self.speaker)
             case Final(text) if text.strip():
+                self._fails = False
                 output.post(self._transcript(text, final=True))
                 # In the order in which it was said.
                 await answers.start(self._answer, text, output)
             case NotUnderstood(detail):
-                output.post(self._failed(detail))
+                self._fail(detail, output)
 
     async def _answer(
         self, text: str, output: Output, *, task_status: trio.TaskStatus[None]
@@ -186,6 +190,13 @@ class RecognizedEar:
         return Transcript(
             npc=self.npc.name, turn=0, speaker=self.speaker, text=text, final=final
         )
+
+    def _fail(self, detail: str, output: Output, *, deaf: bool = False) -> None:
+        output.post(self._failed(detail, deaf=deaf))
+        if deaf or not self._fails:
+            what = "is not heard any more" if deaf else "was not understood"
+            self.warn(f"{self.speaker} {what}: {detail}")
+        self._fails = True
 
     def _failed(self, detail: str, *, deaf: bool = False) -> HearingFailed:
         return HearingFailed(

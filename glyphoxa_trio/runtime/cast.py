@@ -214,7 +214,11 @@ class Cast:
         ref = spawn(
             self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT
         )
-        ears = self.voices.ears(npc.engine) if live is None else model_ears(live)
+        ears = (
+            self.voices.ears(npc.engine, self.warn)
+            if live is None
+            else model_ears(live)
+        )
         return Npc(npc, grant, ref, ears=ears)
 
     def _live(self, npc: NpcConfig) -> Live | None:

@@ -5,6 +5,7 @@ Providers are imported when the configuration asks for them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import attrs
@@ -67,7 +68,7 @@ class Voices:
         for npc in config.npcs:
             self.live(npc, config.s2s)
 
-    def ears(self, engine: Engine) -> OpenEar | None:
+    def ears(self, engine: Engine, warn: Callable[[str], None]) -> OpenEar | None:
         """What makes the ears of an NPC; None if it has none."""
         recognizer = self.recognizer
         if recognizer is None or engine is Engine.S2S:
@@ -79,6 +80,7 @@ class Voices:
                 speaker=speaker,
                 recognizer=recognizer,
                 language=npc.config.voice.language,
+                warn=warn,
             )
 
         return open_ear

@@ -77,9 +77,12 @@ class Talk:
 
 def with_ear(npc: Npc, recognizer: FakeRecognizer) -> Npc:
     def ears(npc: Npc, speaker: str) -> RecognizedEar:
-        language = npc.config.voice.language
         return RecognizedEar(
-            npc=npc, speaker=speaker, recognizer=recognizer, language=language
+            npc=npc,
+            speaker=speaker,
+            recognizer=recognizer,
+            language=npc.config.voice.language,
+            warn=recognizer.warnings.append,
         )
 
     return attrs.evolve(npc, ears=ears)
@@ -445,7 +448,9 @@ async def test_a_recognizer_that_cannot_listen_is_an_error_on_entering(
 async def test_a_recognizer_that_dies_ends_the_voice_and_not_the_npc(
     autojump_clock: MockClock, error: Exception | None, detail: str
 ) -> None:
-    async with open_talk([[1.0, LOCKED], ["Yes."]]) as talk:
+    recognizer = FakeRecognizer()
+    script: Script = [[1.0, LOCKED], ["Yes."]]
+    async with open_talk(script, recognizer=recognizer) as talk:
         await talk.say("Is it open?")
         if error is None:
             talk.ear.stop()
@@ -454,6 +459,7 @@ async def test_a_recognizer_that_dies_ends_the_voice_and_not_the_npc(
         await wait_all_tasks_blocked()
         (failed,) = talk.speaker.of(HearingFailed)
         assert (failed.speaker, failed.detail, failed.deaf) == ("Ann", detail, True)
+        assert recognizer.warnings == [f"Ann is not heard any more: {detail}"]
         assert talk.speaker.error is None
         talk.voice.hear(b"ab")  # nobody hears it
         await trio.sleep(5)
@@ -468,14 +474,23 @@ async def test_a_recognizer_that_dies_ends_the_voice_and_not_the_npc(
 async def test_one_utterance_that_is_lost_is_an_event_and_nothing_more(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_talk([["Yes."]]) as talk:
+    recognizer = FakeRecognizer()
+    async with open_talk([["Yes."]], recognizer=recognizer) as talk:
         talk.ear.tell(Began(), NotUnderstood("HTTP 503: busy"))
         await wait_all_tasks_blocked()
         (failed,) = talk.speaker.of(HearingFailed)
         assert (failed.detail, failed.deaf) == ("HTTP 503: busy", False)
+        talk.ear.tell(Began(), NotUnderstood("HTTP 503: busy"))
         await talk.say("Hello?")
         await trio.sleep(3)
+        talk.ear.tell(Began(), NotUnderstood("HTTP 500: oh"))
+        await wait_all_tasks_blocked()
     assert talk.speaker.played == {1: audio_of("Yes.")}
+    # One outage is one warning.
+    assert recognizer.warnings == [
+        "Ann was not understood: HTTP 503: busy",
+        "Ann was not understood: HTTP 500: oh",
+    ]
 
 
 async def test_what_an_npc_cannot_take_is_an_event(autojump_clock: MockClock) -> None:

@@ -109,6 +109,7 @@ class FakeRecognizer:
     fails: Exception | None = None
     listeners: list[FakeRecognition] = attrs.field(factory=list)
     languages: list[str | None] = attrs.field(factory=list)
+    warnings: list[str] = attrs.field(factory=list)
 
     @property
     def label(self) -> str:

@@ -15,7 +15,6 @@ from trio.testing import MockClock
 from glyphoxa_trio import Config, ConfigError, open_runtime
 from glyphoxa_trio.config import McpConfig, NpcConfig, OverloadConfig
 from glyphoxa_trio.config.voices import (
-    Engine,
     RecognitionConfig,
     RecognitionProvider,
     SpeechConfig,
@@ -42,7 +41,6 @@ QUIET = Config(
     npcs=(
         NpcConfig(name="Bob", voice=VoiceConfig(name="en-us", speed=1.5)),
         NpcConfig(name="Moira", voice=VoiceConfig(name="marin")),
-        NpcConfig(name="Siri", engine=Engine.S2S),
     ),
     mcp=McpConfig(remember=False),
     overload=OverloadConfig(enabled=False),
@@ -165,8 +163,13 @@ async def test_an_embedder_brings_their_own(autojump_clock: MockClock) -> None:
             await trio.sleep(5)
             nursery.cancel_scope.cancel()
         assert speaker.played == {1: audio_of("It is locked.")}
-        with pytest.raises(CannotHear):  # it has an ear of another kind, or none
-            runtime.npc("Siri").voice(rate=1_000)
+
+
+async def test_without_speech_nobody_hears(autojump_clock: MockClock) -> None:
+    llm = ScriptedLLM(lambda _: ["Yes."])
+    async with open_runtime(QUIET, llm=llm) as runtime:
+        with pytest.raises(CannotHear, match=r"speech\.recognition"):
+            runtime.npc("Bob").voice(rate=1_000)
 
 
 async def test_speech_that_is_configured_anew_counts_at_the_next_start(
