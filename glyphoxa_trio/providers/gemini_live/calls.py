@@ -83,6 +83,8 @@ class Calls:
     def cancel(self, given_ids: Iterable[str]) -> tuple[str, ...]:
         """The server wants no answer to these; returns those that were owed one."""
         ids = frozenset(given_ids)
+        if not ids:
+            return ()
         found = [m for m in self._made.values() if m.given_id in ids and _is_owed(m)]
         for made in found:
             made.standing = Standing.CANCELLED

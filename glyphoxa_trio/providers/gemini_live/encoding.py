@@ -11,6 +11,8 @@ from glyphoxa_trio.providers.payloads import well_formed
 
 def mapping(value: Any) -> Mapping[str, Any]:
     """``value`` if it is an object; else an empty one."""
+    if value is None:  # which is quicker told than asked of an abstract class
+        return {}
     return value if isinstance(value, Mapping) else {}
 
 

@@ -11,7 +11,7 @@ import binascii
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from glyphoxa_trio.providers.failures import excerpt, kind_of_status
@@ -75,12 +75,13 @@ def parsed(message: str | bytes) -> dict[str, Any]:
     return found
 
 
-def unknown_keys(message: Mapping[str, Any]) -> Iterator[str]:
+def count_unknown(message: Mapping[str, Any], names: Counter[str]) -> None:
+    """Count the keys that are not known, where new ones are to be expected."""
     for place, known in KNOWN.items():
         inside = mapping(message.get(place)) if place else message
         for key in inside:
             if key not in known:
-                yield f"{place}.{key}".lstrip(".")
+                count(f"{place}.{key}".lstrip("."), names)
 
 
 def count(name: str, names: Counter[str]) -> None:
@@ -134,6 +135,8 @@ def seconds(value: Any) -> float:
 
 def usage_of(value: Any) -> Usage | None:
     """Tokens, with those of thoughts as output; None if none are told."""
+    if not value:
+        return None
     counts = {k: int(n) for k, n in mapping(value).items() if is_number(n) and n >= 0}
     output = counts.get("responseTokenCount", 0) + counts.get("thoughtsTokenCount", 0)
     if "promptTokenCount" in counts:
@@ -162,6 +165,10 @@ def complaint_of(error: object, secret: Secret | None) -> Complaint:
     status = text(fields.get("status")) or str(code)
     detail = excerpt(text(fields.get("message")) or "no explanation", secret)
     return Complaint(kind=kind, code=status[:64], detail=detail)
+
+
+def complaint(code: str, detail: str) -> Complaint:
+    return Complaint(kind=ErrorKind.BAD_REQUEST, code=code, detail=detail)
 
 
 def malformed(detail: str) -> Complaint:

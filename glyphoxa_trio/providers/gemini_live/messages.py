@@ -20,6 +20,7 @@ from glyphoxa_trio.providers.s2s import (
     SendResult,
     Setup,
 )
+from glyphoxa_trio.tools.outcome import ToolCall
 
 from .profiles import INPUT_RATE, History, Profile
 from .schema import reduced
@@ -143,6 +144,17 @@ def result_message(
     if schedule is not None:
         response["scheduling"] = schedule.value.upper()
     return {"toolResponse": {"functionResponses": [response]}}
+
+
+def refusal(call: ToolCall) -> SendResult:
+    """The answer to a call that nobody wants, and nothing is to be said of."""
+    return SendResult(
+        call_id=call.id,
+        name=call.name,
+        output='{"status": "cancelled", "message": "It is not wanted any more."}',
+        is_error=True,
+        schedule=Schedule.SILENT,
+    )
 
 
 def _instructions(setup: Setup, profile: Profile) -> str:

@@ -5,11 +5,15 @@ with the first output of a turn, or the first after a call, and ends with the tu
 an interruption or a call. A call is complete when it comes, and a model that waits
 for its tools says nothing more until they are answered; so it ends its response at
 once. What a server wants back afterwards it says by id.
+
+What was asked for and then cancelled is never heard of, although the server may have
+begun with it: until it says that it has stopped, what it says is for nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, Final
 
 import attrs
@@ -34,6 +38,8 @@ from . import incoming
 from .calls import Calls
 from .encoding import listed, mapping
 from .hearing import Hearing
+
+STOPPING: Final = 3.0  # seconds that a server has to say that it has stopped
 
 _ORDINARY: Final = frozenset(
     {"", "TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT"}
@@ -64,6 +70,10 @@ class Turns:
     _last: str | None = attrs.field(default=None, init=False)
     _was_interrupted: bool = attrs.field(default=False, init=False)
     _cancelling: bool = attrs.field(default=False, init=False)
+    # What was asked for in so many words has begun, whether it is cancelled or not.
+    _requested: bool = attrs.field(default=False, init=False)
+    _for_nobody_until: float = attrs.field(default=-inf, init=False)
+    _refused: list[ToolCall] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.calls = Calls(self.new_id)
@@ -77,9 +87,16 @@ class Turns:
     def is_busy(self) -> bool:
         return self._last is not None or self.asked
 
-    def cancel(self) -> None:
+    def ask(self) -> None:
+        """The client wants an answer."""
+        self.asked = self._requested = True
+
+    def cancel(self, now: float) -> None:
         """The client stops what is being said, or was to be."""
-        self.asked, self._cancelling = False, True
+        if self._requested and self._response is None:
+            self._for_nobody_until = now + STOPPING
+        self.asked = self._requested = False
+        self._cancelling = True
 
     def take(self, bag: Mapping[str, Any], now: float) -> list[Event]:
         """What a message says of the turn. The order inside a message is ours:
@@ -103,6 +120,11 @@ class Turns:
                 events.append(InteractionEnded())
         return events
 
+    def take_refused(self) -> list[ToolCall]:
+        """Calls for nobody, which are owed an answer all the same."""
+        refused, self._refused = self._refused, []
+        return refused
+
     def _hear(
         self, content: Mapping[str, Any], events: list[Event], now: float
     ) -> None:
@@ -122,6 +144,7 @@ class Turns:
     ) -> list[Any]:
         """What is said, with its transcript; returns the calls among the parts."""
         calls: list[Any] = []
+        unheard = now < self._for_nobody_until
         for part in map(
             mapping, listed(mapping(content.get("modelTurn")).get("parts"))
         ):
@@ -132,13 +155,13 @@ class Turns:
             except ValueError as error:
                 events.append(incoming.malformed(str(error)))
                 continue
-            if pcm:
+            if pcm and not unheard:
                 response = self._begin(events, now)
                 if self.speaks:
                     events.append(AudioOut(response, response, pcm))
         # What is said aloud comes as a transcript; text among the parts is thoughts.
         said = incoming.text(mapping(content.get("outputTranscription")).get("text"))
-        if said:
+        if said and not unheard:
             # Transcripts are late: it may be of a response that a call has ended.
             response = self._response or self._last or self._begin(events, now)
             events.append(Spoken(response, response, said))
@@ -151,6 +174,9 @@ class Turns:
             call = self.calls.take(given, name, arguments)
             taken += [call] if call is not None else []
         if not taken:
+            return
+        if now < self._for_nobody_until:
+            self._refused += taken
             return
         response = self._begin(events, now)
         events += self.hearing.finish(now)  # the words decide what the calls may cost
@@ -165,6 +191,7 @@ class Turns:
         elif not self._cancelling:  # else it is our own, of what had not begun
             events.append(Interrupted())
         self._was_interrupted, self._cancelling = True, False
+        self._for_nobody_until = -inf
 
     def _complete(self, reason: str, events: list[Event], now: float) -> None:
         """The turn has ended; ``reason`` if not as it should."""
@@ -177,12 +204,13 @@ class Turns:
             kind = ErrorKind.MALFORMED if failed else ErrorKind.BAD_REQUEST
             detail = f"the turn ended with {reason}"
             events.append(Complaint(kind=kind, code=reason, detail=detail))
-        silent = self._last is None and not self._was_interrupted
-        if silent and (self.asked or reason):
+        unheard = self._was_interrupted or now < self._for_nobody_until
+        if self._last is None and not unheard and (self.asked or reason):
             self._begin(events, now)  # an answer that says nothing is one as well
         if self._response is not None:
             self._end(events, end, detail=reason)
         self._last, self._was_interrupted, self._cancelling = None, False, False
+        self._for_nobody_until = -inf
         self.calls.end_turn()
 
     def _is_over(self, status: object) -> bool:
@@ -197,7 +225,7 @@ class Turns:
         """The response that is going on; a new one, if there is none."""
         if self._response is None:
             self._response = self._last = self.new_id()
-            self.asked = self._cancelling = False
+            self.asked = self._requested = self._cancelling = False
             self.hearing.answer_begins(now)
             events.append(ResponseStarted(self._response))
         return self._response

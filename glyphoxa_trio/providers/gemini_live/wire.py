@@ -23,7 +23,6 @@ from glyphoxa_trio.providers.s2s import (
     Calling,
     Cancel,
     Command,
-    Complaint,
     Event,
     GoingAway,
     HandleIssued,
@@ -147,7 +146,7 @@ class GeminiWire:
             case Cancel() if self.profile.cancels:
                 if self._turns.is_busy:
                     self._put(messages.stop())
-                    self._turns.cancel()
+                    self._turns.cancel(now)
             case _:
                 what = type(command).__name__
                 raise ValueError(f"{self.model} cannot be sent {what} in this session")
@@ -162,7 +161,7 @@ class GeminiWire:
                 self._put(messages.realtime(text=messages.text_of(self._take_held())))
         else:
             self._put(messages.realtime(activityEnd={}), Lane.AFTER_AUDIO)
-            self._turns.asked = True
+            self._turns.ask()
 
     def _send_text(self, line: Line, *, reply: bool, now: float) -> None:
         if line.text:
@@ -178,7 +177,7 @@ class GeminiWire:
             self._put(messages.turns(lines, complete=True))
         else:
             self._put_as_speech(messages.text_of(lines))
-        self._turns.asked = True
+        self._turns.ask()
 
     def _put_as_speech(self, text: str) -> None:
         """Text as real-time input; it begins and ends if the client has to say so."""
@@ -191,23 +190,23 @@ class GeminiWire:
 
     def _let_go(self, now: float) -> None:
         """Send what is held, if this is a moment in which it disturbs nobody."""
+        if not self._held:
+            return
         is_idle = self.ready and self._turns.is_idle and not self._microphone.active
         too_many = len(self._held) > MAX_HELD
         if self.profile.turns:
-            if self._held and (is_idle or too_many):
+            if is_idle or too_many:
                 self._put(messages.silent_turns(self._take_held(), self.profile))
         elif too_many:
             self._held.popleft()
             detail = f"more than {MAX_HELD} lines wait for one that is to be answered"
-            kind, code = ErrorKind.BAD_REQUEST, "line_forgotten"
-            self._tell(Complaint(kind=kind, code=code, detail=detail), now)
+            self._tell(incoming.complaint("line_forgotten", detail), now)
 
     def _take_held(self) -> list[Line]:
-        lines = list(self._held)
-        self._held.clear()
+        lines, self._held = list(self._held), deque()
         return lines
 
-    def _send_result(self, result: SendResult) -> None:
+    def _send_result(self, result: SendResult, *, asks: bool = True) -> None:
         size, limit = len(result.output.encode()), self.profile.capabilities.max_result
         if size > limit:
             raise ValueError(f"a result of {size} bytes, where {limit} are allowed")
@@ -220,8 +219,8 @@ class GeminiWire:
         schedule = result.schedule if schedules else None
         self._put(messages.result_message(result, made.given_id, schedule))
         calls.answered(made)
-        if schedule is not Schedule.SILENT:
-            self._turns.asked = True
+        if asks and schedule is not Schedule.SILENT:
+            self._turns.ask()
 
     def _declare(self, tools: tuple[S2STool, ...]) -> None:
         # Those that were declared before may still be answered.
@@ -235,8 +234,7 @@ class GeminiWire:
             bag = incoming.parsed(message)
         except ValueError as error:
             return [*self._take_due(), incoming.malformed(str(error))]
-        for key in incoming.unknown_keys(bag):
-            incoming.count(key, self.unknown)
+        incoming.count_unknown(bag, self.unknown)
         events: list[Event] = []
         if not self.ready and not self._become_ready(bag, events):
             return events
@@ -245,6 +243,8 @@ class GeminiWire:
             events.append(incoming.complaint_of(bag["error"], self.secret))
         events += self._microphone.notice(bag)
         events += self._turns.take(bag, now)
+        for call in self._turns.take_refused():
+            self._send_result(messages.refusal(call), asks=False)
         if late := self._turns.hearing.take_lost():
             self.unknown["inputTranscription, too late"] += late
         if "sessionResumptionUpdate" in bag:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.providers.gemini_live.calls import MAX_KNOWN
+from glyphoxa_trio.providers.gemini_live.turn import STOPPING
 from glyphoxa_trio.providers.llm import ErrorKind, Usage
 from glyphoxa_trio.providers.s2s import (
     AudioOut,
@@ -362,6 +363,36 @@ def test_ones_own_cancellation_of_what_had_not_begun_interrupts_nobody() -> None
     assert found.hear(INTERRUPTED) == []
     assert found.hear(TURN_COMPLETE) == []  # the answer to the other is still owed
     assert names(found.hear(spoken(), status("IDLE")))[-1] == "InteractionEnded"
+
+
+def test_what_was_cancelled_before_it_began_is_never_heard_of() -> None:
+    found = asking()
+    found.send(Cancel(), SendText(Line("user", "Something else!")))
+    assert found.hear(spoken(), INTERRUPTED, TURN_COMPLETE) == []
+    assert names(found.hear(spoken()))[0] == "ResponseStarted"
+    # Also if it was too late to stop it,
+    found = asking()
+    found.send(Cancel(), SendText(Line("user", "Something else!")))
+    assert found.hear(spoken(), TURN_COMPLETE) == []
+    assert names(found.hear(spoken()))[0] == "ResponseStarted"
+    # and if there was nothing to stop.
+    found = asking()
+    found.send(Cancel(), SendText(Line("user", "Something else!")))
+    found.wait(STOPPING)
+    assert names(found.hear(spoken()))[0] == "ResponseStarted"
+
+
+def test_a_call_of_what_was_cancelled_is_answered_and_not_told() -> None:
+    # 4: a call of a discarded generation is not run
+    found = asking()
+    found.send(Cancel())
+    assert found.hear(called("fc-1")) == []
+    (said,) = found.said()
+    (answer,) = said["toolResponse"]["functionResponses"]
+    assert (answer["id"], answer["scheduling"]) == ("fc-1", "SILENT")
+    assert answer["response"]["error"]["status"] == "cancelled"
+    assert found.hear({"toolCallCancellation": {"ids": ["fc-1"]}}, INTERRUPTED) == []
+    assert found.hear(status("IDLE")) == [InteractionEnded()]
 
 
 def test_ones_own_cancellation_of_what_runs_ends_it() -> None:
