@@ -180,7 +180,8 @@ class Turns:
             return
         response = self._begin(events, now)
         events += self.hearing.finish(now)  # the words decide what the calls may cost
-        events += [CallReady(response, call) for call in taken]
+        events += [CallReady(response, call, more=True) for call in taken[:-1]]
+        events.append(CallReady(response, taken[-1]))
         self._end(events, ResponseEnd.COMPLETED, calls=tuple(taken))
 
     def _interrupt(self, events: list[Event], now: float) -> None:

@@ -80,7 +80,8 @@ def test_every_server_frame_of_the_sample_means_something() -> None:
         [
             ResponseStarted("t.1"),
             Heard("roll a d20", True),
-            *(CallReady("t.1", call) for call in calls),
+            CallReady("t.1", calls[0], more=True),
+            CallReady("t.1", calls[1]),
             first,
         ],
         [HandleIssued(None)],
