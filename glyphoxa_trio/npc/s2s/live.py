@@ -155,7 +155,8 @@ class Live:
         """Nobody speaks, no turn runs, and nothing is owed."""
         return (
             self._rests
-            and self._responding is None
+            # What is said for nobody may be cut short.
+            and (self._responding is None or self._responding in self._void)
             and not self._speaking
             and not self._ledger.owed
         )
