@@ -201,6 +201,21 @@ def test_a_path_is_a_model_as_it_is() -> None:
     assert profile_of(path) == profile_of(LIVE_3_8)
 
 
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("gemini-live-2.5-flash-native-audio", NATIVE_2_5),
+        ("models/gemini-2.5-flash-preview-native-audio-dialog", NATIVE_2_5),
+        ("gemini-3.8-live-preview-11-2026", LIVE_3_8),
+        ("gemini-3.8-live-extended-thinking-preview", EXTENDED_3_8),
+        ("gemini-live-2.5-flash-preview", UNKNOWN),
+        ("gemini-2.0-flash-live-001", UNKNOWN),
+    ],
+)
+def test_a_family_is_told_by_the_name(name: str, family: str) -> None:
+    assert profile_of(name) == profile_of(family)
+
+
 def test_half_a_character_closes_no_socket() -> None:
     setup = Talk(wire_of(instructions="half \ud83d, whole \ud83d\ude00")).opened()
     (part,) = setup["setup"]["systemInstruction"]["parts"]
