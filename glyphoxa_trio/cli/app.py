@@ -83,6 +83,15 @@ LogJson = Annotated[
     ),
 ]
 
+StandIn = Annotated[
+    bool,
+    typer.Option(
+        "--stand-in",
+        help="For NPCs with the engine s2s: a stand-in for their model, on this"
+        " machine. No key, no network, and no real voice.",
+    ),
+]
+
 Record = Annotated[
     Path | None,
     typer.Option(
@@ -130,6 +139,7 @@ def play(
     watch: Watch = False,
     metrics: MetricsPort = None,
     record: Record = None,
+    stand_in: StandIn = False,
 ) -> None:
     """Talk to the NPCs of CONFIG in the terminal.
 
@@ -148,6 +158,7 @@ def play(
             watch=watch,
             metrics=metrics,
             record=record,
+            stand_in=stand_in,
         )
     )
 

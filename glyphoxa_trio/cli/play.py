@@ -19,6 +19,7 @@ from .common import INTERRUPTED, Model, run
 from .logs import open_logs
 from .recorded import clock_for, open_record
 from .screen import Screen
+from .stand_in import StandIn, open_stand_in
 from .status import changes
 from .table import Table
 from .terminal import interrupts
@@ -35,6 +36,7 @@ def play(
     watch: bool = False,
     metrics: int | None = None,
     record: Path | None = None,
+    stand_in: bool = False,
 ) -> int:
     """Talk until the input ends or the person leaves."""
     files = [path.absolute(), home_of_mcp_json(path.absolute().parent)]
@@ -57,9 +59,11 @@ def play(
         def tell(text: str) -> None:
             trio.from_thread.run_sync(screen.aside, f"! {text}")
 
+        mind = StandIn()
         async with interrupts(table.interrupt):
             with table.scope:
                 async with (
+                    open_stand_in(config if stand_in else None, mind) as s2s,
                     open_logs(log, config, screen.warn) as logs,
                     open_record(record, screen.refuse) as world,
                     open_runtime(
@@ -68,9 +72,11 @@ def play(
                         watch=files if watch else False,
                         on_reload=lambda done: screen.aside(changes(plain(done))),
                         world=world,
+                        s2s=s2s,
                         **logs.options,
                     ) as runtime,
                 ):
+                    mind.runtime = runtime
                     logs.follow(runtime)
                     if not interactive:  # nor with tools that are only remembered
                         await runtime.wait_ready(within=_PIPED_WAIT)

@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import Provider
+from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.control import status_of
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import (
@@ -97,9 +98,13 @@ class Table:
 
     def _introduce(self, path: Path) -> None:
         runtime, screen = self._runtime, self.screen
-        screen.plain(f"model: {runtime.llm.label}")
+        speaks = {npc.engine is Engine.S2S for npc in runtime.npcs}
+        if True in speaks:
+            screen.plain(f"model that speaks: {runtime.s2s_label}")
         offline = runtime.config.llm.provider is Provider.OFFLINE
-        if offline:
+        if False in speaks or not offline:
+            screen.plain(f"model: {runtime.llm.label}")
+        if offline and False in speaks:
             screen.quiet(
                 "a real one, for example with Ollama: glyphoxa play"
                 f" {path} --model llama3.2 --base-url http://localhost:11434/v1"

@@ -26,7 +26,7 @@ from glyphoxa_trio.config.voices import Engine, FillerConfig, S2SConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Shelf, ToolHost
 from glyphoxa_trio.providers.llm import LLM, Usage
-from glyphoxa_trio.providers.s2s import Line
+from glyphoxa_trio.providers.s2s import Complaint, Line
 from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.definition import OnInterrupt
 from glyphoxa_trio.tools.gate import Grant
@@ -209,6 +209,7 @@ class NpcSession:
         live.history = self._conversation.lines
         live.on_spoken = self._spoken
         live.on_usage = self._spent
+        live.on_complaint = self._complained
         self._beside.start_soon(live.run)
 
     async def _serve(self, inbox: Inbox[Any]) -> None:
@@ -768,6 +769,12 @@ class NpcSession:
         # Prices are by name, a label says where the model is, too.
         name = usage.model or self.live.provider.label.partition(" at ")[0]
         self._charge(turn, attrs.evolve(usage, model=name))
+
+    def _complained(self, complaint: Complaint) -> None:
+        self.warn(
+            f"the model of {self.npc.name} did not take something:"
+            f" {complaint.code}: {complaint.detail}"
+        )
 
     def _speculated(self, done: SpeculationDone) -> None:
         self.tally.add(done)

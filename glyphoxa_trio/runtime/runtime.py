@@ -105,6 +105,11 @@ class Runtime:
         return self._cast.models.statistics()
 
     @property
+    def s2s_label(self) -> str:
+        """Which model the NPCs speak with that speak by themselves, for people."""
+        return self._cast.voices.s2s_label(self.config)
+
+    @property
     def npcs(self) -> tuple[NpcConfig, ...]:
         return self.config.npcs
 

@@ -59,6 +59,11 @@ class Voices:
             settings=LiveSettings(rotate=config.rotate, idle=config.idle),
         )
 
+    def s2s_label(self, config: Config) -> str:
+        """Which speech-to-speech model that is, for people."""
+        model = self.s2s or _s2s(config.s2s)
+        return "none" if model is None else model.label
+
     def check(self, config: Config) -> None:
         """Whether every NPC of it can speak.
 

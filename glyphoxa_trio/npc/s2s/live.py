@@ -97,6 +97,7 @@ class Live:
     Args:
       history: what was said before, for a socket that has to be told.
       on_spoken: told of each utterance that the server heard; without one nobody is.
+      fault: why there is no socket, if one was lost or could not be had.
       on_usage, on_complaint: told of tokens and of what a server did not take.
     """
 
@@ -111,6 +112,7 @@ class Live:
     on_spoken: Callable[[Interaction], None] | None = None
     on_usage: Callable[[Usage], None] | None = None
     on_complaint: Callable[[Complaint], None] | None = None
+    fault: LinkClosed | None = attrs.field(default=None, init=False)
     _sockets: Sockets = attrs.field(init=False)
     _handle: str | None = attrs.field(default=None, init=False)
     _tools: tuple[S2STool, ...] = attrs.field(default=(), init=False)
@@ -376,6 +378,7 @@ class Live:
 
     def opened(self, socket: Socket, old: Socket | None, *, resumed: bool) -> None:
         """Say on it what waited for it."""
+        self.fault = None
         if old is not None:
             self._ledger.gone(old.number)
             self._forget_responses()
@@ -397,6 +400,7 @@ class Live:
 
     def lost(self, socket: Socket | None, closed: LinkClosed) -> None:
         """What it is owed is told as text on the next one."""
+        self.fault = closed
         self._forget_responses()
         self._speaking = False
         if not closed.retryable:

@@ -135,6 +135,8 @@ class Rounds:
         if patience.kind is ErrorKind.SILENCE and not asks:
             self._expecting = False
             return InteractionEnded()  # it had nothing to say to the results
+        if (fault := self.bridge.live.fault) is not None:  # it was not even there
+            raise LLMError(fault.kind, fault.detail, retry_after=fault.retry_after)
         raise LLMError(patience.kind, f"{patience.what} after {patience.limit:g} s")
 
     async def _on(self, event: Happening) -> None:
