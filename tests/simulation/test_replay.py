@@ -41,7 +41,16 @@ from glyphoxa_trio.observability.recording.kinds import KINDS
 from glyphoxa_trio.observability.recording.lines import Lines
 from glyphoxa_trio.observability.recording.recording import recorder_of
 from glyphoxa_trio.observability.stepping import SteppingClock
-from glyphoxa_trio.providers.llm import LLMRequest
+from glyphoxa_trio.providers.chain import Candidate, Chain
+from glyphoxa_trio.providers.llm import (
+    LLM,
+    ErrorKind,
+    Finished,
+    LLMError,
+    LLMRequest,
+    Usage,
+    Verbatim,
+)
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.simulation import virtual
 from glyphoxa_trio.simulation.replay.again import replay
@@ -59,7 +68,7 @@ from tests.cli.support import (
     terminal,
     written,
 )
-from tests.npc.support import Reply, ScriptedLLM, Step
+from tests.npc.support import HANG, Reply, ScriptedLLM, Step
 
 SEER = {
     "name": "consult",
@@ -407,6 +416,34 @@ def test_what_was_begun_on_partial_transcripts_is_begun_again() -> None:
     assert "adopted" in ends
     again = replay(recording)
     assert again.same, "\n".join(again.difference)
+
+
+def test_who_answered_and_what_it_took_and_cost_is_as_it_was() -> None:
+    down = LLMError(ErrorKind.OVERLOADED, "down")
+    usage = Usage(input_tokens=100, output_tokens=10, cached_tokens=50, model="b")
+    thought = Verbatim(model="b", content='[{"type": "thinking"}]')
+    first = one_of([0.1, down], [HANG], [down])
+    second = one_of(
+        [0.2, "One moment. ", consult(), Finished(usage=usage, verbatim=thought)],
+        ["He is dead.", Finished(usage=usage)],
+    )
+    links: list[LLM] = [first, second]
+    chain = Chain([Candidate(x, link) for x, link in zip("ab", links, strict=True)])
+    cost = {"prices": {"b": {"input": 1e5, "output": 1e5, "cached": 0}}, "per_npc": 12}
+
+    async def play(runtime: Runtime) -> None:
+        await listen(runtime.npc("Bo"), "Hail")
+        await listen(runtime.npc("Bo"), "And now?")  # turned away
+
+    data = record(play, llm=chain, config=table(cost=cost))
+    recording = read(data)
+    kinds = [line["event"] for line in recording.of("event")]
+    assert kinds.count("ModelSwitched") == kinds.count("UsageReported") == 2
+    assert "Shed" in kinds
+    assert second.requests[1].messages[-2].verbatim == thought
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    assert again.notes == ()
 
 
 def test_what_was_told_of_scene_and_player_is_told_again() -> None:
