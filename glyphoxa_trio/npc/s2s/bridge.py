@@ -161,10 +161,13 @@ class Bridge:
         Cancelling it is an interruption: what runs is treated by its policy, and every
         call is answered all the same, silently.
         """
-        told = caller.on_outcome
+        told, missing = caller.on_outcome, len(calls)
 
         def ended(slot: int, outcome: Outcome) -> None:
-            self.answer(outcome)
+            nonlocal missing
+            missing -= 1
+            # Spoken of once, with the last of them, where the model can be told so.
+            self.answer(outcome, quietly=missing > 0)
             if told is not None:
                 told(slot, outcome)
 
@@ -175,10 +178,16 @@ class Bridge:
             deadline=min(deadline, limit),
         )
 
-    def answer(self, outcome: Outcome) -> None:
-        """Tell the model what became of a call, within what its wire can carry."""
+    def answer(self, outcome: Outcome, *, quietly: bool = False) -> None:
+        """Tell the model what became of a call, within what its wire can carry.
+
+        ``quietly``: it is not to speak of it now.
+        """
         capabilities = self.live.capabilities
         interrupted = outcome.status is Status.CANCELLED
+        schedule = Schedule.WHEN_IDLE
+        if interrupted or (quietly and Schedule.SILENT in capabilities.scheduling):
+            schedule = Schedule.SILENT
         self.live.answer(
             outcome.call,
             outcome_text(
@@ -187,7 +196,8 @@ class Bridge:
                 max_depth=capabilities.result_depth,
             ),
             is_error=not outcome.ok,
-            schedule=Schedule.SILENT if interrupted else Schedule.WHEN_IDLE,
+            schedule=schedule,
+            wanted=not interrupted,
         )
 
 

@@ -266,15 +266,17 @@ class Live:
         *,
         is_error: bool = False,
         schedule: Schedule = Schedule.WHEN_IDLE,
+        wanted: bool = True,
     ) -> Way:
         """Answer a call, once; a second answer goes nowhere.
 
         ``output`` is a JSON object as text, no longer than the capabilities say.
+        Unless it is ``wanted``, what the model says to it is for nobody.
         """
         way = self._ledger.settle(call.id)
         self._answers[way] += 1
         silent = schedule is Schedule.SILENT
-        if silent and not self.capabilities.asks_for_responses:
+        if not wanted and not self.capabilities.asks_for_responses:
             self._unwanted = True  # some speak of it all the same
         if way is Way.RESULT:
             self._told.append((trio.current_time(), call.name, output))
@@ -296,7 +298,13 @@ class Live:
         """Answer those that are still owed one: they are not run any more."""
         for call in calls:
             if self._ledger.owes(call.id):
-                self.answer(call, CANCELLED, is_error=True, schedule=Schedule.SILENT)
+                self.answer(
+                    call,
+                    CANCELLED,
+                    is_error=True,
+                    schedule=Schedule.SILENT,
+                    wanted=False,
+                )
 
     def interrupt(self, heard: Mapping[str, float]) -> None:
         """Stop what is being said. ``heard``: seconds of each item that were played.
@@ -403,8 +411,6 @@ class Live:
         self.fault = closed
         self._forget_responses()
         self._speaking = False
-        if not closed.retryable:
-            self._handle = None
         if socket is not None:
             self._ledger.gone(socket.number)
             self._blame(closed)
@@ -423,8 +429,11 @@ class Live:
 
     def refused(self, closed: LinkClosed) -> None:
         """The old socket serves on, with the tools that it has."""
-        if not closed.retryable:
-            self._handle = None
+        self.fault = closed
+
+    def handle_failed(self) -> None:
+        """The next socket is told what was said."""
+        self._handle = None
 
     def _forget_responses(self) -> None:
         self._responding, self._asked, self._unwanted = None, False, False

@@ -95,9 +95,18 @@ class Owner(Protocol):
         """A replacement could not be had; the socket that there is serves on."""
         ...
 
+    def handle_failed(self) -> None:
+        """The conversation cannot be resumed: the next socket is told of it."""
+        ...
+
     def take(self, socket: Socket, event: Event) -> None:
         """What the socket that counts has said."""
         ...
+
+
+def without_handle(closed: LinkClosed) -> LinkClosed:
+    """The same, worth another attempt: it may have been the handle."""
+    return LinkClosed(closed.kind, closed.detail, retryable=True, code=closed.code)
 
 
 @attrs.define(eq=False)
@@ -203,9 +212,10 @@ class Sockets:
         """Open a socket, and put it in the place of the one there is, if any."""
         limit = trio.CancelScope(deadline=trio.current_time() + self.settings.connect)
         failure: LinkClosed | None = None
+        setup = self.owner.setup()
         try:
             with limit:
-                await nursery.start(partial(self._serve, self.owner.setup()))
+                await nursery.start(partial(self._serve, setup))
         except LinkClosed as closed:
             failure = closed
         except ValueError as error:  # a setup that the wire does not take
@@ -218,6 +228,9 @@ class Sockets:
             )
         if failure is None:
             return
+        if setup.handle is not None and not failure.retryable:
+            failure = without_handle(failure)
+            self.owner.handle_failed()
         self.failed += 1
         if self.current is None:
             self._lose(None, failure)

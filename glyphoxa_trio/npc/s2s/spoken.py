@@ -53,7 +53,7 @@ from .live import Live
 from .rounds import Rounds
 
 # An upgrade of the tools is waited for so long, before the words are said. Seconds.
-_TOOLS_WITHIN = 2.0
+_TOOLS_WITHIN = 3.0
 
 
 @attrs.define(eq=False, kw_only=True)

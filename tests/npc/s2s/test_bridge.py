@@ -157,6 +157,7 @@ async def test_without_live_tools_a_higher_tier_is_another_socket(
         table.bridge.say("Hello")
         await trio.sleep(0.1)
         assert await table.bridge.update_tier(Tier.DEEP)
+        await wait_all_tasks_blocked()
         first, second = table.links.opened
         assert first.closed
         assert [t.spec.name for t in second.setup.tools] == ["look", "study"]

@@ -370,3 +370,36 @@ async def test_an_internal_error_after_a_result_is_answered_with_less(
     (told,) = [c for c in second.all(SendText) if "earlier call" in c.line.text]
     assert len(told.line.text) < 400
     assert not second.all(SendResult)
+
+
+async def test_parallel_results_are_spoken_of_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # G36: SILENT but for the last
+    ran = Ran()
+    model = Model(([], [call("slow"), call("quick")]), (["Both."], []))
+    tools = ran.tool("slow", 0.4), ran.tool("quick", 0.1)
+    async with open_voice(ANSWERS, model, *tools) as (table, links):
+        heard = await ask(table.npc)
+        results = links.last.all(SendResult)
+    assert heard.done.text == "Both."
+    assert [(r.name, r.schedule) for r in results] == [
+        ("quick", Schedule.SILENT),
+        ("slow", Schedule.WHEN_IDLE),
+    ]
+
+
+async def test_a_handle_that_is_not_taken_any_more_is_replaced_by_what_was_said(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # field problem 20
+    model = Model((["Good day."], []), (["Still here."], []))
+    links = Links(ANSWERS, on_send=model)
+    conversation = live(links, idle=30.0)
+    async with open_table([], live=conversation, npc=BOB) as table:
+        await ask(table.npc, "Hello")
+        links.last.push(HandleIssued("old"))
+        await trio.sleep(40.0)  # the socket rests
+        links.refusals.append(lost(1008, retryable=False))
+        heard = await ask(table.npc, "Hello?")
+    assert heard.done.text == "Still here."
+    assert links.last.setup.handle is None
+    assert links.last.setup.history[0] == Line("user", "Hello")
