@@ -248,14 +248,21 @@ class Npc:
             )
         return open_voice(self._ears(self, speaker), npc=self.name, rate=rate)
 
-    async def lend_ear(self, speaker: str, told: Callable[[Utterance], None]) -> Live:
-        """Let its model hear this speaker; ``told`` of each turn that this begins.
+    async def lend_ear(
+        self,
+        speaker: str,
+        told: Callable[[Utterance], None],
+        interrupted: Callable[[], None] = lambda: None,
+    ) -> Live:
+        """Let its model hear this speaker; ``told`` of each turn that this begins, and
+        whoever plays is told when they have ``interrupted``.
 
         Raises:
           MicrophoneTaken: if it hears somebody already.
           CannotHear: if its model does not hear for itself.
         """
-        live = await self._session.ask(LendEar(speaker, told), within=_PATIENCE)
+        request = LendEar(speaker, told, interrupted)
+        live = await self._session.ask(request, within=_PATIENCE)
         if live is None:
             raise CannotHear(f"the model of {self.name} does not hear")
         return live

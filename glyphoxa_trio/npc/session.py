@@ -246,10 +246,10 @@ class NpcSession:
                             if self._s2s is not None:
                                 self._s2s.live.remember(Line("user", f"({line})"))
                             call.reply(None)
-                        case LendEar(speaker, told):
+                        case LendEar(speaker, told, interrupted):
                             lent = None
                             if self._s2s is not None:
-                                lent = self._s2s.lend(speaker, told)
+                                lent = self._s2s.lend(speaker, told, interrupted)
                             call.reply(lent)
                         case TakeEarBack(told):
                             if self._s2s is not None:
@@ -428,6 +428,8 @@ class NpcSession:
         try:
             await self._answer(utterance)
         finally:
+            if self._s2s is not None:
+                self._s2s.over(utterance)
             utterance.stream.end()
             utterance.ended.set()
             if utterance is not self._current:
@@ -455,6 +457,8 @@ class NpcSession:
                 await utterance.begins.wait()
                 began = trio.current_time()
                 if utterance.shed:
+                    if self._s2s is not None:
+                        self._s2s.decline(utterance)
                     self._turn_away(utterance)
                     end, error = TurnEnd.SHED, utterance.shed
                 elif utterance.scripted:

@@ -51,11 +51,14 @@ class SpokenItems:
         said = " ".join(words[: floor(len(words) * heard / given)])
         return [said] if said else []
 
-    def items(self) -> dict[str, float]:
-        """Seconds that were heard, by item."""
-        found: dict[str, float] = {}
+    def cut(self) -> dict[str, float]:
+        """What would not be heard to its end if it stopped now: seconds heard, by
+        item."""
+        heard: dict[str, float] = {}
+        given: dict[str, float] = {}
         for piece in self.playback.pieces:
-            if isinstance(piece, tuple):
-                heard = self.playback.heard(piece)
-                found[piece[1]] = found.get(piece[1], 0.0) + heard
-        return found
+            assert isinstance(piece, tuple)
+            item = piece[1]
+            heard[item] = heard.get(item, 0.0) + self.playback.heard(piece)
+            given[item] = given.get(item, 0.0) + self.playback.length(piece)
+        return {x: heard[x] for x in heard if heard[x] < given[x] - TOLERANCE}

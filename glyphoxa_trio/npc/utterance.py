@@ -118,11 +118,13 @@ class Say(Request[None]):
 
 @attrs.frozen(eq=False)
 class LendEar(Request["Live | None"]):
-    """Asked: let the model hear this speaker, and say of each turn that it begins. The
-    reply is the conversation, None if its model does not hear."""
+    """Asked: let the model hear this speaker, and say of each turn that it begins, and
+    when they ``interrupted``. The reply is the conversation, None if its model does
+    not hear."""
 
     speaker: str
     told: Callable[[Utterance], None]
+    interrupted: Callable[[], None]
 
 
 @attrs.frozen(eq=False)

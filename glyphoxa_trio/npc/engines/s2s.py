@@ -22,6 +22,7 @@ from glyphoxa_trio.npc.s2s.ear import MicrophoneTaken
 from glyphoxa_trio.npc.s2s.interaction import Interaction
 from glyphoxa_trio.npc.s2s.live import Live
 from glyphoxa_trio.npc.s2s.spoken import SpokenTurn
+from glyphoxa_trio.npc.sound import SpokenItems
 from glyphoxa_trio.npc.utterance import Utterance
 from glyphoxa_trio.providers.s2s import Line
 from glyphoxa_trio.tools.gate import Grant
@@ -51,6 +52,8 @@ class S2SEngine:
     tool_timeout: float = TOOL_TIMEOUT
     _speaker: str = attrs.field(default="player", init=False)
     _told: Callable[[Utterance], None] | None = attrs.field(default=None, init=False)
+    _interrupted: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+    _sounding: SpokenItems | None = attrs.field(default=None, init=False)
     _bridge: Bridge = attrs.field(init=False)
     # Turns that went round, and whether the model lacks the words, too.
     _elsewhere: list[tuple[bool, Exchange]] = attrs.field(factory=list, init=False)
@@ -62,12 +65,18 @@ class S2SEngine:
             grant=self.grant,
             tool_timeout=self.tool_timeout,
         )
+        self.live.on_speech = self._speech
 
     def prepare(self, ceiling: Tier) -> None:
         """Declare the tools of a first turn, before anything is said."""
         self._bridge.show(min(ceiling, Tier.STANDARD))
 
-    def lend(self, speaker: str, told: Callable[[Utterance], None]) -> Live:
+    def lend(
+        self,
+        speaker: str,
+        told: Callable[[Utterance], None],
+        interrupted: Callable[[], None],
+    ) -> Live:
         """Hear this speaker from now on.
 
         Raises:
@@ -76,7 +85,21 @@ class S2SEngine:
         if self._told is not None:
             raise MicrophoneTaken(f"it hears {self._speaker} already")
         self._speaker, self._told = speaker, told
+        self._interrupted = interrupted
         return self.live
+
+    def _speech(self) -> None:
+        """Somebody begins to speak: what is still being played is void."""
+        self._silence()
+        if self._told is not None:
+            self._interrupted()
+
+    def _silence(self) -> None:
+        """A model is done long before its answer was played: of what is not heard any
+        more it must not think that it said it."""
+        if self._sounding is not None:
+            self.live.truncate(self._sounding.cut())
+            self._sounding = None
 
     def take_back(self, told: Callable[[Utterance], None]) -> None:
         """Hear nobody, if it was this one."""
@@ -96,6 +119,16 @@ class S2SEngine:
             utterance.stream.leave()
         else:
             self._told(utterance)
+
+    def decline(self, utterance: Utterance) -> None:
+        """It is not to be answered, and costs nothing more than it has."""
+        if utterance.interaction is not None:
+            self.live.interrupt({})
+
+    def over(self, utterance: Utterance) -> None:
+        """Its turn has ended, or was never begun."""
+        if utterance.interaction is not None:
+            self.live.end(utterance.interaction)
 
     def asks(self, utterance: Utterance) -> bool:
         """Whether the model waits to be asked for its answer."""
@@ -125,7 +158,9 @@ class S2SEngine:
         if slow and turn.exchange.text:
             await self._go_round(turn, utterance.interaction, slow)
             return
-        await SpokenTurn(
+        if utterance.interaction is None:
+            self._silence()  # somebody writes while it still speaks
+        spoken = SpokenTurn(
             turn=turn,
             live=self.live,
             bridge=self._bridge,
@@ -134,7 +169,11 @@ class S2SEngine:
             asks=self.asks(utterance),
             interrupt=utterance.interrupt,
             understood=understood,
-        ).run()
+        )
+        try:
+            await spoken.run()
+        finally:
+            self._sounding = spoken.sound
 
     def _slow(self, turn: TurnInProgress) -> tuple[str, ...]:
         """The tools that only a turn as slow as this one may use."""

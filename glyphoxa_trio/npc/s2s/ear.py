@@ -68,9 +68,14 @@ class ModelEar:
         Raises:
           MicrophoneTaken: before it has started, if another one is heard.
         """
-        self._live = await self.npc.lend_ear(self.speaker, self._spoken)
-        task_status.started()
         running: Utterance | None = None
+
+        def interrupted() -> None:
+            turns = [] if running is None else [running.number]
+            output.flush("the speaker went on", turns)
+
+        self._live = await self.npc.lend_ear(self.speaker, self._spoken, interrupted)
+        task_status.started()
         try:
             while True:
                 while not self._waiting:
@@ -82,6 +87,7 @@ class ModelEar:
                     if isinstance(event, TurnDone):
                         break
                 running.stream.leave()
+                running = None
         finally:
             for utterance in (*filter(None, [running]), *self._waiting):
                 utterance.interrupt("the microphone is switched off")

@@ -98,6 +98,7 @@ class Live:
       history: what was said before, for a socket that has to be told.
       on_spoken: told of each utterance that the server heard; without one nobody is.
       fault: why there is no socket, if one was lost or could not be had.
+      on_speech: told when somebody begins to speak.
       on_usage, on_complaint: told of tokens and of what a server did not take.
     """
 
@@ -110,6 +111,7 @@ class Live:
     settings: LiveSettings = attrs.field(factory=LiveSettings)
     history: Callable[[], tuple[Line, ...]] = tuple
     on_spoken: Callable[[Interaction], None] | None = None
+    on_speech: Callable[[], None] | None = None
     on_usage: Callable[[Usage], None] | None = None
     on_complaint: Callable[[Complaint], None] | None = None
     fault: LinkClosed | None = attrs.field(default=None, init=False)
@@ -205,7 +207,7 @@ class Live:
 
     def speech_begins(self) -> None:
         """Somebody begins to speak, says the embedder; not when ``automatic``."""
-        self._barge_in()
+        self._hear_speech()
         self._speaking = True
         self._send(SpeechBegins())
 
@@ -307,7 +309,7 @@ class Live:
                 )
 
     def interrupt(self, heard: Mapping[str, float]) -> None:
-        """Stop what is being said. ``heard``: seconds of each item that were played.
+        """Stop what is being said. ``heard``: seconds of each item that was cut.
 
         What the model says all the same is for nobody.
         """
@@ -323,7 +325,13 @@ class Live:
             return
         if stop and cancels:
             socket.link.send(Cancel())
-        if self.capabilities.truncates:
+        self.truncate(heard)
+
+    def truncate(self, heard: Mapping[str, float]) -> None:
+        """Of these items only so many seconds were heard: the model is not to think
+        that it said more."""
+        socket = self._sockets.current
+        if socket is not None and self.capabilities.truncates:
             for item, seconds in heard.items():
                 socket.link.send(Truncate(item, int(seconds * 1000)))
 
@@ -500,13 +508,13 @@ class Live:
                 self._sockets.replace(within=max(0.0, seconds - self.settings.leave))
             case SpeechStarted():
                 self._speaking = True
-                self._barge_in()
+                self._hear_speech()
             case SpeechStopped():
                 self._speaking = False
                 self._hear_out()
             case Interrupted():
                 if self._responding not in self._void:
-                    self._barge_in()
+                    self._hear_speech()
             case Heard(text, final):
                 self._understand(text, final=final)
             case UsageSeen(usage):
@@ -589,6 +597,11 @@ class Live:
         self._unwanted = False
         self._sockets.want()
         return interaction
+
+    def _hear_speech(self) -> None:
+        self._barge_in()
+        if self.on_speech is not None:
+            self.on_speech()
 
     def _barge_in(self) -> None:
         if self._current is not None:

@@ -79,7 +79,7 @@ class SpokenTurn:
     _sentences: Sentences = attrs.field(factory=Sentences, init=False)
     _round: Round | None = attrs.field(default=None, init=False)
     _index: int = attrs.field(default=-1, init=False)
-    _sound: SpokenItems = attrs.field(factory=SpokenItems, init=False)
+    sound: SpokenItems = attrs.field(factory=SpokenItems, init=False)
     _known: bool = attrs.field(default=True, init=False)  # the words, and so the tier
 
     async def run(self) -> None:
@@ -88,7 +88,7 @@ class SpokenTurn:
         heard = self.interaction
         self._known = self.asks or (heard is not None and heard.understood)
         self.bridge.grant = turn.grant
-        turn.exchange.aloud = self._sound
+        turn.exchange.aloud = self.sound
         await self._show()
         interaction = self.interaction
         if interaction is None:
@@ -125,7 +125,7 @@ class SpokenTurn:
             await self._fail(error)
         finally:
             if not rounds.finished:
-                live.interrupt(self._sound.items())
+                live.interrupt(self.sound.cut())
             live.end(interaction)
 
     @property
@@ -163,7 +163,7 @@ class SpokenTurn:
                 rate = self.live.capabilities.output_rate
                 speech = Speech(npc=turn.npc, turn=turn.turn, pcm=pcm, rate=rate)
                 self._begin_round()
-                self._sound.give(self._index, item, speech.seconds)
+                self.sound.give(self._index, item, speech.seconds)
                 self._first()
                 await turn.emit(speech)
             case Spoken(text=text):

@@ -250,3 +250,46 @@ async def test_a_response_that_was_cut_has_no_calls(
         (result,) = link.all(SendResult)
         assert result.call_id == "c1"
         assert json.loads(result.output)["status"] == "cancelled"
+
+
+async def test_what_is_still_being_played_is_void_when_somebody_speaks(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    # D12a: a model has said all of it long before it was heard.
+    async with open_voice(ASKS, None) as (table, links):
+        flushed = []
+        heard: list[Utterance] = []
+        await table.npc.lend_ear("Ann", heard.append, lambda: flushed.append(1))
+        await connected(table, links)
+        link = links.last
+        link.push(SpeechStarted(), SpeechStopped(), Heard("Speak!", final=True))
+        link.speak("r1", "Once upon ", "a time. ")
+        await wait_all_tasks_blocked()
+        heard[0].exchange.played(0.05)
+        async for _ in heard[0].stream:
+            pass
+        assert dones(table)[0].end is TurnEnd.COMPLETED
+        await trio.sleep(0.02)
+        heard[0].exchange.played(0.1)
+        link.push(SpeechStarted())
+        await wait_all_tasks_blocked()
+        assert flushed == [1, 1]  # the first time they spoke as well
+        assert link.all(Truncate) == [Truncate("r1.item", 100)]
+        assert heard[0].exchange.heard == "Once upon"
+
+
+async def test_a_turn_that_is_overtaken_before_it_began_owes_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    ran = Ran()
+    async with open_voice(ASKS, None, ran.tool("look", 0.2)) as (table, links):
+        await connected(table, links)
+        link = links.last
+        for at in range(3):  # in one moment, faster than any turn begins
+            link.push(SpeechStarted(), SpeechStopped())
+            link.speak(f"r{at}", calls=[call("look", id=f"c{at}")])
+        await trio.sleep(30.0)
+        answered = {c.call_id for c in link.all(SendResult)}
+        assert answered == {"c0", "c1", "c2"}
+        assert table.session.live is not None
+        assert table.session.live.quiet
