@@ -6,13 +6,13 @@
                         longer than the threshold: said
 
 At most one in a fan-out, and none once its last call has ended. Nothing waits for it:
-it is posted beside the calls, and it is no part of the answer.
+it is posted by a task beside the turn, and it is no part of the answer.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -38,17 +38,27 @@ class Fillers:
     _said: int = attrs.field(default=0, init=False)
 
     def awaiting(
-        self, calls: Mapping[int, tuple[ToolCall, Listing]], tier: Tier, budget: float
+        self,
+        calls: Sequence[ToolCall],
+        shown: Iterable[Listing],
+        tier: Tier,
+        budget: float,
     ) -> Awaiting | None:
         """For one fan-out; None if nothing can be said in it.
 
         Args:
-          calls: by their place in the response, those that may run.
+          shown: what the model may call; other calls end at once.
           budget: seconds that it may take.
         """
         if not self.config.enabled:
             return None
-        awaiting = Awaiting(self, dict(calls), self.config.thresholds.of(tier))
+        tools = {listing.exposed: listing for listing in shown}
+        missing = {
+            slot: (call, tools[call.name])
+            for slot, call in enumerate(calls)
+            if call.name in tools
+        }
+        awaiting = Awaiting(self, missing, self.config.thresholds.of(tier))
         awaiting.moments = [x for x in awaiting.moments if x < budget]
         return awaiting if awaiting.moments else None
 
@@ -69,6 +79,8 @@ class Awaiting:
     _missing: dict[int, tuple[ToolCall, Listing]]
     _threshold: float
     moments: list[float] = attrs.field(init=False)
+    _begun: bool = attrs.field(default=False, init=False)
+    _over: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
         stated = {
@@ -81,12 +93,21 @@ class Awaiting:
     def ended(self, slot: int) -> None:
         """This call is not waited for any more."""
         self._missing.pop(slot, None)
+        if not self._missing:
+            self._over.set()
 
-    async def speak(self, began: float, say: Callable[[str], None]) -> None:
-        """Say something at the right moment, if one comes; cancelled when all ended."""
+    def begin(self, nursery: trio.Nursery, say: Callable[[str], None]) -> None:
+        """The first of them begins now. ``say`` something at the right moment, if one
+        comes: in a task in ``nursery`` that ends with the last call."""
+        if not self._begun:
+            self._begun = True
+            nursery.start_soon(self._speak, trio.current_time(), say)
+
+    async def _speak(self, began: float, say: Callable[[str], None]) -> None:
         for moment in self.moments:
-            await trio.sleep_until(began + moment)
-            await trio.lowlevel.checkpoint_if_cancelled()
+            with trio.move_on_at(began + moment):
+                await self._over.wait()
+                return
             if text := self.text_at(moment):
                 say(text)
                 return

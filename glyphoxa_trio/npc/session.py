@@ -202,6 +202,7 @@ class NpcSession:
             host=self.host,
             grant=self.grant,
             route=self.s2s.route,
+            filler=self.s2s.filler,
             tool_timeout=self.s2s.tool_timeout,
         )
         self._s2s.prepare(self.ceiling)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from glyphoxa_trio.config import Config, ConfigError, NpcConfig
-from glyphoxa_trio.config.voices import Engine, FillerConfig
+from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
 from glyphoxa_trio.npc.selection import Keywords, SelectionRules
 from glyphoxa_trio.tools.definition import Tool
@@ -63,14 +62,6 @@ def rules_of(config: Config) -> SelectionRules:
     if selector.standard_keywords is not None:
         rules = attrs.evolve(rules, standard=Keywords.of(selector.standard_keywords))
     return rules
-
-
-def fillers_of(npc: NpcConfig, config: Config) -> FillerConfig:
-    """What this NPC says while it waits: where a model owns the audio, nothing, unless
-    the configuration wants it (A19)."""
-    if npc.engine is Engine.S2S and not config.s2s.filler:
-        return attrs.evolve(config.filler, enabled=False)
-    return config.filler
 
 
 def builtin_tools(config: Config) -> tuple[list[Tool], list[str]]:

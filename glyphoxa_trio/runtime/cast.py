@@ -25,7 +25,7 @@ from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
 
-from .assembly import fillers_of, rules_of
+from .assembly import rules_of
 from .grants import grant_of
 from .models import Models
 from .overload import Overload
@@ -170,7 +170,7 @@ class Cast:
                 defer_threshold=config.mcp.defer_threshold,
                 speculation=config.speculation,
                 live=self._live(successor),
-                filler=fillers_of(successor, config),
+                filler=config.filler,
                 overheard=config.scene.overheard,
                 template_defaults=config.template_defaults,
                 scene=config.scene.context if other_scene else None,
@@ -198,7 +198,7 @@ class Cast:
             approval_timeout=self.approval_timeout,
             defer_threshold=self.config.mcp.defer_threshold,
             speculation=self.config.speculation,
-            filler=fillers_of(npc, self.config),
+            filler=self.config.filler,
             tally=self.tally,
             live=live,
             s2s=self.config.s2s,

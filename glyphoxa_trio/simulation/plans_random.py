@@ -171,7 +171,7 @@ def own_tools(draw: st.DrawFn, name: str, theme: Theme) -> ToolDefinition:
         per_npc=draw(several),
         min_tier=draw(mostly(Tier.FAST, *Tier)),
         on_interrupt=draw(st.none() | st.sampled_from(OnInterrupt)),
-        slow_response_threshold=draw(mostly(None, 0.25)),
+        slow_response_threshold=draw(mostly(None, 0.125, 0.375)),
     )
 
 

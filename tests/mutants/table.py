@@ -445,11 +445,11 @@ MUTANTS: Final = (
         Promise.WHOLE,
     ),
     Mutant(
-        "a fan-out waits for its filler",
+        "a filler waits for calls that have ended",
         "npc/engines/cascaded.py",
-        '                    nursery.cancel_scope.cancel("all of them have ended")\n',
-        "",
-        Promise.ON_TIME,
+        "            awaiting.ended(slot)\n",
+        "            pass\n",
+        Promise.FILLER,
     ),
     Mutant(
         "fillers are said as often as there is a moment for one",

@@ -12,10 +12,9 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio import Config, Runtime, open_runtime
-from glyphoxa_trio.config import NpcConfig, load_text
-from glyphoxa_trio.config.voices import Engine, FillerConfig, S2SConfig
+from glyphoxa_trio.config import load_text
+from glyphoxa_trio.config.voices import FillerConfig
 from glyphoxa_trio.npc import Filler
-from glyphoxa_trio.runtime.assembly import fillers_of
 from glyphoxa_trio.simulation.scenery import Act, Scenery
 
 from ..npc.support import Reply, ScriptedLLM, call
@@ -121,22 +120,3 @@ async def test_a_reload_changes_lines_thresholds_and_words(
         assert await said(runtime) == [(1.0, "Wait.")]
         await runtime.reload(filler(enabled=False))
         assert await said(runtime) == []
-
-
-@pytest.mark.parametrize(
-    ("engine", "wanted", "enabled"),
-    [
-        (Engine.CASCADED, False, True),
-        (Engine.SENTENCE_CASCADE, False, True),
-        (Engine.S2S, False, False),
-        (Engine.S2S, True, True),
-    ],
-)
-def test_where_a_model_owns_the_audio_there_are_none_unless_they_are_wanted(
-    engine: Engine, wanted: bool, enabled: bool
-) -> None:
-    # A19
-    npc = NpcConfig(name="Bo", engine=engine)
-    for on in (True, False):
-        config = Config(filler=FillerConfig(enabled=on), s2s=S2SConfig(filler=wanted))
-        assert fillers_of(npc, config).enabled is (on and enabled)

@@ -19,7 +19,6 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.config.model import TurnConfig
 from glyphoxa_trio.config.voices import CascadeMode, Engine
 from glyphoxa_trio.host import Caller, Listing, Shelf, Showing, ToolHost
@@ -316,13 +315,10 @@ async def _run_calls(
 ) -> None:
     """One fan-out: all calls of a response, inside what is left of the turn."""
     # Nobody is asked about a call that the gate refuses whatever they say.
-    shown = {} if last else {listing.exposed: listing for listing in view.shown}
-    possible = {
-        slot: (call, shown[call.name])
-        for slot, call in enumerate(calls[: turn.config.max_calls])
-        if call.name in shown
-    }
-    approved = await turn.approve([call for call, _ in possible.values()])
+    names = () if last else {listing.exposed for listing in view.shown}
+    approved = await turn.approve(
+        [call for call in calls[: turn.config.max_calls] if call.name in names]
+    )
 
     def started(slot: int, listing: Listing) -> None:
         turn.shelf.use(listing.key)
@@ -369,18 +365,14 @@ async def _run_calls(
     begun = trio.current_time()
     budget = turn.tool_clock.remaining(begun)
     awaiting = None
-    if turn.fillers is not None:
-        awaiting = turn.fillers.awaiting(possible, turn.tier, budget)
+    if turn.fillers is not None and not last:
+        possible = calls[: turn.config.max_calls]
+        awaiting = turn.fillers.awaiting(possible, view.shown, turn.tier, budget)
+    if awaiting is not None:
+        awaiting.begin(turn.nursery, say)
     deadline = turn.tool_clock.start(begun)
     try:
-        if awaiting is None:
-            await turn.host.fan_out(calls, caller, deadline=deadline)
-        else:
-            with lone_errors():
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(awaiting.speak, begun, say)
-                    await turn.host.fan_out(calls, caller, deadline=deadline)
-                    nursery.cancel_scope.cancel("all of them have ended")
+        await turn.host.fan_out(calls, caller, deadline=deadline)
     finally:
         elapsed = turn.tool_clock.stop(trio.current_time())
         # Also when interrupted: every call in the history has its answer.

@@ -43,12 +43,14 @@ class S2SEngine:
     Args:
       route: turns that will need slow tools go through the text model, where turns
         are asked for one by one.
+      filler: fillers are told of also where the model owns the audio (A19).
     """
 
     live: Live
     host: ToolHost
     grant: Grant
     route: bool = True
+    filler: bool = False
     tool_timeout: float = TOOL_TIMEOUT
     _speaker: str = attrs.field(default="player", init=False)
     _told: Callable[[Utterance], None] | None = attrs.field(default=None, init=False)
@@ -158,6 +160,8 @@ class S2SEngine:
         if slow and turn.exchange.text:
             await self._go_round(turn, utterance.interaction, slow)
             return
+        if not self.filler:
+            turn.fillers = None
         if utterance.interaction is None:
             self._silence()  # somebody writes while it still speaks
         spoken = SpokenTurn(

@@ -21,6 +21,7 @@ from glyphoxa_trio.npc.engines.patience import Patience
 from glyphoxa_trio.npc.events import (
     Fallback,
     FanOutDone,
+    Filler,
     ModelFailed,
     Sentence,
     Speech,
@@ -223,8 +224,18 @@ class SpokenTurn:
     def _caller(self, index: int, calls: Sequence[ToolCall]) -> Caller:
         turn, bridge = self.turn, self.bridge
         round_ = self._begin_round()
+        awaiting = None
+        if turn.fillers is not None:
+            left = turn.tool_clock.remaining(trio.current_time())
+            shown = bridge.showing.shown
+            awaiting = turn.fillers.awaiting(calls, shown, bridge.effective, left)
+
+        def say(text: str) -> None:
+            turn.post(Filler(npc=turn.npc, turn=turn.turn, text=text, round=index))
 
         def started(slot: int, listing: Listing) -> None:
+            if awaiting is not None:
+                awaiting.begin(turn.nursery, say)
             turn.shelf.use(listing.key)
             turn.post(
                 ToolStarted(
@@ -238,6 +249,8 @@ class SpokenTurn:
 
         def finished(slot: int, outcome: Outcome) -> None:
             round_.outcomes.append(outcome)
+            if awaiting is not None:
+                awaiting.ended(slot)
             turn.post(
                 ToolFinished(npc=turn.npc, turn=turn.turn, outcome=outcome, round=index)
             )

@@ -14,10 +14,11 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from glyphoxa_trio.config import NpcConfig
-from glyphoxa_trio.config.voices import Engine
+from glyphoxa_trio.config.voices import Engine, FillerConfig, S2SConfig
 from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
+    Filler,
     ModelFailed,
     Sentence,
     TextDelta,
@@ -49,7 +50,7 @@ from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.outcome import Status, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 
-from ..support import Ran, Table, ask, call, open_table
+from ..support import Ran, Script, Table, ask, call, open_table
 from .support import ANSWERS, ASKS, Links, ScriptedLink, live, lost
 
 
@@ -97,6 +98,35 @@ BOB = NpcConfig(
     fallback=("Hm?", "What was that?"),
 )
 BOTH = pytest.mark.parametrize("wire", [ASKS, ANSWERS], ids=["asks", "answers"])
+
+
+@BOTH
+@pytest.mark.parametrize("wanted", [False, True])
+async def test_fillers_are_told_of_only_if_they_are_wanted(
+    wire: Capabilities, wanted: bool, autojump_clock: trio.testing.MockClock
+) -> None:  # A19
+    model = Model((["One moment."], [call("look")]), (["A door."], []))
+    how = S2SConfig(filler=wanted, route=False)
+    look, config = Ran().tool("look", 2.0), FillerConfig()
+    async with open_voice(wire, model, look, s2s=how, filler=config) as (table, _):
+        heard = await ask(table.npc, "What is there?", tier=Tier.DEEP)
+    said = [(at, e.round) for at, e in heard.events if isinstance(e, Filler)]
+    assert said == ([(0.7, 0)] if wanted else [])
+    assert heard.done.text == "One moment. A door."
+
+
+async def test_a_turn_that_goes_through_the_text_model_has_its_fillers(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # A19
+    script: Script = [[call("look")], ["A door."]]
+    look, config = Ran().tool("look", 2.0), FillerConfig()
+    links = Links(ASKS, on_send=Model())
+    async with open_table(
+        script, look, live=live(links), npc=BOB, filler=config
+    ) as table:
+        heard = await ask(table.npc, "What is there?", tier=Tier.DEEP)
+    assert heard.when(Filler) == [0.7]
+    assert heard.done.text == "A door."
 
 
 @BOTH
