@@ -25,6 +25,7 @@ from glyphoxa_trio.npc.npc import OpenEar
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
 from glyphoxa_trio.npc.s2s.ear import ModelEar
 from glyphoxa_trio.npc.voice import Ear
+from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 
@@ -111,8 +112,13 @@ def _s2s(config: S2SConfig) -> S2S | None:
 
 def model_ears(live: Live) -> OpenEar:
     """What makes the ears of an NPC whose model hears for itself."""
-    rate = live.capabilities.input_rate
-    return lambda npc, speaker: ModelEar(npc, speaker, rate)
+
+    def open_ear(npc: Npc, speaker: str) -> Ear:
+        if live.automatic:
+            return ModelEar(npc, speaker, live.capabilities.input_rate)
+        return ModelEar(npc, speaker, endpointing.RATE, endpointing.detector())
+
+    return open_ear
 
 
 def voices_of(

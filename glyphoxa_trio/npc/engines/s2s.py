@@ -88,6 +88,7 @@ class S2SEngine:
             raise MicrophoneTaken(f"it hears {self._speaker} already")
         self._speaker, self._told = speaker, told
         self._interrupted = interrupted
+        self.live.open()
         return self.live
 
     def _speech(self) -> None:

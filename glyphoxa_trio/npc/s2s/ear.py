@@ -1,7 +1,8 @@
 """The ear of a speech-to-speech NPC: its model hears for itself (D23a).
 
-Audio goes to the model as it comes; each utterance that the model has heard is a turn,
-and its events go to whoever holds the microphone.
+Audio goes to the model as it comes, or, if that is not to answer by itself, as far as
+it is speech; each utterance that the model has heard is a turn, and its events go to
+whoever holds the microphone.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import TurnDone
 
 from .live import Live
+from .talking import Talking
 
 if TYPE_CHECKING:
     from glyphoxa_trio.npc.npc import Npc
     from glyphoxa_trio.npc.utterance import Utterance
     from glyphoxa_trio.npc.voice import Output
+    from glyphoxa_trio.providers.endpointing import IsSpeech
 
 # Turns whose audio may still be playing.
 _REMEMBERED: Final = 32
@@ -35,12 +38,18 @@ class MicrophoneTaken(GlyphoxaError):
 
 @attrs.define(eq=False)
 class ModelEar:
-    """One speaker's microphone at a model that hears. ``rate`` is what it wants."""
+    """One speaker's microphone at a model that hears. ``rate`` is what is wanted.
+
+    Args:
+      asks: the model is told when somebody speaks; this says it of a frame.
+    """
 
     npc: Npc
     speaker: str
     rate: int
+    asks: IsSpeech | None = None
     _live: Live | None = attrs.field(default=None, init=False)
+    _talking: Talking | None = attrs.field(default=None, init=False)
     _waiting: deque[Utterance] = attrs.field(factory=deque, init=False)
     _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
     _turns: dict[int, Exchange] = attrs.field(factory=dict, init=False)
@@ -48,7 +57,9 @@ class ModelEar:
 
     def hear(self, pcm: bytes) -> None:
         """Take a piece of audio; while there is no socket the newest is kept."""
-        if self._live is not None and pcm:
+        if self._talking is not None:
+            self._talking.hear(pcm)
+        elif self._live is not None and pcm:
             self._live.hear(pcm)
 
     def played(self, heard: Mapping[int, float]) -> None:
@@ -75,24 +86,34 @@ class ModelEar:
             output.flush("the speaker went on", turns)
 
         self._live = await self.npc.lend_ear(self.speaker, self._spoken, interrupted)
-        task_status.started()
         try:
-            while True:
-                while not self._waiting:
-                    self._arrived = trio.Event()
-                    await self._arrived.wait()
-                running = self._waiting.popleft()
-                async for event in running.stream:
-                    await output.give(event)
-                    if isinstance(event, TurnDone):
-                        break
-                running.stream.leave()
-                running = None
+            async with trio.open_nursery() as nursery:
+                if self.asks is not None:
+                    self._talking = Talking(self._live, self.asks)
+                    nursery.start_soon(self._talking.watch)
+                task_status.started()
+                while True:
+                    running = await self._next()
+                    await self._relay(running, output)
+                    running = None
         finally:
             for utterance in (*filter(None, [running]), *self._waiting):
                 utterance.interrupt("the microphone is switched off")
                 utterance.stream.leave()
             self.npc.take_ear_back(self._spoken)
+
+    async def _relay(self, utterance: Utterance, output: Output) -> None:
+        async for event in utterance.stream:
+            await output.give(event)
+            if isinstance(event, TurnDone):
+                break
+        utterance.stream.leave()
+
+    async def _next(self) -> Utterance:
+        while not self._waiting:
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+        return self._waiting.popleft()
 
     def _spoken(self, utterance: Utterance) -> None:
         """The model has heard something: a turn begins."""

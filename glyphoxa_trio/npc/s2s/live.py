@@ -195,6 +195,10 @@ class Live:
                 self.refuse(event.calls)
         self._sockets.look()
 
+    def open(self) -> None:
+        """Somebody is going to speak: have a socket by then."""
+        self._sockets.want()
+
     def hear(self, pcm: bytes) -> None:
         """A piece of the microphone, at the capabilities' ``input_rate``."""
         if not self._sockets.send(SendAudio(pcm)):
