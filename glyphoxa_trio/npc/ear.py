@@ -30,7 +30,7 @@ from glyphoxa_trio.providers.speech import (
     SpeechError,
 )
 
-from .events import HearingFailed, Transcript, TurnEvent
+from .events import HearingFailed, Transcript, TurnDone, TurnEvent
 from .voice import Output
 
 # Turns whose audio may still be played, and so reported.
@@ -81,7 +81,8 @@ class RecognizedEar:
     _open: int = attrs.field(default=0, init=False)  # also those that do not run yet
     _fails: bool = attrs.field(default=False, init=False)
     _reports: bool = attrs.field(default=False, init=False)
-    _in_order: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    # Set when the turn that was asked for last has been handed over.
+    _last: trio.Event | None = attrs.field(default=None, init=False)
 
     @property
     def rate(self) -> int:
@@ -152,19 +153,25 @@ class RecognizedEar:
         """One turn, from what was said to its last event."""
         accepted = False
         self._open += 1
+        before, self._last = self._last, trio.Event()
+        over = self._last
         try:
             async with self.npc.say(text, speaker=self.speaker) as answer:
                 accepted = True
                 task_status.started()
-                await self._relay(answer, output)
+                await self._relay(answer, output, before)
         except GlyphoxaError as error:  # too many wait, or there is no such NPC now
             output.post(self._failed(str(error)))
         finally:
             self._open -= 1
+            over.set()
         if not accepted:
             task_status.started()
 
-    async def _relay(self, answer: Answer, output: Output) -> None:
+    async def _relay(
+        self, answer: Answer, output: Output, before: trio.Event | None
+    ) -> None:
+        """Hand over the events of a turn, after those of the one ``before``."""
         if self._reports:
             answer.played(0)
         first = await anext(answer, None)
@@ -172,12 +179,16 @@ class RecognizedEar:
             return
         turn = first.turn
         self._remember(turn, answer)
-        self._running.add(turn)
+        if not isinstance(first, TurnDone):
+            self._running.add(turn)
         try:
-            async with self._in_order:  # one turn after the other, as they were
-                await output.give(first)
-                async for event in answer:
-                    await output.give(event)
+            if before is not None:
+                await before.wait()
+            await output.give(first)
+            async for event in answer:
+                if isinstance(event, TurnDone):
+                    self._running.discard(turn)
+                await output.give(event)
         finally:
             self._running.discard(turn)
 

@@ -27,7 +27,7 @@ from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.units import seconds
 
-from .events import Flush, Speech, Transcript, TurnDone, TurnEvent
+from .events import GIVEN_OUT, Flush, Speech, Transcript, TurnDone, TurnEvent
 from .playback import Playback
 
 # Transcripts and failures that may wait for a listener; then the oldest are dropped.
@@ -86,7 +86,9 @@ class Output:
     _reader: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
-    _flushed: set[int] = attrs.field(factory=set, init=False)  # turns that still run
+    # Turns that still run: something of them was handed out; it is void.
+    _gave_out: set[int] = attrs.field(factory=set, init=False)
+    _flushed: set[int] = attrs.field(factory=set, init=False)
     _ended: bool = attrs.field(default=False, init=False)
     _error: Exception | None = attrs.field(default=None, init=False)
 
@@ -96,12 +98,10 @@ class Output:
         Speech of a turn that was flushed goes nowhere. Cancelled, it may have been
         handed over all the same.
         """
-        if isinstance(event, TurnDone):
-            self._flushed.discard(event.turn)
-        elif isinstance(event, Speech | Flush) and event.turn in self._flushed:
+        if isinstance(event, Speech | Flush) and event.turn in self._flushed:
             await trio.lowlevel.checkpoint()
             return
-        elif isinstance(event, Flush):
+        if isinstance(event, Flush):
             self._flushed.add(event.turn)
         waiting = _Waiting(event, trio.Event())
         self._append(waiting)
@@ -120,9 +120,12 @@ class Output:
 
     def flush(self, reason: str, running: Collection[int] = ()) -> None:
         """All that was given out and not played is void, and what ``running`` turns
-        have still to say."""
+        have still to say. The listener is told, if there is anything to stop."""
         unheard = {x.turn for x in self._drop(lambda x: isinstance(x, Speech))}
-        for turn in sorted({*running, *unheard, *self._playing()} - self._flushed):
+        told = {x.event.turn for x in self._waiting if isinstance(x.event, Flush)}
+        gave_out = self._gave_out.intersection(running)
+        void = {*gave_out, *unheard, *self._playing()} - self._flushed - told
+        for turn in sorted(void):
             self._append(_Waiting(Flush(npc=self.npc, turn=turn, reason=reason)))
         self._flushed |= set(running)
 
@@ -158,11 +161,16 @@ class Output:
             await self._reader.park()
         self._handed = self._waiting.popleft()
         event = self._handed.event
+        if isinstance(event, GIVEN_OUT):
+            self._gave_out.add(event.turn)
         # Counted here and not before: until now the listener's own count began earlier.
         if isinstance(event, Speech):
             self.playback.add(event.turn, event.seconds)
         elif isinstance(event, Flush):
             self.playback.flush()
+        elif isinstance(event, TurnDone):
+            self._flushed.discard(event.turn)
+            self._gave_out.discard(event.turn)
         return event
 
     def _append(self, waiting: _Waiting) -> None:
