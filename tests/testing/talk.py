@@ -14,6 +14,7 @@ import attrs
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 import trio
+from trio.testing import lockstep_stream_pair
 
 from glyphoxa_trio.testing.loopback import open_background
 from glyphoxa_trio.testing.voice.front import Front
@@ -68,14 +69,24 @@ class Talk:
 
 @asynccontextmanager
 async def dialled(
-    server: Front[Any], path: str, headers: Mapping[str, str]
+    server: Front[Any],
+    path: str,
+    headers: Mapping[str, str],
+    *,
+    lockstep: bool = False,
 ) -> AsyncIterator[Talk]:
-    """A socket in memory."""
+    """A socket in memory; with ``lockstep`` nothing is sent that is not read."""
     pairs = [(key.encode(), value.encode()) for key, value in headers.items()]
     async with open_background() as nursery:
+        stream: trio.abc.Stream
+        if lockstep:
+            ours, stream = lockstep_stream_pair()
+            nursery.start_soon(server._serve, ours)
+        else:
+            stream = server.dial()
         socket = await wrap_client_stream(
             nursery,
-            server.dial(),  # type: ignore[arg-type]  # any stream will do
+            stream,  # type: ignore[arg-type]  # any stream will do
             "memory",
             path,
             extra_headers=pairs,
@@ -87,11 +98,15 @@ async def dialled(
 
 @asynccontextmanager
 async def realtime(
-    server: Front[Any], *, model: str = "gpt-realtime-2", **headers: str
+    server: Front[Any],
+    *,
+    model: str = "gpt-realtime-2",
+    headers: Mapping[str, str] | None = None,
+    lockstep: bool = False,
 ) -> AsyncIterator[Talk]:
     path = f"/v1/realtime?model={model}"
-    keys = {"Authorization": "Bearer k", **headers}
-    async with dialled(server, path, keys) as talk:
+    keys = {"Authorization": "Bearer k", **(headers or {})}
+    async with dialled(server, path, keys, lockstep=lockstep) as talk:
         yield talk
 
 
@@ -123,13 +138,10 @@ RESPOND: Message = {"type": "response.create"}
 
 
 @asynccontextmanager
-async def gemini(
-    server: Front[Any], *, version: str = "v1beta", **headers: str
-) -> AsyncIterator[Talk]:
+async def gemini(server: Front[Any], *, version: str = "v1beta") -> AsyncIterator[Talk]:
     service = f"google.ai.generativelanguage.{version}.GenerativeService"
     path = f"/ws/{service}.BidiGenerateContent"
-    keys = {"x-goog-api-key": "k", **headers}
-    async with dialled(server, path, keys) as talk:
+    async with dialled(server, path, {"x-goog-api-key": "k"}) as talk:
         yield talk
 
 

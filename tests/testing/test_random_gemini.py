@@ -217,7 +217,7 @@ def test_whatever_a_client_does_the_server_is_well_formed(data: st.DataObject) -
         server: GeminiServer, talk: Talk, model: str, data: st.DataObject
     ) -> None:
         said: list[Message] = []
-        for _ in range(data.draw(st.integers(0, 40))):
+        for _ in range(data.draw(st.integers(0, 25))):
             calls = owed(talk, said)
             daring = not data.draw(st.integers(0, 9))  # what may close the socket
             if daring:
@@ -255,7 +255,7 @@ def test_a_client_that_does_what_is_right_is_never_wrong(data: st.DataObject) ->
         config = server.sessions[0].setup["realtimeInputConfig"]
         manual = config["automaticActivityDetection"]["disabled"]
         speaks = False
-        for _ in range(data.draw(st.integers(0, 30))):
+        for _ in range(data.draw(st.integers(0, 25))):
             await trio.sleep(data.draw(seconds) + 0.01)
             moves: list[Any] = [spoken("Well?"), piece(data.draw(pieces)), None]
             if model in (V25, V38, EXTENDED):

