@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from trio_websocket import ConnectionClosed, open_websocket_url
+import trustme
+from trio_websocket import ConnectionClosed, HandshakeError, open_websocket_url
 
 import trio
 from trio.testing import MockClock
@@ -245,3 +247,49 @@ async def test_a_script_has_at_least_one_reply() -> None:
         with pytest.raises(ValueError, match="at least one"):
             async with server:
                 pass
+
+
+async def test_words_come_without_audio_if_there_is_none(
+    autojump_clock: MockClock,
+) -> None:
+    script = [Speak("Not a sound.", ms=0)]
+    async with open_realtime_server(script, in_memory=True) as server:
+        async with realtime(server) as talk:
+            await talk.say(update(), RESPOND)
+            done = await talk.until("response.done")
+    content = done["response"]["output"][0]["content"]
+    assert content == [{"type": "output_audio", "transcript": "Not a sound."}]
+    assert "response.output_audio.delta" not in talk.types()
+    async with open_gemini_server(script, in_memory=True) as server:
+        async with gemini(server) as talk:
+            await talk.say(set_up(), spoken("Speak!"))
+            said = await talk.until("serverContent")
+            transcription = {"text": "Not a sound."}
+            assert said["serverContent"] == {"outputTranscription": transcription}
+
+
+async def test_who_does_not_trust_the_server_or_speaks_no_tls_is_left_alone() -> None:
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(tls)
+    with trio.fail_after(30):
+        async with open_gemini_server(
+            [Speak("Yes.")], tls=tls, host="localhost"
+        ) as server:
+            port = int(server.base_url.split(":")[2])
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
+            while await stream.receive_some():
+                pass
+            service = "google.ai.generativelanguage.v1.GenerativeService"
+            url = f"wss://localhost:{port}/ws/{service}.BidiGenerateContent?key=k"
+            with pytest.raises(HandshakeError):
+                async with open_websocket_url(url, ssl.create_default_context()):
+                    pass
+            trusting = ssl.create_default_context()
+            authority.configure_trust(trusting)
+            async with open_websocket_url(url, trusting) as socket:
+                talk = Talk(socket)
+                await talk.say(set_up())
+                await talk.until("setupComplete")
+    assert len(server.sessions) == 1

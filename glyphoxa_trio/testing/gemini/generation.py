@@ -15,6 +15,7 @@ import attrs
 
 import trio
 
+from ..voice.speech import BYTES_PER_MS, messages
 from ..voice.steps import (
     CallTools,
     End,
@@ -23,13 +24,11 @@ from ..voice.steps import (
     Speak,
     Step,
     TurnComplete,
-    silence,
 )
 
 if TYPE_CHECKING:
     from .session import GeminiSession
 
-_BYTES_PER_MS: Final = 48  # of PCM16 at 24 kHz
 _MIME: Final = "audio/pcm;rate=24000"
 
 
@@ -98,30 +97,25 @@ class Generation:
         await self.session.wire.drained()
 
     async def _speak(self, step: Speak) -> None:
-        pcm = silence(step.ms) if step.audio is None else step.audio
-        if step.upto_ms is not None:
-            pcm = pcm[: step.upto_ms * _BYTES_PER_MS]
-        size = step.chunk_ms * _BYTES_PER_MS
-        chunks = [pcm[i : i + size] for i in range(0, len(pcm), size)]
-        words = step.text.split(" ") if step.text else []
-        told = 0
-        for number, chunk in enumerate(chunks, 1):
-            until = -(-len(words) * number // len(chunks))
-            data = {"mimeType": _MIME, "data": b64encode(chunk).decode()}
-            content: dict[str, Any] = {
-                "modelTurn": {"role": "model", "parts": [{"inlineData": data}]}
-            }
-            if until > told:
-                text = " ".join(words[told:until])
-                self.said = f"{self.said} {text}".strip()
+        began, size = trio.current_time(), 0
+        first = True
+        for words, pcm in messages(step):
+            content: dict[str, Any] = {}
+            if pcm:
+                data = {"mimeType": _MIME, "data": b64encode(pcm).decode()}
+                parts = [{"inlineData": data}]
+                content["modelTurn"] = {"role": "model", "parts": parts}
+            if words and not self.ended:
+                self.said += f" {words}" if first and self.said else words
+                first = False
                 if "outputAudioTranscription" in self.session.setup:
-                    spoken = text if told == 0 else f" {text}"
-                    content["outputTranscription"] = {"text": spoken}
-            told = until
-            self.audio_ms += len(chunk) / _BYTES_PER_MS
-            self._tell(content)
+                    content["outputTranscription"] = {"text": words}
+            if content:
+                self._tell(content)
+            size += len(pcm)
+            self.audio_ms += len(pcm) / BYTES_PER_MS
             if step.paced:
-                await trio.sleep(len(chunk) / _BYTES_PER_MS / 1000)
+                await trio.sleep_until(began + size / BYTES_PER_MS / 1000)
             await self.session.wire.drained()
 
     def _call(self, step: CallTools) -> None:

@@ -13,8 +13,9 @@ import trio
 
 from ..voice.ear import Activity, Ear
 from ..voice.hears import Hears, understood
+from ..voice.speech import BYTES_PER_MS
 from ..voice.steps import Heard, UserSpeaks
-from .items import BYTES_PER_MS, Item, ItemError
+from .items import Item, ItemError
 
 if TYPE_CHECKING:
     from .session import RealtimeSession

@@ -7,9 +7,8 @@ from typing import Any
 
 import attrs
 
+from ..voice.speech import BYTES_PER_MS
 from ..voice.steps import Said, ToolOutput
-
-BYTES_PER_MS = 48  # of PCM16 at 24 kHz
 
 
 class ItemError(Exception):

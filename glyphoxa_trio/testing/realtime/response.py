@@ -15,6 +15,7 @@ import attrs
 
 import trio
 
+from ..voice.speech import BYTES_PER_MS
 from ..voice.steps import (
     CallTools,
     End,
@@ -25,7 +26,7 @@ from ..voice.steps import (
     Step,
     TurnComplete,
 )
-from .items import BYTES_PER_MS, Item
+from .items import Item
 from .saying import call, speak
 
 if TYPE_CHECKING:

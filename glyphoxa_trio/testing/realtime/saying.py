@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ..voice.steps import CallTools, Speak, silence
-from .items import BYTES_PER_MS, Call, Item
+from ..voice.speech import BYTES_PER_MS, messages, words_of
+from ..voice.steps import CallTools, Speak
+from .items import Call, Item
 
 if TYPE_CHECKING:
     from .response import Response
 
 
 async def speak(response: Response, step: Speak) -> None:
+    """One message of the model, aloud or in writing, as the response wants it."""
     aloud = response.settings["output_modalities"] == ["audio"]
-    item, at = response.open_item(
-        {"type": "message", "role": "assistant", "content": []}
-    )
+    wire = {"type": "message", "role": "assistant", "content": []}
+    item, at = response.open_item(wire)
     part = {"type": "audio", "transcript": ""} if aloud else {"type": "text"}
     if not aloud:
         part["text"] = ""
@@ -28,9 +29,10 @@ async def speak(response: Response, step: Speak) -> None:
     if aloud:
         await _aloud(response, step, item, at)
     else:
-        item.wire["content"] = [{"type": "output_text", "text": ""}]
-        for word in _words(step.text):
-            item.wire["content"][0]["text"] += word
+        content = {"type": "output_text", "text": ""}
+        item.wire["content"] = [content]
+        for word in words_of(step.text):
+            content["text"] += word
             response.tell("response.output_text.delta", **at, delta=word)
             await response.session.wire.drained()
     if step.upto_ms is None:
@@ -40,31 +42,22 @@ async def speak(response: Response, step: Speak) -> None:
 async def _aloud(
     response: Response, step: Speak, item: Item, at: dict[str, Any]
 ) -> None:
-    """Each piece of audio after the words of it: text runs ahead of sound."""
     response.session.settings.spoken = True
     content = {"type": "output_audio", "transcript": ""}
     item.wire["content"] = [content]
-    pcm = silence(step.ms) if step.audio is None else step.audio
-    size = step.chunk_ms * BYTES_PER_MS
-    chunks = [pcm[i : i + size] for i in range(0, len(pcm), size)] or [b""]
-    words = _words(step.text)
-    upto = len(pcm) if step.upto_ms is None else step.upto_ms * BYTES_PER_MS
-    said = 0
-    for number, chunk in enumerate(chunks, 1):
-        if response.ended is not None or len(item.audio) >= upto > 0 or not upto:
+    began = trio.current_time()
+    for words, pcm in messages(step):
+        if response.ended is not None:
             return
-        until = -(-len(words) * number // len(chunks))
-        for word in words[said:until]:
-            content["transcript"] += word
-            response.tell("response.output_audio_transcript.delta", **at, delta=word)
-        said = until
-        piece = chunk[: upto - len(item.audio)]
-        if piece:
-            item.audio += piece
-            delta = b64encode(piece).decode()
+        if words:
+            content["transcript"] += words
+            response.tell("response.output_audio_transcript.delta", **at, delta=words)
+        if pcm:
+            item.audio += pcm
+            delta = b64encode(pcm).decode()
             response.tell("response.output_audio.delta", **at, delta=delta)
         if step.paced:
-            await trio.sleep(len(piece) / BYTES_PER_MS / 1000)
+            await trio.sleep_until(began + len(item.audio) / BYTES_PER_MS / 1000)
         await response.session.wire.drained()
 
 
@@ -101,11 +94,6 @@ async def call(response: Response, step: CallTools) -> None:
             await response.session.wire.drained()
         if not stops:
             response.close("completed")
-
-
-def _words(text: str) -> list[str]:
-    first, *rest = text.split(" ")
-    return [first, *(f" {word}" for word in rest)] if text else []
 
 
 def _pieces(text: str, count: int) -> list[str]:

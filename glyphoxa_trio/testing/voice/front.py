@@ -95,7 +95,12 @@ class Front(Generic[S]):
             await self._serve(stream)
             return
         tls = trio.SSLStream(stream, self._ssl, server_side=True, https_compatible=True)
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        with trio.move_on_after(_HANDSHAKE) as scope:
+            try:
+                await tls.do_handshake()
+            except trio.BrokenResourceError:
+                return  # it does not trust us, or speaks something else
+        if not scope.cancelled_caught:
             await self._serve(tls)
 
     async def _serve(self, connection: trio.abc.Stream) -> None:

@@ -30,8 +30,8 @@ class Speak(Step):
 
     Args:
       chunk_ms: how much audio is in one message.
-      paced: one message per ``chunk_ms``, as fast as it is spoken; else at once.
-      upto_ms: only so much of it, and the rest never comes.
+      paced: message by message, as fast as it is spoken; else at once.
+      upto_ms: only so much of it is sent, and it is left open; None is all.
     """
 
     text: str
