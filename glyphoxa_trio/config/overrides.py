@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from glyphoxa_trio.tools.definition import OnInterrupt, ToolDefinition
+from glyphoxa_trio.tools.definition import OnInterrupt, Schedule, ToolDefinition
 from glyphoxa_trio.tools.tier import Tier
 
 from .fields import InMs, InSeconds, Text, above_zero, if_given, not_negative
@@ -35,6 +35,7 @@ class ToolOverride:
         default=None, validator=if_given(not_negative)
     )
     on_interrupt: OnInterrupt | None = None
+    schedule: Schedule | None = None
     speech_field: str | None = None
     speech_template: str | None = None
     slow_response_threshold: InMs | None = attrs.field(

@@ -20,6 +20,7 @@ from typing import Literal, Protocol
 import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.definition import Schedule as Schedule
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .llm import ErrorKind, ToolSpec, Usage
@@ -30,14 +31,6 @@ class Calling(StrEnum):
 
     BLOCKING = "blocking"
     NON_BLOCKING = "non_blocking"
-
-
-class Schedule(StrEnum):
-    """What the model does with a result that comes while something else goes on."""
-
-    INTERRUPT = "interrupt"  # stops and speaks of it
-    WHEN_IDLE = "when_idle"  # speaks of it at the next pause
-    SILENT = "silent"  # knows it, and says nothing
 
 
 @attrs.frozen(kw_only=True)

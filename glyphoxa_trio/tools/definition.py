@@ -46,6 +46,14 @@ class OnInterrupt(StrEnum):
     FINISH_AND_SPEAK = "finish_and_speak"
 
 
+class Schedule(StrEnum):
+    """What a speech-to-speech model does with a result (G36)."""
+
+    INTERRUPT = "interrupt"  # stops and speaks of it
+    WHEN_IDLE = "when_idle"  # speaks of it at the next pause
+    SILENT = "silent"  # knows it, and says nothing
+
+
 @attrs.frozen(kw_only=True)
 class CallContext:
     """On whose behalf a handler runs. Both times are on trio's clock.
@@ -86,6 +94,7 @@ class ToolDefinition:
         without doing anything keeps a tool from being probed.
       on_interrupt: None follows D12a: `CANCEL` for read-only tools, otherwise
         `FINISH_SILENTLY`.
+      schedule: when a speech-to-speech model speaks of a result, if ever.
       slow_response_threshold: what it takes so long for is said to be waited for, with
         ``slow_response_message`` if there is one, which may use the arguments of the
         call as ``{placeholders}`` (A18). None leaves it to the general rule (D19).
@@ -114,6 +123,7 @@ class ToolDefinition:
     min_tier: Tier = Tier.FAST
     examples: tuple[Mapping[str, Any], ...] = ()
     on_interrupt: OnInterrupt | None = None
+    schedule: Schedule = Schedule.WHEN_IDLE
     speech_field: str | None = None
     speech_template: str | None = None
     slow_response_threshold: float | None = None

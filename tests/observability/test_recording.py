@@ -571,7 +571,7 @@ _FREE = [
     # The words of the others mean something, or they refer to each other.
     if kind
     not in ("recording", "server", "elevate", "measured", "model", "answer", "end")
-    and kind not in ("heard", "left", "inexact", "unrecorded")
+    and kind not in ("heard", "left", "inexact", "unrecorded", "context")
 ]
 
 

@@ -178,6 +178,11 @@ class Bridge:
             deadline=min(deadline, limit),
         )
 
+    def schedule_of(self, call: ToolCall) -> Schedule:
+        """What the model is to do with the answer, as the tool's definition has it."""
+        listing = self.host.snapshot.by_exposed.get(call.name)
+        return Schedule.WHEN_IDLE if listing is None else listing.definition.schedule
+
     def answer(self, outcome: Outcome, *, quietly: bool = False) -> None:
         """Tell the model what became of a call, within what its wire can carry.
 
@@ -185,7 +190,7 @@ class Bridge:
         """
         capabilities = self.live.capabilities
         interrupted = outcome.status is Status.CANCELLED
-        schedule = Schedule.WHEN_IDLE
+        schedule = self.schedule_of(outcome.call)
         if interrupted or (quietly and Schedule.SILENT in capabilities.scheduling):
             schedule = Schedule.SILENT
         self.live.answer(

@@ -28,6 +28,7 @@ from glyphoxa_trio.providers.s2s import (
     ResponseEnd,
     ResponseEnded,
     ResponseStarted,
+    Schedule,
 )
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 
@@ -88,6 +89,7 @@ class Rounds:
     max_rounds: int = 4
     finished: bool = attrs.field(default=False, init=False)
     barged: bool = attrs.field(default=False, init=False)
+    silent: bool = attrs.field(default=False, init=False)  # nothing is to be said
     _nursery: trio.Nursery = attrs.field(init=False)
     _batches: list[Batch] = attrs.field(factory=list, init=False)
     _round: int = attrs.field(default=0, init=False)
@@ -237,7 +239,14 @@ class Rounds:
             bridge.live.refuse(batch.calls)  # what nobody came to
             self.interaction.put(Answered())
         if not batch.scope.cancelled_caught:
-            self._go_on(last=last)
+            silent = all(
+                bridge.schedule_of(call) is Schedule.SILENT for call in batch.calls
+            )
+            if silent and not last:
+                self.silent = True
+                self._expecting = False
+            else:
+                self._go_on(last=last)
             if self.ran is not None:
                 await self.ran(index, outcomes, ended - began)
 

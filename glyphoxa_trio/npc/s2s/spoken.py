@@ -120,7 +120,7 @@ class SpokenTurn:
             if rounds.barged:
                 self.interrupt("the speaker went on")
                 await trio.lowlevel.checkpoint()  # and this ends here
-            if not self._said:
+            if not (self._said or rounds.silent):
                 await self._fall_back()
         except LLMError as error:
             await self._fail(error)

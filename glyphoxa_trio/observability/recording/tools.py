@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.tools.definition import OnInterrupt, Tool, ToolDefinition
+from glyphoxa_trio.tools.definition import OnInterrupt, Schedule, Tool, ToolDefinition
 from glyphoxa_trio.tools.tier import Tier
 
 _USUAL: Final = {
@@ -52,6 +52,8 @@ def definition_of(data: Any) -> tuple[ToolDefinition, str]:
         fields["min_tier"] = Tier.parse(fields["min_tier"])
     if fields.get("on_interrupt") is not None:
         fields["on_interrupt"] = OnInterrupt(fields["on_interrupt"])
+    if "schedule" in fields:
+        fields["schedule"] = Schedule(fields["schedule"])
     if "examples" in fields:
         fields["examples"] = tuple(fields["examples"])
     return ToolDefinition(**fields), fingerprint
@@ -73,6 +75,7 @@ _FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
     "min_tier": (str,),
     "examples": (list,),
     "on_interrupt": (str, _NONE),
+    "schedule": (str,),
     "speech_field": (str, _NONE),
     "speech_template": (str, _NONE),
     "slow_response_threshold": (int, float, _NONE),

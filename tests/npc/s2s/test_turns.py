@@ -433,3 +433,23 @@ async def test_a_handle_that_is_not_taken_any_more_is_replaced_by_what_was_said(
     assert heard.done.text == "Still here."
     assert links.last.setup.handle is None
     assert links.last.setup.history[0] == Line("user", "Hello")
+
+
+@BOTH
+@pytest.mark.parametrize("schedule", [Schedule.SILENT, Schedule.INTERRUPT])
+async def test_a_tool_says_whether_its_result_is_spoken_of(
+    wire: Capabilities, schedule: Schedule, autojump_clock: trio.testing.MockClock
+) -> None:  # G36; field problem 19
+    ran = Ran()
+    model = Model((["I note it. "], [call("note")]), (["Noted!"], []))
+    async with open_voice(wire, model, ran.tool("note", 0.1, schedule=schedule)) as (
+        table,
+        links,
+    ):
+        heard = await ask(table.npc, "Note it")
+        (result,) = links.last.all(SendResult)
+    silent = schedule is Schedule.SILENT
+    assert heard.done.end is TurnEnd.COMPLETED
+    assert heard.done.text == ("I note it." if silent else "I note it. Noted!")
+    assert result.schedule is schedule
+    assert not heard.of(FellBack)
