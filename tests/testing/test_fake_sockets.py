@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import trustme
-from trio_websocket import ConnectionClosed, HandshakeError, open_websocket_url
+from trio_websocket import ConnectionClosed, open_websocket_url
 
 import trio
 from trio.testing import MockClock
@@ -281,11 +281,13 @@ async def test_who_does_not_trust_the_server_or_speaks_no_tls_is_left_alone() ->
             await stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
             while await stream.receive_some():
                 pass
+            await stream.aclose()
             service = "google.ai.generativelanguage.v1.GenerativeService"
             url = f"wss://localhost:{port}/ws/{service}.BidiGenerateContent?key=k"
-            with pytest.raises(HandshakeError):
-                async with open_websocket_url(url, ssl.create_default_context()):
-                    pass
+            distrusting = await trio.open_ssl_over_tcp_stream("localhost", port)
+            with pytest.raises(trio.BrokenResourceError):
+                await distrusting.do_handshake()
+            await trio.aclose_forcefully(distrusting)
             trusting = ssl.create_default_context()
             authority.configure_trust(trusting)
             async with open_websocket_url(url, trusting) as socket:
