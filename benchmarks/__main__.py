@@ -33,6 +33,7 @@ NAMES = (
     "sessions",
     "metrics",
     "speculation",
+    "first_sentence",
     "hedging",
     "chaos",
     "storm",

@@ -115,7 +115,7 @@ async def _live(
                         if end.status not in NEVER_RAN:
                             took[str(end.tool)].append(end.elapsed)
 
-    model = ScriptedModel(PACE, random.Random(SEED), exposed)
+    model = ScriptedModel(PACE, PACE, random.Random(SEED), exposed)
     async with open_runtime(config, llm=model) as runtime:
         async with trio.open_nursery() as nursery:
             await nursery.start(listen)

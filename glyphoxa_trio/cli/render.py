@@ -19,6 +19,7 @@ from glyphoxa_trio.npc import (
     ContextAdded,
     FanOutDone,
     FellBack,
+    Filler,
     ModelFailed,
     ModelSwitched,
     Scripted,
@@ -134,6 +135,8 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
                     + (f" ({no.remedy})" if no.remedy else "")
                     for name, no in event.hidden
                 ]
+            case Filler():
+                lines.append(f"  said meanwhile: {cut(event.text)}")
             case FanOutDone():
                 lines.append(f"round {event.round + 1}: ran {fan_out_line(event)}")
                 lines += [

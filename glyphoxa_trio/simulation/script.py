@@ -1,6 +1,7 @@
 """What is said in a simulation, what the model makes of it, and how fast.
 
 model: { first_token: { p50_ms: 400, p95_ms: 900 }, word: { exactly_ms: 40 } }
+fast_model: { first_token: { p50_ms: 150, p95_ms: 350 }, word: { exactly_ms: 15 } }
 latencies:
   oracle.consult: { mixture: [{ share: 0.7, taking_ms: 200 }, ...] }
 script:
@@ -20,6 +21,7 @@ import trio
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.config.fields import InMs, Text, above_zero, not_negative
+from glyphoxa_trio.npc.engines.round import only_opens
 from glyphoxa_trio.npc.selection import SelectionRules
 from glyphoxa_trio.providers.llm import (
     CallReady,
@@ -77,10 +79,16 @@ class Rehearsal:
     """The file of a simulation. ``script`` begins again until ``turns`` are done.
 
     Args:
+      fast_model: the one that opens for a sentence cascade.
       latencies: by the key of the tool, in place of what was measured of it.
     """
 
     model: ModelPace = attrs.field(factory=ModelPace)
+    fast_model: ModelPace = attrs.field(
+        factory=lambda: ModelPace(
+            first_token=Stated(p50=0.15, p95=0.35), word=Stated(exactly=0.015)
+        )
+    )
     latencies: Mapping[str, Stated] = attrs.field(factory=dict)
     script: tuple[Line, ...] = ()
     turns: int = attrs.field(default=500, validator=above_zero)
@@ -103,18 +111,20 @@ class ScriptedModel:
     """
 
     pace: ModelPace
+    fast: ModelPace
     rng: random.Random
     exposed: Callable[[str], str | None]
     line: Line | None = None
-    _first_token: Latency = attrs.field(init=False)
-    _word: Latency = attrs.field(init=False)
+    _paces: dict[bool, tuple[Latency, Latency]] = attrs.field(init=False)  # if it opens
     _arguments: dict[str, str] = attrs.field(factory=dict, init=False)
 
     label = "simulated"
 
     def __attrs_post_init__(self) -> None:
-        self._first_token = self.pace.first_token.latency()
-        self._word = self.pace.word.latency()
+        self._paces = {
+            opens: (pace.first_token.latency(), pace.word.latency())
+            for opens, pace in ((False, self.pace), (True, self.fast))
+        }
 
     @asynccontextmanager
     async def stream(
@@ -124,7 +134,8 @@ class ScriptedModel:
             yield events
 
     async def _events(self, request: LLMRequest) -> AsyncGenerator[LLMEvent]:
-        await trio.sleep(self._first_token.draw(self.rng))
+        first_token, word = self._paces[only_opens(request)]
+        await trio.sleep(first_token.draw(self.rng))
         calls = () if request.tools_forbidden else self._calls(request)
         for number, tool in enumerate(calls):
             yield CallReady(ToolCall(f"call_{number}", tool.name, self._made_up(tool)))
@@ -132,7 +143,7 @@ class ScriptedModel:
             yield Finished(reason=FinishReason.TOOL_CALLS)
             return
         for text in _ANSWER.split():
-            await trio.sleep(self._word.draw(self.rng))
+            await trio.sleep(word.draw(self.rng))
             yield TextChunk(f"{text} ")
         yield Finished()
 

@@ -125,7 +125,7 @@ async def _play(
         listing = snapshot.by_key.get(name) or snapshot.by_exposed.get(name)
         return None if listing is None else listing.exposed
 
-    model = ScriptedModel(rehearsal.model, rng, exposed)
+    model = ScriptedModel(rehearsal.model, rehearsal.fast_model, rng, exposed)
     async with open_runtime(
         config, llm=model, world=scenery.world(), wait_for_servers=_STARTS
     ) as runtime:

@@ -18,6 +18,7 @@ from glyphoxa_trio.config import (
     ServerSpec,
     load_as,
 )
+from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.simulation.latency import Known, Latency, Part, Stated
 from glyphoxa_trio.simulation.pictures import NoPictures, draw
 from glyphoxa_trio.simulation.script import Line, ModelPace, Rehearsal
@@ -67,6 +68,19 @@ def test_a_turn_takes_the_model_and_the_slowest_tool_and_the_model_again() -> No
     assert turn.first_sentence == turn.total == 0.25 + 0.25 + 0.25
     assert turn.calls == ("ok", "ok")
     assert not turn.at_ceiling
+
+
+def test_a_fast_model_opens_at_its_own_pace() -> None:
+    opening = ModelPace(first_token=Stated(exactly=0.125), word=Stated(exactly=0.0))
+    script = attrs.evolve(rehearsal((("oracle.consult",),)), fast_model=opening)
+    cascade = config()
+    npcs = tuple(
+        attrs.evolve(npc, engine=Engine.SENTENCE_CASCADE) for npc in cascade.npcs
+    )
+    cascade = attrs.evolve(cascade, npcs=npcs)
+    (turn,) = simulate(cascade, script, offers=OFFERS).turns
+    assert turn.first_sentence == 0.125
+    assert turn.total == 0.125 + 0.25 + 0.25 + 0.25
 
 
 def test_what_is_said_at_once_was_said() -> None:

@@ -1,0 +1,34 @@
+"""``config/cascade.yaml``: an opener, a filler and an answer, with one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .support import run
+
+CASCADE = Path(__file__).parents[2] / "config" / "cascade.yaml"
+QUESTION = "Think carefully: what is your vision of the keep?"
+
+
+def test_it_is_in_order() -> None:
+    checked = run("check", CASCADE)
+    assert checked.returncode == 0, checked.stdout
+    assert checked.stdout.startswith(f"{CASCADE}: 1 NPCs, ")
+
+
+def test_a_seer_opens_waits_aloud_and_answers() -> None:
+    # G34, A18: quietly distinct from what she says
+    played = run("play", CASCADE, lines=f"{QUESTION}\n")
+    assert (played.returncode, played.stderr) == (0, "")
+    *_, opener, filler, fan_out, answer = played.stdout.strip().splitlines()
+    assert opener == "Ysolde the Seer: Ysolde here."
+    assert filler.startswith("… Hush. I look at ")
+    assert fan_out.startswith("· deep · 3 tools shown · oracle.vision ")
+    assert answer.startswith("Ysolde the Seer: At ")
+
+
+def test_a_single_question_has_its_filler_beside_the_answer() -> None:
+    asked = run("ask", CASCADE, "Ysolde", QUESTION)
+    assert asked.returncode == 0
+    assert asked.stdout.startswith("Ysolde here.\nAt ")
+    assert asked.stderr.startswith("… Hush. I look at ")
