@@ -31,7 +31,7 @@ from glyphoxa_trio.providers.speech import (
 )
 
 from .events import HearingFailed, Transcript, TurnDone, TurnEvent
-from .voice import Output
+from .voice import Output, Which, which
 
 # Turns whose audio may still be played, and so reported.
 _REMEMBERED = 8
@@ -76,8 +76,8 @@ class RecognizedEar:
     language: str | None = None
     warn: Callable[[str], None] = lambda _: None
     _recognition: Recognition | None = attrs.field(default=None, init=False)
-    _answers: dict[int, Answer] = attrs.field(factory=dict, init=False)  # by turn
-    _running: set[int] = attrs.field(factory=set, init=False)
+    _answers: dict[Which, Answer] = attrs.field(factory=dict, init=False)
+    _running: set[Which] = attrs.field(factory=set, init=False)
     _open: int = attrs.field(default=0, init=False)  # also those that do not run yet
     _fails: bool = attrs.field(default=False, init=False)
     _reports: bool = attrs.field(default=False, init=False)
@@ -92,7 +92,7 @@ class RecognizedEar:
         if self._recognition is not None:
             self._recognition.hear(pcm)
 
-    def played(self, heard: Mapping[int, float]) -> None:
+    def played(self, heard: Mapping[Which, float]) -> None:
         self._reports = True
         for turn, seconds in heard.items():
             if turn in self._answers:
@@ -174,10 +174,11 @@ class RecognizedEar:
         """Hand over the events of a turn, after those of the one ``before``."""
         if self._reports:
             answer.played(0)
-        first = await anext(answer, None)
+        while (first := await anext(answer, None)) is not None and not first.turn:
+            await output.give(first)  # in a scene, before the NPC has begun
         if first is None:
             return
-        turn = first.turn
+        turn = which(first)
         self._remember(turn, answer)
         if not isinstance(first, TurnDone):
             self._running.add(turn)
@@ -192,7 +193,7 @@ class RecognizedEar:
         finally:
             self._running.discard(turn)
 
-    def _remember(self, turn: int, answer: Answer) -> None:
+    def _remember(self, turn: Which, answer: Answer) -> None:
         self._answers[turn] = answer
         while len(self._answers) > _REMEMBERED:
             del self._answers[next(iter(self._answers))]

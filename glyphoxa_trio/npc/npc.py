@@ -246,7 +246,7 @@ class Npc:
                 f"{self.name} cannot hear: configure speech.recognition, "
                 "or pass a recognizer to open_runtime"
             )
-        return open_voice(self._ears(self, speaker), npc=self.name, rate=rate)
+        return open_voice(self._ears(self, speaker), rate=rate)
 
     async def lend_ear(
         self,

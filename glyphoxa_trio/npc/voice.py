@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 
@@ -34,6 +34,14 @@ from .playback import Playback
 MOST_NEWS: Final = 64
 
 
+# Which turn: its NPC and its number. In a scene one voice hears several NPCs.
+Which: TypeAlias = tuple[str, int]
+
+
+def which(event: TurnEvent) -> Which:
+    return event.npc, event.turn
+
+
 class Ear(Protocol):
     """How one speaker's microphone reaches an NPC; each engine has its own."""
 
@@ -46,7 +54,7 @@ class Ear(Protocol):
         """Take a piece of audio. Never waits; what is too much is dropped."""
         ...
 
-    def played(self, heard: Mapping[int, float]) -> None:
+    def played(self, heard: Mapping[Which, float]) -> None:
         """So many seconds of these turns' audio were heard in all; called with none at
         first, because from then on that is what counts as delivered."""
         ...
@@ -79,7 +87,6 @@ class _Waiting:
 class Output:
     """What an ear has for its listener; ``playback`` by turn, since the last flush."""
 
-    npc: str
     playback: Playback = attrs.field(factory=Playback, init=False)
     _waiting: deque[_Waiting] = attrs.field(factory=deque, init=False)
     _handed: _Waiting | None = attrs.field(default=None, init=False)
@@ -87,8 +94,8 @@ class Output:
         factory=trio.lowlevel.ParkingLot, init=False
     )
     # Turns that still run: something of them was handed out; it is void.
-    _gave_out: set[int] = attrs.field(factory=set, init=False)
-    _flushed: set[int] = attrs.field(factory=set, init=False)
+    _gave_out: set[Which] = attrs.field(factory=set, init=False)
+    _flushed: set[Which] = attrs.field(factory=set, init=False)
     _ended: bool = attrs.field(default=False, init=False)
     _error: Exception | None = attrs.field(default=None, init=False)
 
@@ -98,11 +105,11 @@ class Output:
         Speech of a turn that was flushed goes nowhere. Cancelled, it may have been
         handed over all the same.
         """
-        if isinstance(event, Speech | Flush) and event.turn in self._flushed:
+        if isinstance(event, Speech | Flush) and which(event) in self._flushed:
             await trio.lowlevel.checkpoint()
             return
         if isinstance(event, Flush):
-            self._flushed.add(event.turn)
+            self._flushed.add(which(event))
         waiting = _Waiting(event, trio.Event())
         self._append(waiting)
         assert waiting.taken is not None
@@ -118,25 +125,28 @@ class Output:
             self._drop(lambda x: x is news[0])
         self._append(_Waiting(event))
 
-    def flush(self, reason: str, running: Collection[int] = ()) -> None:
+    def flush(self, reason: str, running: Collection[Which] = ()) -> None:
         """All that was given out and not played is void, and what ``running`` turns
         have still to say. The listener is told, if there is anything to stop."""
-        unheard = {x.turn for x in self._drop(lambda x: isinstance(x, Speech))}
-        told = {x.event.turn for x in self._waiting if isinstance(x.event, Flush)}
+        unheard = {which(x) for x in self._drop(lambda x: isinstance(x, Speech))}
+        told = {which(x.event) for x in self._waiting if isinstance(x.event, Flush)}
         gave_out = self._gave_out.intersection(running)
         void = {*gave_out, *unheard, *self._playing()} - self._flushed - told
-        for turn in sorted(void):
-            self._append(_Waiting(Flush(npc=self.npc, turn=turn, reason=reason)))
+        for npc, turn in sorted(void):
+            self._append(_Waiting(Flush(npc=npc, turn=turn, reason=reason)))
         self._flushed |= set(running)
 
-    def _playing(self) -> set[int]:
+    def _playing(self) -> set[Which]:
         """The turns whose audio was given out and not all of it played."""
         playback = self.playback
         return {
-            turn
-            for turn in playback.pieces
-            if isinstance(turn, int) and playback.heard(turn) < playback.length(turn)
+            turn for turn in self.turns if playback.heard(turn) < playback.length(turn)
         }
+
+    @property
+    def turns(self) -> list[Which]:
+        """Those whose audio was given out since the last flush."""
+        return [piece for piece in self.playback.pieces if isinstance(piece, tuple)]
 
     def end(self, error: Exception | None = None) -> None:
         """Nothing follows; after what waits the listener gets ``error``, if any."""
@@ -162,15 +172,15 @@ class Output:
         self._handed = self._waiting.popleft()
         event = self._handed.event
         if isinstance(event, GIVEN_OUT):
-            self._gave_out.add(event.turn)
+            self._gave_out.add(which(event))
         # Counted here and not before: until now the listener's own count began earlier.
         if isinstance(event, Speech):
-            self.playback.add(event.turn, event.seconds)
+            self.playback.add(which(event), event.seconds)
         elif isinstance(event, Flush):
             self.playback.flush()
         elif isinstance(event, TurnDone):
-            self._flushed.discard(event.turn)
-            self._gave_out.discard(event.turn)
+            self._flushed.discard(which(event))
+            self._gave_out.discard(which(event))
         return event
 
     def _append(self, waiting: _Waiting) -> None:
@@ -220,8 +230,8 @@ class Voice:
         """
         playback = self._output.playback
         playback.played(seconds(ms))
-        turns = [turn for turn in playback.pieces if isinstance(turn, int)]
-        self._ear.played({turn: playback.heard(turn) for turn in turns})
+        heard = {turn: playback.heard(turn) for turn in self._output.turns}
+        self._ear.played(heard)
         playback.forget()
 
     def __aiter__(self) -> Voice:
@@ -238,13 +248,13 @@ class Voice:
 
 
 @asynccontextmanager
-async def open_voice(ear: Ear, *, npc: str, rate: int) -> AsyncGenerator[Voice]:
+async def open_voice(ear: Ear, *, rate: int) -> AsyncGenerator[Voice]:
     """Listen with ``ear`` until the block is left; then what it asked is interrupted.
 
     Raises:
       GlyphoxaError: if the ear cannot hear, or audio of that rate cannot be converted.
     """
-    output = Output(npc)
+    output = Output()
     voice = Voice(rate, ear, output)
     with lone_errors():
         async with trio.open_nursery() as nursery:

@@ -18,10 +18,11 @@ from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import Gather
 from glyphoxa_trio.npc.s2s import Live
-from glyphoxa_trio.npc.scene import SceneActor, SceneSettings
+from glyphoxa_trio.npc.scene import Company, SceneActor, SceneSettings
 from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.speculator import Tally
 from glyphoxa_trio.npc.utterance import Adopt
+from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
 
@@ -132,17 +133,33 @@ class Cast:
         if (scene := self._scenes.get(names)) is not None:
             return scene
 
+        def here() -> list[NpcConfig]:
+            return [x for x in self.config.npcs if not names or x.name in names]
+
         def settings() -> SceneSettings:
-            here = [name for name in self._named if not names or name in names]
             config = self.config
             return SceneSettings(
-                npcs=here, players=config.scene.players, listener=config.turn.listener
+                npcs=[npc.name for npc in here()],
+                players=config.scene.players,
+                listener=config.turn.listener,
             )
 
-        actor = SceneActor(find, settings)
+        actor = SceneActor(Company(find), settings)
         label = f"scene {len(self._scenes) + 1}"
         ref = spawn(self.nursery, actor.run, name=label, restart=_AFTER_A_FAULT)
-        scene = self._scenes[names] = Scene(ref)
+
+        def ear(scene: Scene, speaker: str) -> Ear | None:
+            return self.voices.scene_ear(
+                scene,
+                speaker,
+                of=ref,
+                find=find,
+                npcs=here(),
+                config=self.config,
+                warn=self.warn,
+            )
+
+        scene = self._scenes[names] = Scene(ref, ears=ear)
         return scene
 
     async def adopt(self, config: Config, models: Models) -> None:

@@ -5,11 +5,13 @@ Providers are imported when the configuration asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from typing import Any
 
 import attrs
 
+from glyphoxa_trio.actors import Ref
 from glyphoxa_trio.config import Config, ConfigError, NpcConfig
 from glyphoxa_trio.config.voices import (
     Engine,
@@ -19,11 +21,12 @@ from glyphoxa_trio.config.voices import (
     S2SProvider,
     SynthesisProvider,
 )
-from glyphoxa_trio.npc import Npc
+from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.npc import OpenEar
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
 from glyphoxa_trio.npc.s2s.ear import ModelEar
+from glyphoxa_trio.npc.scene import SceneEar
 from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.s2s import S2S
@@ -73,6 +76,42 @@ class Voices:
         """
         for npc in config.npcs:
             self.live(npc, config.s2s)
+
+    def scene_ear(
+        self,
+        scene: Scene,
+        speaker: str,
+        *,
+        of: Ref[Any],
+        find: Callable[[str], Npc],
+        npcs: Iterable[NpcConfig],
+        config: Config,
+        warn: Callable[[str], None],
+    ) -> Ear | None:
+        """A player's microphone in a scene of these NPCs, if anything there hears."""
+        here, recognized = list(npcs), None
+        models = (self.live(npc, config.s2s) for npc in here)
+        rates = {live.capabilities.input_rate for live in models if live is not None}
+        if self.recognizer is not None:
+            rates.add(self.recognizer.rate)
+            languages = {npc.voice.language for npc in here}
+            recognized = RecognizedEar(
+                npc=scene,
+                speaker=speaker,
+                recognizer=self.recognizer,
+                language=languages.pop() if len(languages) == 1 else None,
+                warn=warn,
+            )
+        if not rates:
+            return None
+        return SceneEar(
+            scene=of,
+            find=find,
+            hears=lambda npc: npc.config.engine is Engine.S2S,
+            speaker=speaker,
+            rate=max(rates),
+            recognized=recognized,
+        )
 
     def ears(self, engine: Engine, warn: Callable[[str], None]) -> OpenEar | None:
         """What makes the ears of an NPC; None if it has none."""

@@ -25,7 +25,7 @@ from .talking import Talking
 if TYPE_CHECKING:
     from glyphoxa_trio.npc.npc import Npc
     from glyphoxa_trio.npc.utterance import Utterance
-    from glyphoxa_trio.npc.voice import Output
+    from glyphoxa_trio.npc.voice import Output, Which
     from glyphoxa_trio.providers.endpointing import IsSpeech
 
 # Turns whose audio may still be playing.
@@ -52,8 +52,8 @@ class ModelEar:
     _talking: Talking | None = attrs.field(default=None, init=False)
     _waiting: deque[Utterance] = attrs.field(factory=deque, init=False)
     _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _turns: dict[int, Exchange] = attrs.field(factory=dict, init=False)
-    _reported: Mapping[int, float] | None = attrs.field(default=None, init=False)
+    _turns: dict[Which, Exchange] = attrs.field(factory=dict, init=False)
+    _reported: Mapping[Which, float] | None = attrs.field(default=None, init=False)
 
     def hear(self, pcm: bytes) -> None:
         """Take a piece of audio; while there is no socket the newest is kept."""
@@ -62,7 +62,7 @@ class ModelEar:
         elif self._live is not None and pcm:
             self._live.hear(pcm)
 
-    def played(self, heard: Mapping[int, float]) -> None:
+    def played(self, heard: Mapping[Which, float]) -> None:
         """So many seconds of these turns' audio were heard in all."""
         self._reported = heard
         for turn, exchange in self._turns.items():
@@ -119,7 +119,7 @@ class ModelEar:
         """The model has heard something: a turn begins."""
         self._waiting.append(utterance)
         self._arrived.set()
-        self._turns[utterance.number] = utterance.exchange
+        self._turns[self.npc.name, utterance.number] = utterance.exchange
         while len(self._turns) > _REMEMBERED:
             del self._turns[next(iter(self._turns))]
         if self._reported is not None:

@@ -9,12 +9,15 @@ One NPC speaks at a time: the next one begins when the listener has heard the on
 before, or has left. What was said, and what was delivered of an answer, everybody else
 has heard.
 
-`scene` is what an embedder holds, `actor` its owner, `place` an utterance on its way;
-`addressing` and `floor` are pure rules: who is meant, and who is next.
+`scene` is what an embedder holds, `actor` its owner, `place` an utterance on its way,
+`ear` a microphone, `company` the NPCs; `addressing`, `attention` and `floor` are pure:
+who is meant, what that needs to know, and who is next.
 """
 
 from .actor import SceneActor
 from .addressing import Addressed, NobodyAddressed, NpcMuted, Why
+from .company import Company
+from .ear import SceneEar
 from .floor import SceneFull
 from .messages import NotHere, SceneSettings, SceneStatistics
 from .place import SceneTurn
@@ -22,11 +25,13 @@ from .scene import Scene
 
 __all__ = [
     "Addressed",
+    "Company",
     "NobodyAddressed",
     "NotHere",
     "NpcMuted",
     "Scene",
     "SceneActor",
+    "SceneEar",
     "SceneFull",
     "SceneSettings",
     "SceneStatistics",

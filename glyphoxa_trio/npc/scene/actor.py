@@ -1,14 +1,14 @@
 """One scene: the actor that knows who may speak, and has everybody hear it.
 
-An NPC is looked up by its name each time: they come and go with a reload. An utterance
-is handed to its session when it has the floor, and no sooner: so a session's own queue
-is empty, and a recording has what was said in the order in which it was answered.
+An utterance is handed to its NPC's session when it has the floor, and no sooner: so a
+session's own queue is empty, and a recording has what was said in the order in which it
+was answered. A model that hears a microphone itself has begun by then; what it says
+waits for the floor.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,22 +19,25 @@ import trio
 from glyphoxa_trio.actors import Inbox
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.hearsay import Overheard
-from glyphoxa_trio.npc.npc import Npc
 from glyphoxa_trio.npc.utterance import Say
 
-from .addressing import Addressed, Names, NobodyAddressed, NpcMuted, Why, addressed
+from .addressing import NobodyAddressed, NpcMuted
+from .attention import Attention
+from .company import Company
 from .floor import Floor
 from .messages import (
     Bind,
+    Follow,
     LetHear,
     Look,
     Mute,
-    NotHere,
     Partial,
     SceneSettings,
     SceneStatistics,
+    Silence,
     Tell,
     TurnTo,
+    Unfollow,
     Whom,
 )
 from .place import Enter, Place
@@ -43,7 +46,8 @@ from .place import Enter, Place
 _PATIENCE: Final = 5.0
 # Whoever plays an answer says so a little after it is over. Seconds.
 _PLAYING: Final = 1.0
-_PLAYERS: Final = 1000  # of whom it is remembered to whom they spoke last
+# A transcript may come later than the answer. Seconds.
+_UNDERSTANDING: Final = 1.0
 
 
 @attrs.define(eq=False)
@@ -51,111 +55,67 @@ class SceneActor:
     """The actor's state; `run` is its body.
 
     Args:
-      find: an NPC by its name, or its beginning; raises a `GlyphoxaError`.
       settings: as they are now.
     """
 
-    find: Callable[[str], Npc]
+    company: Company
     settings: Callable[[], SceneSettings]
-    _names: Names = attrs.field(factory=lambda: Names(()), init=False)
+    _attention: Attention = attrs.field(factory=Attention, init=False)
     _floor: Floor[Place] = attrs.field(factory=lambda: Floor(1), init=False)
-    _muted: set[str] = attrs.field(factory=set, init=False)
-    _puppet: str | None = attrs.field(default=None, init=False)
-    _last: OrderedDict[str, str] = attrs.field(factory=OrderedDict, init=False)
-    _spoke: str | None = attrs.field(default=None, init=False)
-    _context: tuple[str, ...] | None = attrs.field(default=None, init=False)
-    _told: set[str] = attrs.field(factory=set, init=False)
     _said: int = attrs.field(default=0, init=False)
     _cut: int = attrs.field(default=0, init=False)
-    _unheard: int = attrs.field(default=0, init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
 
     async def run(self, inbox: Inbox[Any]) -> None:
         """Read the mailbox until stopped; then let what was said be answered."""
+        company, attention = self.company, self._attention
         async with trio.open_nursery() as self._nursery:
             async for call in inbox:
                 with call.answering():
-                    self._look_around()
+                    settings = self.settings()
+                    self._floor.most = settings.players
+                    company.become(settings.npcs)
                     match call.request:
                         case Enter(place):
                             self._enter(place)
                             call.reply(None)
                         case Mute(npc, muted):
-                            call.reply(self._mute(self._here(npc), muted=muted))
+                            call.reply(self._mute(company.here(npc), muted=muted))
                         case Bind(npc):
-                            self._puppet = None if npc is None else self._here(npc)
-                            call.reply(self._puppet)
+                            bound = None if npc is None else company.here(npc)
+                            attention.puppet = bound
+                            call.reply(bound)
                         case TurnTo(npc, speaker):
-                            name = self._here(npc)
-                            self._remember(name, speaker)
+                            name = company.here(npc)
+                            attention.remember(name, speaker)
                             call.reply(name)
                         case Whom(text, speaker):
-                            call.reply(self._whom(text, speaker))
+                            call.reply(attention.whom(text, speaker, company.names))
                         case Partial(text, speaker):
                             await self._hear_ahead(text, speaker)
                             call.reply(None)
+                        case Silence(speaker):
+                            call.reply(self._silence(speaker))
+                        case Follow(speaker, told):
+                            attention.follow(speaker, told)
+                            call.reply(None)
+                        case Unfollow(told):
+                            attention.unfollow(told)
+                            call.reply(None)
                         case Tell(context):
-                            self._context, self._told = context, set()
-                            for name in self._names.npcs:
-                                await self._situate(name)
+                            await company.tell(context)
                             call.reply(None)
                         case LetHear(speaker, text, to):
-                            await self._let_hear([Overheard(speaker, text, to)])
+                            await company.let_hear([Overheard(speaker, text, to)])
                             call.reply(None)
                         case Look():
                             call.reply(self._statistics())
-
-    # Who is here, and who is meant.
-
-    def _look_around(self) -> None:
-        settings = self.settings()
-        self._floor.most = settings.players
-        npcs = tuple(settings.npcs)
-        if npcs != self._names.npcs:
-            self._names = Names(npcs)
-            self._told.intersection_update(npcs)
-
-    def _here(self, name: str) -> str:
-        found = self.find(name).name
-        if found not in self._names.npcs:
-            raise NotHere(f"{found} is not in this scene")
-        return found
-
-    def _npc(self, name: str) -> Npc:
-        """The one of exactly that name, who may be gone by now."""
-        npc = self.find(name)
-        if npc.name != name:
-            raise NotHere(f"{name} is gone")
-        return npc
-
-    def _whom(self, text: str, speaker: str) -> Addressed:
-        return addressed(
-            text,
-            self._names,
-            muted=self._muted,
-            puppet=self._puppet,
-            last=(self._last.get(speaker), self._spoke),
-        )
-
-    def _meant(self, place: Place) -> Addressed:
-        if place.to is None:
-            return self._whom(place.utterance.text, place.speaker)
-        name = self._here(place.to)
-        # Whoever directs the scene can speak as one that says nothing of its own.
-        if name in self._muted and place.own:
-            raise NpcMuted(f"{name} is muted")
-        return Addressed(name, Why.CHOSEN)
-
-    def _remember(self, npc: str, speaker: str) -> None:
-        self._last[speaker] = npc
-        self._last.move_to_end(speaker)
-        if len(self._last) > _PLAYERS:
-            self._last.popitem(last=False)
+                attention.tell(company.names)
 
     # Who speaks.
 
     def _enter(self, place: Place) -> None:
-        place.npc = self._meant(place).npc
+        place.npc = self._meant(place)
         interrupts = self._floor.interrupts(place)
         for earlier in self._floor.come(place):
             self._end(earlier, "the speaker went on")
@@ -164,38 +124,59 @@ class SceneActor:
             place.given.set()
         else:
             if interrupts:
-                self._end(now, "the speaker went on")
+                # A model that has heard its player go on has stopped by itself.
+                by_itself = place.spoken and now.npc == place.npc
+                self._end(now, "the speaker went on", told=by_itself)
             elif now.own and not place.own and now.npc == place.npc:
                 self._end(now, f"somebody speaks as {now.npc}")
             place.queue(self._floor.waiting.index(place) + 1)
         if place.own:
-            self._remember(place.npc, place.speaker)
+            self._attention.remember(place.npc, place.speaker)
         self._nursery.start_soon(self._carry, place)
+
+    def _meant(self, place: Place) -> str:
+        if place.to is None:
+            text, names = place.utterance.text, self.company.names
+            return self._attention.whom(text, place.speaker, names).npc
+        name = self.company.here(place.to)
+        # Whoever directs the scene can speak as one that says nothing of its own.
+        if name in self._attention.muted and place.own:
+            raise NpcMuted(f"{name} is muted")
+        return name
 
     def _mute(self, npc: str, *, muted: bool) -> str:
         if not muted:
-            self._muted.discard(npc)
+            self._attention.muted.discard(npc)
             return npc
-        self._muted.add(npc)
+        self._attention.muted.add(npc)
         for place in (self._floor.speaking, *self._floor.waiting):
             if place is not None and place.npc == npc and place.own:
                 self._end(place, f"{npc} is muted")
         return npc
 
-    def _end(self, place: Place, why: str) -> None:
-        """Interrupt it, or have it not begin."""
+    def _silence(self, speaker: str | None) -> bool:
+        now = self._floor.speaking
+        if now is None or (speaker is not None and speaker != now.speaker):
+            return False
+        if speaker is not None and not now.own:
+            return False  # words of whoever directs the scene, and no answer
+        self._end(now, "interrupted")
+        return True
+
+    def _end(self, place: Place, why: str, *, told: bool = False) -> None:
+        """Interrupt it, or have it not begin. ``told``: its NPC knows."""
         if place.cut:
             return
         place.cut = why
         self._cut += 1
         place.scope.cancel(why)
         place.over.set()  # what is left of it is not to be played
-        if place.begun:
+        if place.begun and not told:
             self._nursery.start_soon(self._interrupt, place)
 
     async def _interrupt(self, place: Place) -> None:
         with suppress(GlyphoxaError):  # it is gone, and says nothing more
-            await self._npc(place.npc).interrupt(speaker=place.speaker)
+            await self.company.npc(place.npc).interrupt(speaker=place.speaker)
 
     async def _carry(self, place: Place) -> None:
         """One utterance, until it was heard and somebody else may speak."""
@@ -219,12 +200,14 @@ class SceneActor:
     async def _have_it_said(self, place: Place) -> None:
         """Hand it over, and wait until it has been heard."""
         utterance = place.utterance
-        utterance.waiting = self._floor.asking
-        await self._situate(place.npc)
-        session = self._npc(place.npc)._session
-        await session.ask(Say(utterance), within=_PATIENCE)
+        if not place.spoken:
+            utterance.waiting = self._floor.asking
+            await self.company.situate(place.npc)
+            session = self.company.npc(place.npc)._session
+            await session.ask(Say(utterance), within=_PATIENCE)
         place.hand_over()
-        self._spoke, self._said = place.npc, self._said + 1
+        self._attention.spoke, self._said = place.npc, self._said + 1
+        self._attention.tell(self.company.names)
         if place.cut:
             await self._interrupt(place)
         elif place.scope.cancel_called:  # its listener left in this moment
@@ -241,57 +224,37 @@ class SceneActor:
 
     async def _share(self, place: Place) -> None:
         """Let all others know what was said, and what was heard of the answer."""
+        utterance, heard = place.utterance, place.utterance.interaction
+        if place.spoken and heard is not None and not heard.understood:
+            with trio.move_on_after(_UNDERSTANDING):
+                await heard.wait_understood()
         lines: list[Overheard] = []
         to = place.speaker if place.own else ""
-        if not place.utterance.scripted:
-            lines.append(Overheard(to, place.utterance.text, place.npc))
-        if heard := place.utterance.exchange.heard:
-            lines.append(Overheard(place.npc, heard, to))
+        if utterance.text and not utterance.scripted:
+            lines.append(Overheard(to, utterance.text, place.npc))
+        if words := utterance.exchange.heard:
+            lines.append(Overheard(place.npc, words, to))
         # Whoever was meant has it in their own memory, if it came to that.
-        await self._let_hear(lines, but=place.npc if place.begun else None)
-
-    async def _let_hear(
-        self, lines: Iterable[Overheard], *, but: str | None = None
-    ) -> None:
-        async def tell(name: str) -> None:
-            for line in lines:
-                try:
-                    await self._npc(name).overhear(line.speaker, line.text, to=line.to)
-                except GlyphoxaError:
-                    self._unheard += 1
-
-        async with trio.open_nursery() as nursery:
-            for name in self._names.npcs:
-                if name != but:
-                    nursery.start_soon(tell, name)
-
-    async def _situate(self, name: str) -> None:
-        """Tell it what holds in the scene, unless it knows."""
-        if self._context is None or name in self._told:
-            return
-        try:
-            await self._npc(name).situate(*self._context)
-        except GlyphoxaError:
-            return  # it is gone; another one of that name is told before it speaks
-        self._told.add(name)
+        but = place.npc if place.begun or place.spoken else None
+        await self.company.let_hear(lines, but=but)
 
     async def _hear_ahead(self, text: str, speaker: str) -> None:
         if self._floor.speaking is not None:
             return
         with suppress(NobodyAddressed):  # they have perhaps not finished
-            npc = self._npc(self._whom(text, speaker).npc)
-            await npc.hearing(text, speaker=speaker)
+            meant = self._attention.whom(text, speaker, self.company.names)
+            await self.company.npc(meant.npc).hearing(text, speaker=speaker)
 
     def _statistics(self) -> SceneStatistics:
         speaking = self._floor.speaking
         return SceneStatistics(
-            npcs=self._names.npcs,
+            npcs=self.company.names.npcs,
             speaking=None if speaking is None else speaking.npc,
             waiting=tuple((x.speaker, x.npc) for x in self._floor.waiting),
-            muted=frozenset(self._muted),
-            puppet=self._puppet,
-            context=self._context,
+            muted=frozenset(self._attention.muted),
+            puppet=self._attention.puppet,
+            context=self.company.context,
             said=self._said,
             cut=self._cut,
-            unheard=self._unheard,
+            unheard=self.company.unheard,
         )

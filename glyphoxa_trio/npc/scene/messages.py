@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -63,6 +63,29 @@ class Partial(Request[None]):
 
     text: str
     speaker: str
+
+
+@attrs.frozen
+class Silence(Request[bool]):
+    """Asked: end what is being said; to this speaker only, if one is named."""
+
+    speaker: str | None
+
+
+@attrs.frozen(eq=False)
+class Follow(Request[None]):
+    """Asked: say to whom this player talks, now and whenever that changes; None is to
+    nobody. ``told`` must not block."""
+
+    speaker: str
+    told: Callable[[str | None], None]
+
+
+@attrs.frozen(eq=False)
+class Unfollow(Request[None]):
+    """Told: do not say it any more."""
+
+    told: Callable[[str | None], None]
 
 
 @attrs.frozen

@@ -27,11 +27,13 @@ class Place:
 
     Args:
       to: whom the caller has named; None leaves it to the rules of the scene.
+      spoken: that NPC has heard it itself, and answers already.
     """
 
     utterance: Utterance
     to: str | None = None
     dm: bool = False
+    spoken: bool = False
     npc: str = attrs.field(default="", init=False)
     since: float = attrs.field(factory=trio.current_time, init=False)
     cut: str = attrs.field(default="", init=False)
@@ -146,6 +148,11 @@ class SceneTurn(Turn):
     def npc(self) -> str:
         """Who is meant; known once the block was entered."""
         return self._place.npc
+
+    @property
+    def spoken_text(self) -> str:
+        """What was said, as far as it is known."""
+        return self._utterance.text
 
     @property
     def _opening(self) -> Request[None]:

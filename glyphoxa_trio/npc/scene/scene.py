@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.npc.npc import CannotHear
 from glyphoxa_trio.npc.utterance import Utterance
+from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
 from glyphoxa_trio.tools.tier import Tier
 
 from .addressing import Addressed
@@ -18,6 +22,7 @@ from .messages import (
     Mute,
     Partial,
     SceneStatistics,
+    Silence,
     Tell,
     TurnTo,
     Whom,
@@ -26,6 +31,10 @@ from .place import Place, SceneTurn
 
 # Taking a message is quick; telling all NPCs something takes each of them a moment.
 _PATIENCE: Final = 10.0
+
+
+# Makes an ear for this speaker in this scene, if anything there can hear.
+OpenSceneEar: TypeAlias = "Callable[[Scene, str], Ear | None]"
 
 
 @attrs.frozen(eq=False)
@@ -37,6 +46,12 @@ class Scene:
     """
 
     _scene: Ref[Any]
+    _ears: OpenSceneEar | None = None
+
+    @property
+    def name(self) -> str:
+        """Of nobody: who is meant is found out each time."""
+        return ""
 
     def say(
         self,
@@ -88,6 +103,34 @@ class Scene:
         """Tell whoever is meant what somebody is saying while they still speak, as
         `Npc.hearing`; nothing while an NPC speaks."""
         await self._scene.ask(Partial(text, speaker), within=_PATIENCE)
+
+    async def interrupt(self, *, speaker: str | None = None) -> bool:
+        """End what is being said; False if nothing was.
+
+        Args:
+          speaker: only what answers them.
+        """
+        return await self._scene.ask(Silence(speaker), within=_PATIENCE)
+
+    def voice(
+        self, *, speaker: str = "player", rate: int
+    ) -> AbstractAsyncContextManager[Voice]:
+        """Speak to whoever is meant, and hear who answers: as `Npc.voice`.
+
+        The sound goes to the NPC that this player talks to, if its model hears for
+        itself; else its words, through the recognizer, to whoever they name.
+
+        Raises:
+          CannotHear: if nothing here understands speech.
+          SpeechError: on entering, if what does cannot now.
+        """
+        ear = None if self._ears is None else self._ears(self, speaker)
+        if ear is None:
+            raise CannotHear(
+                "nobody can hear: configure speech.recognition, pass a recognizer to "
+                "open_runtime, or have an NPC whose engine is s2s"
+            )
+        return open_voice(ear, rate=rate)
 
     async def turn_to(self, npc: str, *, speaker: str = "player") -> str:
         """What this player says next is for this NPC, unless it names another.

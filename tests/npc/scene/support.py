@@ -94,9 +94,15 @@ async def open_stage(
     script: Callable[[LLMRequest], Reply] | Mapping[str, Reply] = usual,
     *npcs: str | NpcConfig,
     only: tuple[str, ...] = (),
+    voices: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> AsyncIterator[Stage]:
-    """Args: script is a function, or replies by first names."""
+    """A tavern, open.
+
+    Args:
+      script: a function, or replies by first names.
+      voices: what `open_runtime` is given to hear and speak with.
+    """
 
     def reply(request: LLMRequest) -> Reply:
         if callable(script):
@@ -105,7 +111,7 @@ async def open_stage(
 
     llm = ScriptedLLM(reply)
     async with open_runtime(
-        config(*npcs, **how), llm=llm, wait_for_servers=0.0
+        config(*npcs, **how), llm=llm, wait_for_servers=0.0, **(voices or {})
     ) as runtime:
         yield Stage(runtime, runtime.scene(*only), llm)
 

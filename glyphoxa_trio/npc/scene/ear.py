@@ -1,0 +1,196 @@
+"""One player's microphone in a scene (D23a).
+
+It reaches one NPC at a time: the one that this player talks to. If its model hears for
+itself, it gets the sound as it comes; else a recognizer does, and the words are for
+whoever they name. All others get what was said as text, from the scene.
+
+    whom they talk to    Ysolde (s2s) ──────────────┐ "Bartok, a beer"
+    the sound goes to    her model                  └ the recognizer, for Bartok
+
+A model that hears answers by itself. What it says waits until nobody else speaks; and
+if its player turns out to have named another NPC, it is interrupted, and the other one
+is told what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc.ear import RecognizedEar
+from glyphoxa_trio.npc.events import HearingFailed, Transcript
+from glyphoxa_trio.npc.npc import Npc
+from glyphoxa_trio.npc.s2s.live import Live
+from glyphoxa_trio.npc.utterance import Utterance
+from glyphoxa_trio.npc.voice import Output, Which, which
+from glyphoxa_trio.providers.audio import Resampler
+
+from .addressing import NobodyAddressed, Why
+from .messages import Follow, Unfollow, Whom
+from .place import Place, SceneTurn
+
+_PATIENCE: Final = 10.0  # seconds for the scene to take a message
+_REMEMBERED: Final = 8  # turns whose audio may still be played
+
+
+@attrs.define(eq=False, kw_only=True)
+class SceneEar:
+    """One speaker's microphone.
+
+    Args:
+      recognized: what understands this speaker for NPCs that read, if anything does.
+      hears: whether the model of this NPC hears for itself.
+      rate: the highest that anybody here wants.
+    """
+
+    scene: Ref[Any]
+    find: Callable[[str], Npc]
+    hears: Callable[[Npc], bool]
+    speaker: str
+    rate: int
+    recognized: RecognizedEar | None = None
+    _target: str | None = attrs.field(default=None, init=False)
+    _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _live: Live | None = attrs.field(default=None, init=False)
+    _resampler: Resampler = attrs.field(init=False)
+    _nursery: trio.Nursery = attrs.field(init=False)
+    _output: Output = attrs.field(init=False)
+    _turns: dict[Which, SceneTurn] = attrs.field(factory=dict, init=False)
+    _reports: bool = attrs.field(default=False, init=False)
+    _in_order: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._resample_to(self.rate)
+
+    def _resample_to(self, rate: int) -> None:
+        self._resampler = Resampler(self.rate, rate)
+
+    def hear(self, pcm: bytes) -> None:
+        ready = self._resampler.feed(pcm)
+        if self._live is not None:
+            self._live.hear(ready)
+        elif self.recognized is not None:
+            self.recognized.hear(ready)
+
+    def played(self, heard: Mapping[Which, float]) -> None:
+        self._reports = True
+        if self.recognized is not None:
+            self.recognized.played(heard)
+        for turn, seconds in heard.items():
+            if turn in self._turns:
+                self._turns[turn].played(1000 * seconds)
+
+    async def run(self, output: Output, *, task_status: trio.TaskStatus[None]) -> None:
+        self._output = output
+        self._listen_in()
+        async with trio.open_nursery() as self._nursery:
+            if self.recognized is not None:
+                await self._nursery.start(self.recognized.run, output)
+            follow = Follow(self.speaker, self._follow)
+            await self.scene.ask(follow, within=_PATIENCE)
+            try:
+                task_status.started()
+                await self._reach()
+            finally:
+                self.scene.tell(Unfollow(self._follow))
+
+    def _listen_in(self) -> None:
+        """The sound is for the recognizer, if there is one."""
+        if self.recognized is not None:
+            self._resample_to(self.recognized.rate)
+
+    def _follow(self, npc: str | None) -> None:
+        """This player talks to that NPC from now on."""
+        self._target = npc
+        self._changed.set()
+
+    async def _reach(self) -> None:
+        """Have the sound go to whom it is for, until cancelled."""
+        while True:
+            self._changed = trio.Event()
+            name, changed = self._target, self._changed
+            try:
+                npc = None if name is None else self.find(name)
+                if npc is not None and self.hears(npc):
+                    await self._lend(npc, changed)
+                    continue
+                if npc is not None and self.recognized is None:
+                    self._fail(f"{name} cannot hear: there is no recognizer")
+            except GlyphoxaError as error:  # somebody else has its ear, or it is gone
+                self._fail(str(error))
+            await changed.wait()
+
+    async def _lend(self, npc: Npc, changed: trio.Event) -> None:
+        """Let its model hear this microphone until it is another's."""
+
+        def spoken(utterance: Utterance) -> None:
+            place = Place(utterance, npc.name, spoken=True)
+            turn = SceneTurn(self.scene, utterance, place=place)
+            self._nursery.start_soon(self._listen, turn)
+
+        live = await npc.lend_ear(self.speaker, spoken)
+        self._resample_to(live.capabilities.input_rate)
+        self._live = live
+        try:
+            await changed.wait()
+        finally:
+            self._live = None
+            self._listen_in()
+            npc.take_ear_back(spoken)
+
+    async def _listen(self, turn: SceneTurn) -> None:
+        """One turn that a model began because it has heard something."""
+        other: str | None = None
+        try:
+            async with turn:
+                if self._reports:
+                    turn.played(0)
+                async with self._in_order:
+                    async for event in turn:
+                        if event.turn:
+                            self._remember(which(event), turn)
+                        await self._output.give(event)
+                        if isinstance(event, Transcript) and event.final:
+                            other = await self._other(event.text, turn.npc)
+                            if other is not None:
+                                break
+            if other is not None:
+                await self._tell(turn.spoken_text, other)
+        except GlyphoxaError as error:
+            self._fail(str(error))
+
+    async def _other(self, text: str, npc: str) -> str | None:
+        """The NPC that these words name, if it is another than the one who heard."""
+        try:
+            meant = await self.scene.ask(Whom(text, self.speaker), within=_PATIENCE)
+        except NobodyAddressed:
+            return None
+        return meant.npc if meant.why is Why.NAMED and meant.npc != npc else None
+
+    async def _tell(self, text: str, npc: str) -> None:
+        """Say to this NPC what another one has heard."""
+        place = Place(Utterance(text, self.speaker), npc)
+        turn = SceneTurn(self.scene, place.utterance, place=place)
+        async with turn, self._in_order:
+            if self._reports:
+                turn.played(0)
+            async for event in turn:
+                if event.turn:
+                    self._remember(which(event), turn)
+                await self._output.give(event)
+
+    def _remember(self, key: Which, turn: SceneTurn) -> None:
+        self._turns[key] = turn
+        while len(self._turns) > _REMEMBERED:
+            del self._turns[next(iter(self._turns))]
+
+    def _fail(self, detail: str) -> None:
+        self._output.post(
+            HearingFailed(npc="", turn=0, speaker=self.speaker, detail=detail)
+        )
