@@ -123,7 +123,8 @@ class Table:
 
     async def _greet(self) -> None:
         name = self._npc.name
-        if self.screen.interactive and name not in self._greeted:
+        has_one = bool(self._npc.config.greeting)
+        if has_one and self.screen.interactive and name not in self._greeted:
             self._greeted.add(name)
             await self._listen(self._scene.greet(name), keep=False)
 
