@@ -82,7 +82,7 @@ class ModelEar:
         running: Utterance | None = None
 
         def interrupted() -> None:
-            turns = [] if running is None else [running.number]
+            turns = [] if running is None else [(self.npc.name, running.number)]
             output.flush("the speaker went on", turns)
 
         self._live = await self.npc.lend_ear(self.speaker, self._spoken, interrupted)

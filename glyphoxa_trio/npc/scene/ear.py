@@ -62,6 +62,7 @@ class SceneEar:
     _nursery: trio.Nursery = attrs.field(init=False)
     _output: Output = attrs.field(init=False)
     _turns: dict[Which, SceneTurn] = attrs.field(factory=dict, init=False)
+    _running: set[Which] = attrs.field(factory=set, init=False)
     _reports: bool = attrs.field(default=False, init=False)
     _in_order: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
@@ -134,7 +135,10 @@ class SceneEar:
             turn = SceneTurn(self.scene, utterance, place=place)
             self._nursery.start_soon(self._listen, turn)
 
-        live = await npc.lend_ear(self.speaker, spoken)
+        def interrupted() -> None:
+            self._output.flush("the speaker went on", self._running)
+
+        live = await npc.lend_ear(self.speaker, spoken, interrupted)
         self._resample_to(live.capabilities.input_rate)
         self._live = live
         try:
@@ -146,44 +150,49 @@ class SceneEar:
 
     async def _listen(self, turn: SceneTurn) -> None:
         """One turn that a model began because it has heard something."""
-        other: str | None = None
+        try:
+            other = await self._relay(turn, until_named=True)
+            if other is not None:
+                place = Place(Utterance(turn.spoken_text, self.speaker), other)
+                told = SceneTurn(self.scene, place.utterance, place=place)
+                await self._relay(told)
+        except GlyphoxaError as error:
+            self._fail(str(error))
+
+    async def _relay(self, turn: SceneTurn, *, until_named: bool = False) -> str | None:
+        """Hand out its events; stops at words that name another NPC, and returns it."""
+        key: Which | None = None
         try:
             async with turn:
                 if self._reports:
                     turn.played(0)
                 async with self._in_order:
                     async for event in turn:
-                        if event.turn:
-                            self._remember(which(event), turn)
+                        if key is None and event.turn:
+                            key = which(event)
+                            self._running.add(key)
+                            self._remember(key, turn)
                         await self._output.give(event)
-                        if isinstance(event, Transcript) and event.final:
-                            other = await self._other(event.text, turn.npc)
+                        if until_named and isinstance(event, Transcript):
+                            other = await self._other(event, turn.npc)
                             if other is not None:
-                                break
-            if other is not None:
-                await self._tell(turn.spoken_text, other)
-        except GlyphoxaError as error:
-            self._fail(str(error))
+                                self._output.flush(f"it was for {other}")
+                                return other
+        finally:
+            if key is not None:
+                self._running.discard(key)
+        return None
 
-    async def _other(self, text: str, npc: str) -> str | None:
+    async def _other(self, said: Transcript, npc: str) -> str | None:
         """The NPC that these words name, if it is another than the one who heard."""
+        whom = Whom(said.text, self.speaker)
+        if not said.final:
+            return None
         try:
-            meant = await self.scene.ask(Whom(text, self.speaker), within=_PATIENCE)
+            meant = await self.scene.ask(whom, within=_PATIENCE)
         except NobodyAddressed:
             return None
         return meant.npc if meant.why is Why.NAMED and meant.npc != npc else None
-
-    async def _tell(self, text: str, npc: str) -> None:
-        """Say to this NPC what another one has heard."""
-        place = Place(Utterance(text, self.speaker), npc)
-        turn = SceneTurn(self.scene, place.utterance, place=place)
-        async with turn, self._in_order:
-            if self._reports:
-                turn.played(0)
-            async for event in turn:
-                if event.turn:
-                    self._remember(which(event), turn)
-                await self._output.give(event)
 
     def _remember(self, key: Which, turn: SceneTurn) -> None:
         self._turns[key] = turn
