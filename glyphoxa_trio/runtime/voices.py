@@ -91,7 +91,11 @@ class Voices:
         """A player's microphone in a scene of these NPCs, if anything there hears."""
         here, recognized = list(npcs), None
         models = (self.live(npc, config.s2s) for npc in here)
-        rates = {live.capabilities.input_rate for live in models if live is not None}
+        rates = {
+            live.capabilities.input_rate if live.automatic else endpointing.RATE
+            for live in models
+            if live is not None
+        }
         if self.recognizer is not None:
             rates.add(self.recognizer.rate)
             languages = {npc.voice.language for npc in here}
@@ -110,6 +114,7 @@ class Voices:
             hears=lambda npc: npc.config.engine is Engine.S2S,
             speaker=speaker,
             rate=max(rates),
+            detector=endpointing.detector,
             recognized=recognized,
         )
 

@@ -26,10 +26,12 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import HearingFailed, Transcript
 from glyphoxa_trio.npc.npc import Npc
-from glyphoxa_trio.npc.s2s.live import Live
+from glyphoxa_trio.npc.s2s.talking import Talking
 from glyphoxa_trio.npc.utterance import Utterance
 from glyphoxa_trio.npc.voice import Output, Which, which
+from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.audio import Resampler
+from glyphoxa_trio.providers.endpointing import IsSpeech
 
 from .addressing import NobodyAddressed, Why
 from .messages import Follow, Unfollow, Whom
@@ -47,6 +49,8 @@ class SceneEar:
       recognized: what understands this speaker for NPCs that read, if anything does.
       hears: whether the model of this NPC hears for itself.
       rate: the highest that anybody here wants.
+      detector: makes what says of a frame whether it is speech, for models that are
+        told when somebody speaks.
     """
 
     scene: Ref[Any]
@@ -54,10 +58,11 @@ class SceneEar:
     hears: Callable[[Npc], bool]
     speaker: str
     rate: int
+    detector: Callable[[], IsSpeech]
     recognized: RecognizedEar | None = None
     _target: str | None = attrs.field(default=None, init=False)
     _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _live: Live | None = attrs.field(default=None, init=False)
+    _model: Callable[[bytes], None] | None = attrs.field(default=None, init=False)
     _resampler: Resampler = attrs.field(init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     _output: Output = attrs.field(init=False)
@@ -74,8 +79,8 @@ class SceneEar:
 
     def hear(self, pcm: bytes) -> None:
         ready = self._resampler.feed(pcm)
-        if self._live is not None:
-            self._live.hear(ready)
+        if self._model is not None:
+            self._model(ready)
         elif self.recognized is not None:
             self.recognized.hear(ready)
 
@@ -139,12 +144,20 @@ class SceneEar:
             self._output.flush("the speaker went on", self._running)
 
         live = await npc.lend_ear(self.speaker, spoken, interrupted)
-        self._resample_to(live.capabilities.input_rate)
-        self._live = live
         try:
-            await changed.wait()
+            async with trio.open_nursery() as nursery:
+                if live.automatic:
+                    self._resample_to(live.capabilities.input_rate)
+                    self._model = live.hear
+                else:
+                    talking = Talking(live, self.detector())
+                    self._resample_to(endpointing.RATE)
+                    self._model = talking.hear
+                    nursery.start_soon(talking.watch)
+                await changed.wait()
+                nursery.cancel_scope.cancel("it is another's microphone")
         finally:
-            self._live = None
+            self._model = None
             self._listen_in()
             npc.take_ear_back(spoken)
 

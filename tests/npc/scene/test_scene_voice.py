@@ -17,20 +17,25 @@ import trio.lowlevel
 from trio.testing import wait_all_tasks_blocked
 
 from glyphoxa_trio.config import NpcConfig
-from glyphoxa_trio.config.voices import Engine, VoiceConfig
+from glyphoxa_trio.config.voices import Engine, S2SConfig, VoiceConfig
 from glyphoxa_trio.npc import TierSelected, TurnDone, TurnEnd
 from glyphoxa_trio.npc.events import Flush, HearingFailed, Speech, Transcript
 from glyphoxa_trio.npc.npc import CannotHear
+from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.s2s import (
     Heard,
     Line,
     SendAudio,
     SendText,
+    SpeechBegins,
+    SpeechEnds,
     SpeechStarted,
     SpeechStopped,
 )
 from glyphoxa_trio.providers.speech import Began, Final, Partial
-from tests.npc.s2s.support import ANSWERS, Links, ScriptedLink
+from glyphoxa_trio.runtime import open_runtime
+from tests.npc.s2s.support import ANSWERS, ASKS, Links, ScriptedLink
+from tests.npc.support import ScriptedLLM
 from tests.npc.voices import (
     FakeRecognition,
     FakeRecognizer,
@@ -38,7 +43,7 @@ from tests.npc.voices import (
     Loudspeaker,
 )
 
-from .support import BARTOK, YSOLDE, Stage, listen, open_stage, started
+from .support import BARTOK, YSOLDE, Stage, config, listen, open_stage, started
 
 DONE, CUT, FAILED, _ = TurnEnd
 
@@ -321,6 +326,25 @@ async def test_a_model_hears_one_player_and_the_other_is_told(
             event = await voice.__anext__()
             assert isinstance(event, HearingFailed)
             assert "hears Ann already" in event.detail
+
+
+async def test_a_model_that_is_asked_is_told_when_somebody_speaks(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpointing, "detector", lambda: any)  # what is not silent
+    links = Links(attrs.evolve(ASKS, input_rate=16_000))
+    wanted = attrs.evolve(config(spoken_npc("Siri")), s2s=S2SConfig(automatic=False))
+    async with open_runtime(
+        wanted, llm=ScriptedLLM([]), s2s=links, wait_for_servers=0.0
+    ) as runtime:
+        async with runtime.scene().voice(speaker="Ann", rate=16_000) as voice:
+            await wait_all_tasks_blocked()
+            for piece in (b"ab" * 16_000, SECOND):
+                voice.hear(piece)
+                await wait_all_tasks_blocked()
+            commands = [type(x) for _, x in links.last.sent]
+            assert commands.index(SpeechBegins) < commands.index(SpeechEnds)
+            assert b"ab" * 16_000 in b"".join(x.pcm for x in links.last.all(SendAudio))
 
 
 async def test_those_who_read_are_reached_through_the_recognizer(
