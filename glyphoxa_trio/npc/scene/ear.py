@@ -173,8 +173,9 @@ class SceneEar:
             self._fail(str(error))
 
     async def _relay(self, turn: SceneTurn, *, until_named: bool = False) -> str | None:
-        """Hand out its events; stops at words that name another NPC, and returns it."""
+        """Hand out its events. Words that name another NPC end it: returns whose."""
         key: Which | None = None
+        other: str | None = None
         try:
             async with turn:
                 if self._reports:
@@ -187,14 +188,15 @@ class SceneEar:
                             self._remember(key, turn)
                         await self._output.give(event)
                         if until_named and isinstance(event, Transcript):
-                            other = await self._other(event, turn.npc)
+                            other = other or await self._other(event, turn.npc)
                             if other is not None:
-                                self._output.flush(f"it was for {other}")
-                                return other
+                                why = f"it was for {other}"
+                                turn.interrupt(why)
+                                self._output.flush(why, self._running)
         finally:
             if key is not None:
                 self._running.discard(key)
-        return None
+        return other
 
     async def _other(self, said: Transcript, npc: str) -> str | None:
         """The NPC that these words name, if it is another than the one who heard."""

@@ -154,6 +154,10 @@ class SceneTurn(Turn):
         """What was said, as far as it is known."""
         return self._utterance.text
 
+    def interrupt(self, reason: str) -> None:
+        """Have the NPC stop; its last event is still to come."""
+        self._utterance.interrupt(reason)
+
     @property
     def _opening(self) -> Request[None]:
         return Enter(self._place)
