@@ -26,6 +26,7 @@ LAYERS = {
     "npc": 3,
     "observability": 4,
     "runtime": 4,
+    "aio": 5,
     "cli": 5,
     "control": 5,
     "servers": 5,

@@ -1,0 +1,317 @@
+"""A trio run and an asyncio loop side by side, and what crosses between them.
+
+A `Call` is a trio function at work for asyncio; an errand (`errands`) is the other
+way round. Either comes back once, as a result or as the exception that it was, and
+whoever stops waiting cancels the work and waits for its end. When the run ends, in
+whatever way, every call has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, Generic, Literal, TypeVar
+
+import attrs
+import outcome
+
+import trio
+
+from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.runtime import RuntimeClosed
+
+from .errands import HERE, Errands
+from .guest import GuestRun
+from .run import Run
+from .thread import ThreadRun
+
+R = TypeVar("R")
+Mode = Literal["guest", "thread"]
+
+FAREWELL: Final = 10.0  # seconds that the end of trio's work is waited for
+GRACE: Final = 1.0  # seconds for coroutines to stop when the run ends
+_CLOSED: Final = "it is closed"
+
+
+class StillRunning(GlyphoxaError):
+    """Something on trio's side ignores its cancellation and was left behind."""
+
+
+@attrs.define(eq=False)
+class Call(Generic[R]):
+    """A trio function at work for asyncio, and the one task that waits for it."""
+
+    _bridge: Bridge
+    ended: asyncio.Future[outcome.Maybe[R]] = attrs.field(init=False)
+    _found: outcome.Maybe[R] | None = attrs.field(default=None, init=False)
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.ended = self._bridge.loop.create_future()
+
+    def cancel(self) -> None:
+        self._bridge.run.to_trio(partial(self._scope.cancel, "asyncio left"))
+
+    async def wait(self) -> R:
+        """Its result, or the exception that ended it.
+
+        Cancelled, it cancels the function and waits for its end, for `FAREWELL`
+        seconds at most.
+        """
+        try:
+            found = await self.look()
+        except asyncio.CancelledError as left:
+            self.cancel()
+            await outlast(self.ended, FAREWELL, swallow=True)
+            raise left from self.failure
+        except BaseException:  # nobody will wait any more
+            self.cancel()
+            raise
+        return found.unwrap()
+
+    async def look(self) -> outcome.Maybe[R]:
+        """How it ended. Cancelled, it leaves the function to go on."""
+        try:
+            return await self.ended
+        finally:
+            # Whoever waits is cancelled together with what they wait for. That costs
+            # less than a shield, of which every event would need one.
+            if self.ended.cancelled():
+                self.ended = self._bridge.loop.create_future()
+                if self._found is not None:  # it came between the two
+                    self.ended.set_result(self._found)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The exception that ended it, unless that is the end of the run."""
+        if not isinstance(self._found, outcome.Error):
+            return None
+        error = self._found.error
+        return None if isinstance(error, RuntimeClosed) else error
+
+    async def carry_out(self, function: Callable[[], Awaitable[R]]) -> None:
+        """On trio's side: do it, and tell."""
+        found: outcome.Maybe[R] = outcome.Error(RuntimeClosed(_CLOSED))
+        try:
+            with lone_errors(), self._scope:
+                found = outcome.Value(await function())
+        except Exception as error:  # its caller's, whatever it is
+            found = outcome.Error(error)
+        finally:
+            self._bridge.run.to_loop(partial(self.end, found))
+
+    def end(self, found: outcome.Maybe[R]) -> None:
+        """On the loop's side; the first counts."""
+        self._bridge.calls.discard(self)
+        if self._found is None:
+            self._found = found
+            if not self.ended.done():
+                self.ended.set_result(found)
+
+
+@attrs.define(eq=False)
+class Bridge:
+    """The two sides. Its methods are the loop's, `main` is the run's."""
+
+    loop: asyncio.AbstractEventLoop
+    run: Run
+    errands: Errands = attrs.field(init=False)
+    ready: asyncio.Future[None] = attrs.field(init=False)
+    over: asyncio.Future[outcome.Outcome[None]] = attrs.field(init=False)
+    calls: set[Call[Any]] = attrs.field(factory=set, init=False)
+    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+    _ending: bool = attrs.field(default=False, init=False)
+    _patience: asyncio.TimerHandle | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.errands = Errands(self.loop, self.run)
+        self.ready = self.loop.create_future()
+        self.over = self.loop.create_future()
+
+    async def main(self) -> None:
+        """The run's main task."""
+        HERE.set(self.errands)
+        with lone_errors():
+            async with trio.open_nursery() as self._nursery:
+                if self._ending:
+                    self._nursery.cancel_scope.cancel("it ended before it began")
+                self.run.to_loop(self._set_ready)
+                await trio.sleep_forever()
+
+    def _set_ready(self) -> None:
+        if not self.ready.done():
+            self.ready.set_result(None)
+
+    @property
+    def closed(self) -> bool:
+        return self.over.done()
+
+    def start(self, function: Callable[[], Awaitable[R]]) -> Call[R]:
+        """Begin ``function`` in trio; it need not be waited for."""
+        call: Call[R] = Call(self)
+        if self.closed:
+            call.end(outcome.Error(RuntimeClosed(_CLOSED)))
+            return call
+        self.calls.add(call)
+        self.run.to_trio(partial(self._begin, call, function))
+        return call
+
+    async def ask(self, function: Callable[[], Awaitable[R]]) -> R:
+        """Run ``function`` in trio, and return what it returns; see `Call.wait`.
+
+        Raises:
+          RuntimeClosed: if the run ends first, or has ended.
+          RuntimeError: in another loop than the one that opened it.
+        """
+        self.must_be_here()
+        return await self.start(function).wait()
+
+    def must_be_here(self) -> None:
+        if asyncio.get_running_loop() is not self.loop:
+            raise RuntimeError("this runtime belongs to another loop")
+
+    def _begin(self, call: Call[R], function: Callable[[], Awaitable[R]]) -> None:
+        try:
+            if self._nursery is None:
+                raise RuntimeError("it never opened")
+            self._nursery.start_soon(call.carry_out, function)
+        except RuntimeError:  # the nursery is closed: the run has all but ended
+            closed: outcome.Maybe[R] = outcome.Error(RuntimeClosed(_CLOSED))
+            self.run.to_loop(partial(call.end, closed))
+
+    def lose_patience(self) -> None:
+        """Give coroutines that were cancelled `GRACE` to stop, then let go of them."""
+        if self._patience is None and not self.closed:
+            self._patience = self.loop.call_later(
+                GRACE, lambda: self.run.to_trio(self.errands.let_go)
+            )
+
+    def finished(self, found: outcome.Outcome[None]) -> None:
+        """The run has ended; so has every call, at the latest now."""
+        self.over.set_result(found)
+        self._set_ready()
+        for call in list(self.calls):
+            call.end(outcome.Error(RuntimeClosed(_CLOSED)))
+
+    async def close(self) -> BaseException | None:
+        """End the run and wait for its end; returns what it crashed with.
+
+        Cancelled, it goes on, and is cancelled at the end.
+
+        Raises:
+          StillRunning: if it has not ended after `FAREWELL` seconds.
+        """
+        self.lose_patience()
+        self.run.to_trio(self._cancel)
+        try:
+            await outlast(self.over, FAREWELL)
+        finally:
+            if self._patience is not None:
+                self._patience.cancel()
+            if self.closed:
+                self.run.close()
+                atexit.unregister(self.end_without_loop)
+        if not self.closed:
+            raise StillRunning("trio's run does not end; it was left behind")
+        found = self.over.result()
+        return found.error if isinstance(found, outcome.Error) else None
+
+    def end_without_loop(self) -> None:
+        """End the run now, in this very call: the loop will not be there for it."""
+
+        def cancel() -> None:
+            self.errands.let_go()
+            self._cancel()
+
+        self.run.end_without_loop(cancel, within=FAREWELL)
+        self.run.close()
+        atexit.unregister(self.end_without_loop)
+
+    def _cancel(self) -> None:
+        self._ending = True
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel("the block was left")
+
+
+@asynccontextmanager
+async def open_bridge(mode: Mode) -> AsyncGenerator[Bridge]:
+    """A trio run beside the loop that is running, until the block is left.
+
+    Raises:
+      ValueError: for another mode than the two.
+      RuntimeError: there is a trio run in this thread already, as a guest.
+    """
+    loop = asyncio.get_running_loop()
+    if mode not in ("guest", "thread"):
+        raise ValueError(f"mode: 'guest' or 'thread', not {mode!r}")
+    run: Run = GuestRun(loop) if mode == "guest" else ThreadRun(loop)
+    bridge = Bridge(loop, run)
+    run.start(bridge.main, bridge.finished)
+    atexit.register(bridge.end_without_loop)  # for loops that nobody ends
+    error: BaseException | None = None
+    try:
+        await outlast(bridge.ready, FAREWELL)
+        yield bridge
+    except GeneratorExit:  # nothing can be awaited any more
+        bridge.end_without_loop()
+        raise
+    except BaseException as raised:
+        error = raised
+    await leave_with(error, bridge.close())
+
+
+async def leave_with(
+    error: BaseException | None, end: Awaitable[BaseException | None]
+) -> None:
+    """Await the end of what a block was the block of, and leave with what is worse:
+    the block's own error, or what that failed with.
+
+    Raises:
+      BaseException: one of them, or both.
+    """
+    try:
+        failure = await end
+    except asyncio.CancelledError as cancelled:
+        raise cancelled from error
+    error = _worse(error, failure)
+    if error is not None:
+        raise error
+
+
+def _worse(
+    error: BaseException | None, failure: BaseException | None
+) -> BaseException | None:
+    if failure is None or failure is error:
+        return error
+    if error is None or isinstance(error, RuntimeClosed):
+        return failure
+    if isinstance(error, Exception) and isinstance(failure, Exception):
+        return ExceptionGroup(
+            "the block failed, and what is under it", [error, failure]
+        )
+    error.__cause__ = failure
+    return error
+
+
+async def outlast(
+    future: asyncio.Future[Any], within: float, *, swallow: bool = False
+) -> None:
+    """Wait for ``future``, for so many seconds, also while this task is cancelled.
+
+    Args:
+      swallow: do not raise that cancellation: the caller raises an earlier one.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    loop = asyncio.get_running_loop()
+    until = loop.time() + within
+    while not future.done() and (left := until - loop.time()) > 0:
+        try:
+            await asyncio.wait([future], timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None and not swallow:
+        raise cancelled

@@ -1,0 +1,122 @@
+"""`open_runtime` for asyncio: the one of trio, on the other side of a bridge."""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from glyphoxa_trio import runtime as native
+from glyphoxa_trio.actors import SupervisionEvent
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.mcp import ServerStatus, ServerWarning
+from glyphoxa_trio.npc import ApprovalRequest
+from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
+from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.runtime.world import REAL
+from glyphoxa_trio.tools.definition import Tool
+
+from . import tools as adapted
+from .block import entered
+from .bridge import Bridge, Mode, open_bridge
+from .runtime import Runtime
+from .topic import Topic
+
+_WARNINGS_KEPT: Final = 100
+
+
+@asynccontextmanager
+async def open_runtime(
+    config: Config | Path | str | Callable[[], Config],
+    *,
+    mode: Mode = "guest",
+    tools: Iterable[Tool] = (),
+    llm: LLM | None = None,
+    approver: Callable[[ApprovalRequest], Awaitable[bool]] | None = None,
+    approvals: bool = False,
+    approval_timeout: float = APPROVAL_TIMEOUT,
+    wait_for_servers: float = 5.0,
+    watch: bool | Sequence[Path] = False,
+    reload_on: Iterable[signal.Signals] = (),
+    on_warning: Callable[[ServerWarning], None] | None = None,
+    on_reload: Callable[[native.Reloaded], None] | None = None,
+    on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
+    on_server_line: Callable[[str, str], None] | None = None,
+    world: native.World = REAL,
+) -> AsyncGenerator[Runtime]:
+    """Everything a configuration describes, running beside this asyncio loop.
+
+    The arguments are those of `glyphoxa_trio.open_runtime`, but for these. Leaving
+    takes as long as there; whoever is cancelled meanwhile is cancelled when it is
+    done. If the runtime crashes, the task that entered is cancelled and the block
+    raises what it crashed with.
+
+    Args:
+      mode: ``"guest"``, in the loop's thread, which has room for one; or
+        ``"thread"``, in a thread of its own, where a loop that is held up does not
+        hold up the NPCs and their limits.
+      tools: your own; those of asyncio through `aio.tool`.
+      llm: a model; its methods are run by trio.
+      approver: a coroutine function of asyncio. All ``on_...`` are called on the
+        loop; what they raise goes to its exception handler.
+      reload_on: in guest mode only.
+
+    Raises:
+      ConfigError: with every problem and its place.
+      NameCollision: two tools under one name.
+      RuntimeError: there is a guest in this thread already.
+      ValueError: for another mode, or signals in thread mode.
+      StillRunning: if something ignores for ten seconds that it is to end.
+    """
+    signals = tuple(reload_on)
+    if signals and mode == "thread":
+        raise ValueError(
+            "reload_on: signals come to the main thread; use mode='guest', or call"
+            " Runtime.reload from a handler of the loop"
+        )
+    warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
+
+    def warn(warning: ServerWarning) -> None:
+        warnings.append(warning)
+        if on_warning is not None:
+            on_warning(warning)
+
+    async with open_bridge(mode) as bridge:
+        opening = partial(
+            native.open_runtime,
+            config,
+            tools=tools,
+            llm=llm,
+            approver=None if approver is None else adapted.approver(approver),
+            approvals=approvals,
+            approval_timeout=approval_timeout,
+            wait_for_servers=wait_for_servers,
+            watch=watch,
+            reload_on=signals,
+            on_warning=_telling(bridge, warn),
+            on_reload=_telling(bridge, on_reload),
+            on_server_event=_telling(bridge, on_server_event),
+            on_server_line=_telling(bridge, on_server_line),
+            world=world,
+        )
+        async with entered(bridge, opening) as one:
+            yield Runtime(
+                events=Topic(bridge, one.events),
+                overload_events=Topic(bridge, one.overload_events),
+                warnings=warnings,
+                bridge=bridge,
+                native=one,
+            )
+
+
+def _telling(
+    bridge: Bridge, function: Callable[..., None] | None
+) -> Callable[..., None] | None:
+    """The function, called on the loop."""
+    if function is None:
+        return None
+    return lambda *args: bridge.errands.tell(function, *args)

@@ -1,0 +1,156 @@
+"""A runtime, as an asyncio program holds it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Concatenate, ParamSpec, TypeVar
+
+import attrs
+
+from glyphoxa_trio.config import Config, NpcConfig, ServerSpec
+from glyphoxa_trio.host import Probed
+from glyphoxa_trio.mcp import ServerStatus, ServerWarning
+from glyphoxa_trio.npc import TurnEvent
+from glyphoxa_trio.runtime import (
+    OverloadEvent,
+    Reloaded,
+    RuntimeClosed,
+    find_npc,
+)
+from glyphoxa_trio.runtime import Runtime as NativeRuntime
+from glyphoxa_trio.runtime.grants import GrantProblem
+from glyphoxa_trio.runtime.publisher import CALIBRATION
+from glyphoxa_trio.tools.definition import Tool
+
+from .bridge import Bridge
+from .npc import Npc
+from .topic import Topic
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@attrs.define(eq=False)
+class Runtime:
+    """NPCs, their tools and servers, for as long as `open_runtime`'s block lasts.
+
+    What belongs to trio's side is awaited here, also where it is a plain method
+    there. Cancelling any of it cancels the work in trio and waits for its end; after
+    the block everything raises `RuntimeClosed`.
+    """
+
+    events: Topic[TurnEvent]
+    overload_events: Topic[OverloadEvent]
+    warnings: deque[ServerWarning]
+    _bridge: Bridge
+    _native: NativeRuntime
+
+    @property
+    def config(self) -> Config:
+        """What it runs on now."""
+        return self._native.config
+
+    @property
+    def npcs(self) -> tuple[NpcConfig, ...]:
+        return self._native.npcs
+
+    @property
+    def turns_running(self) -> int:
+        """How many NPCs are in a turn now."""
+        return self._native.turns_running
+
+    def npc(self, name: str) -> Npc:
+        """The NPC of that name; the beginning of a name is enough if it is unique.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+          RuntimeClosed: if the runtime has ended.
+        """
+        if self._bridge.closed:
+            raise RuntimeClosed("it is closed")
+        config = find_npc(self._native.config, name)
+        return Npc(config, self._bridge, partial(self._native.npc, config.name))
+
+    async def run(
+        self,
+        function: Callable[Concatenate[NativeRuntime, P], Awaitable[R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """Run a trio function with the runtime of trio's side, for all that has no
+        method here; returns what it returns, raises what it raises."""
+        return await self._bridge.ask(partial(function, self._native, *args, **kwargs))
+
+    async def register(self, *tools: Tool) -> None:
+        """Add tools of your own, at any time; see `glyphoxa_trio.Runtime.register`.
+
+        Raises:
+          NameCollision: also for a group that has the name of a server.
+        """
+        await self._do(lambda native: native.register(*tools))
+
+    async def deregister(self, name: str) -> tuple[str, ...]:
+        """Remove a group of tools, or one by its key; returns what went."""
+        return await self._do(lambda native: native.deregister(name))
+
+    async def add_server(self, spec: ServerSpec) -> None:
+        """Connect one more MCP server; its tools appear when it is ready.
+
+        Raises:
+          FleetError: if there is one of that name.
+          ConfigError: if a group of built-in or own tools has that name.
+        """
+        await self._do(lambda native: native.add_server(spec))
+
+    async def remove_server(self, name: str) -> None:
+        """Disconnect a server; its tools are gone at once.
+
+        Raises:
+          FleetError: if there is none of that name.
+        """
+        await self.run(NativeRuntime.remove_server, name)
+
+    async def servers(self) -> tuple[ServerStatus, ...]:
+        """Every server with its state, also the ones that are absent."""
+        return await self._do(NativeRuntime.servers)
+
+    async def wait_ready(self, *, within: float, known: bool = False) -> bool:
+        """Wait until every server is ready or has failed its first attempt.
+
+        Args:
+          known: do not wait for a server whose tools are known from an earlier run.
+
+        Returns whether all of them are ready.
+        """
+        return await self.run(NativeRuntime.wait_ready, within=within, known=known)
+
+    async def problems(self) -> list[GrantProblem]:
+        """What NPCs are granted and nobody offers, as of now."""
+        return await self._do(NativeRuntime.problems)
+
+    async def reload(self, config: Config | None = None) -> Reloaded:
+        """Go over to another configuration; the file, read again, if none is given.
+
+        Cancelled, it is done all the same.
+
+        Raises:
+          ConfigError: if it cannot serve. The old one goes on; nothing has changed.
+          RuntimeClosed: if the runtime ends meanwhile.
+        """
+        return await self.run(NativeRuntime.reload, config)
+
+    async def calibrate(
+        self, *, within: float = CALIBRATION, unsafe: bool = False
+    ) -> tuple[Probed, ...]:
+        """Measure every tool that may be probed; see `ToolHost.calibrate`."""
+        return await self.run(NativeRuntime.calibrate, within=within, unsafe=unsafe)
+
+    async def _do(self, what: Callable[[NativeRuntime], R]) -> R:
+        """Call a plain method on trio's side, where its state belongs."""
+
+        async def do(native: NativeRuntime) -> R:
+            return what(native)
+
+        return await self.run(do)

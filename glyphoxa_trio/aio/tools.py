@@ -1,0 +1,68 @@
+"""An embedder's asyncio coroutines, where trio expects functions of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.npc import ApprovalRequest, Approver
+from glyphoxa_trio.tools.definition import CallContext, Tool
+from glyphoxa_trio.tools.outcome import ToolResult
+
+from .errands import HERE
+
+
+def tool(made: Tool) -> Tool:
+    """A tool whose coroutine runs on the asyncio loop, not in trio.
+
+        @aio.tool
+        @tool(read_only=True, max_duration_ms=300)
+        async def find(name: str) -> str:
+            async with session.get(...) as answer: ...
+
+    When its time is up, or the player interrupts, the coroutine gets
+    `asyncio.CancelledError` where it waits; one that goes on regardless is counted
+    like any other that does not stop. Times of a `CallContext` are on the loop's
+    clock, so that `asyncio.timeout_at` takes them. It must be run by
+    `glyphoxa_trio.aio.open_runtime`.
+
+    Raises:
+      TypeError: for a plain function, which runs in a thread and needs no loop.
+    """
+    if made.blocking:
+        raise TypeError(f"{made.key} is a plain function: it needs no asyncio loop")
+    handler = cast(
+        "Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult]]",
+        made.handler,
+    )
+
+    async def on_the_loop(
+        arguments: Mapping[str, Any], context: CallContext
+    ) -> ToolResult:
+        try:
+            errands = HERE.get()
+        except LookupError:
+            text = f"{made.key} needs glyphoxa_trio.aio.open_runtime"
+            raise RuntimeError(text) from None
+        later = errands.loop.time() - trio.current_time()
+        here = attrs.evolve(
+            context,
+            deadline=context.deadline + later,
+            awaited_until=context.awaited_until + later,
+        )
+        return await errands.run(handler, arguments, here)
+
+    return attrs.evolve(made, handler=on_the_loop)
+
+
+def approver(ask: Callable[[ApprovalRequest], Awaitable[bool]]) -> Approver:
+    """An approver whose coroutine runs on the asyncio loop."""
+
+    async def approve(request: ApprovalRequest) -> bool:
+        return await HERE.get().run(ask, request)
+
+    return approve

@@ -1,0 +1,106 @@
+"""Events of a trio topic, for asyncio."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import partial
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+import attrs
+
+from glyphoxa_trio.actors import Lag
+from glyphoxa_trio.actors import Subscription as Subscribed
+from glyphoxa_trio.actors import Topic as Published
+from glyphoxa_trio.actors.topic import Kinds
+
+from .bridge import FAREWELL, Bridge, outlast
+from .items import END, End, Items
+
+E = TypeVar("E")
+
+
+@attrs.define(eq=False)
+class Subscription(Generic[E]):
+    """One subscriber's events, in order, entered once; ``missed`` counts what it lost.
+
+    Iterating raises `Lagged` after the last event before the cut, under
+    `Lag.CUT_OFF`, and `RuntimeClosed` when the runtime ends.
+    """
+
+    _bridge: Bridge
+    _subscribe: AbstractContextManager[Subscribed[E]]
+    missed: int = attrs.field(default=0, init=False)
+    _source: Subscribed[E] | None = attrs.field(default=None, init=False)
+    _items: Items[E] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._items = Items(self._bridge)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._bridge.ask(self._enter)
+        except BaseException as error:  # it may have begun in this very moment
+            await self.__aexit__(type(error), error, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        left = self._bridge.start(self._leave)
+        if kind is not GeneratorExit:
+            await outlast(left.ended, FAREWELL)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> E:
+        return await self._items.take(self._next)
+
+    # On trio's side.
+
+    async def _enter(self) -> None:
+        self._source = self._subscribe.__enter__()
+
+    async def _leave(self) -> None:
+        if self._source is not None:
+            self._source = None
+            self._subscribe.__exit__(None, None, None)
+
+    async def _next(self) -> E | End:
+        source = self._source
+        if source is None:
+            return END
+        try:
+            return await anext(source, END)
+        finally:
+            self.missed = source.missed
+
+
+@attrs.frozen(eq=False)
+class Topic(Generic[E]):
+    """Events for whoever listens, as in `glyphoxa_trio.actors.Topic`."""
+
+    _bridge: Bridge
+    _published: Published[E]
+
+    def subscribe(
+        self,
+        *,
+        capacity: int = 256,
+        lag: Lag = Lag.DROP_OLDEST,
+        only: Kinds = object,
+    ) -> Subscription[E]:
+        """Receive what is published inside the ``async with`` block.
+
+        Args:
+          capacity: how many events may wait.
+          lag: what becomes of one more.
+          only: events of these types; others take nobody's place.
+        """
+        subscribe = partial(self._published.subscribe, capacity=capacity)
+        return Subscription(self._bridge, subscribe(lag=lag, only=only))
