@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -48,13 +47,13 @@ class Call(Generic[R]):
     _bridge: Bridge
     ended: asyncio.Future[outcome.Maybe[R]] = attrs.field(init=False)
     _found: outcome.Maybe[R] | None = attrs.field(default=None, init=False)
-    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.ended = self._bridge.loop.create_future()
 
     def cancel(self) -> None:
-        self._bridge.run.to_trio(partial(self._scope.cancel, "asyncio left"))
+        self._bridge.run.to_trio(partial(self.scope.cancel, "asyncio left"))
 
     async def wait(self) -> R:
         """Its result, or the exception that ended it.
@@ -66,8 +65,9 @@ class Call(Generic[R]):
             found = await self.look()
         except asyncio.CancelledError as left:
             self.cancel()
-            await outlast(self.ended, FAREWELL, swallow=True)
-            raise left from self.failure
+            await outlast(self.ended)  # `left` is raised, however many follow
+            gone = isinstance(self.failure, RuntimeClosed)
+            raise left from (None if gone else self.failure)
         except BaseException:  # nobody will wait any more
             self.cancel()
             raise
@@ -87,17 +87,14 @@ class Call(Generic[R]):
 
     @property
     def failure(self) -> BaseException | None:
-        """The exception that ended it, unless that is the end of the run."""
-        if not isinstance(self._found, outcome.Error):
-            return None
-        error = self._found.error
-        return None if isinstance(error, RuntimeClosed) else error
+        """The exception that ended it."""
+        return self._found.error if isinstance(self._found, outcome.Error) else None
 
     async def carry_out(self, function: Callable[[], Awaitable[R]]) -> None:
         """On trio's side: do it, and tell."""
         found: outcome.Maybe[R] = outcome.Error(RuntimeClosed(_CLOSED))
         try:
-            with lone_errors(), self._scope:
+            with lone_errors(), self.scope:
                 found = outcome.Value(await function())
         except Exception as error:  # its caller's, whatever it is
             found = outcome.Error(error)
@@ -126,6 +123,22 @@ class Bridge:
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
     _ending: bool = attrs.field(default=False, init=False)
     _patience: asyncio.TimerHandle | None = attrs.field(default=None, init=False)
+
+    @classmethod
+    def begin(cls, mode: Mode) -> Bridge:
+        """A trio run beside the loop that is running here. It must be closed.
+
+        Raises:
+          ValueError: for another mode than the two.
+          RuntimeError: there is a trio run in this thread already, as a guest.
+        """
+        if mode not in ("guest", "thread"):
+            raise ValueError(f"mode: 'guest' or 'thread', not {mode!r}")
+        loop = asyncio.get_running_loop()
+        bridge = cls(loop, GuestRun(loop) if mode == "guest" else ThreadRun(loop))
+        bridge.run.start(bridge.main, bridge.finished)
+        atexit.register(bridge.end_without_loop)  # for loops that nobody ends
+        return bridge
 
     def __attrs_post_init__(self) -> None:
         self.errands = Errands(self.loop, self.run)
@@ -170,6 +183,12 @@ class Bridge:
         self.must_be_here()
         return await self.start(function).wait()
 
+    async def see_out(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Run ``function`` in trio, for `FAREWELL` seconds at most, also while this
+        task is cancelled; what it raises is nobody's."""
+        if cancelled := await outlast(self.start(function).ended):
+            raise cancelled
+
     def must_be_here(self) -> None:
         if asyncio.get_running_loop() is not self.loop:
             raise RuntimeError("this runtime belongs to another loop")
@@ -197,26 +216,23 @@ class Bridge:
         for call in list(self.calls):
             call.end(outcome.Error(RuntimeClosed(_CLOSED)))
 
-    async def close(self) -> BaseException | None:
-        """End the run and wait for its end; returns what it crashed with.
-
-        Cancelled, it goes on, and is cancelled at the end.
-
-        Raises:
-          StillRunning: if it has not ended after `FAREWELL` seconds.
-        """
+    async def close(self) -> asyncio.CancelledError | None:
+        """End the run and wait for its end, as `outlast` does."""
         self.lose_patience()
         self.run.to_trio(self._cancel)
-        try:
-            await outlast(self.over, FAREWELL)
-        finally:
-            if self._patience is not None:
-                self._patience.cancel()
-            if self.closed:
-                self.run.close()
-                atexit.unregister(self.end_without_loop)
+        cancelled = await outlast(self.over)
+        if self._patience is not None:
+            self._patience.cancel()
+        if self.closed:
+            self.run.close()
+            atexit.unregister(self.end_without_loop)
+        return cancelled
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What the run crashed with; `StillRunning` as long as it has not ended."""
         if not self.closed:
-            raise StillRunning("trio's run does not end; it was left behind")
+            return StillRunning("trio's run does not end; it was left behind")
         found = self.over.result()
         return found.error if isinstance(found, outcome.Error) else None
 
@@ -237,81 +253,19 @@ class Bridge:
             self._nursery.cancel_scope.cancel("the block was left")
 
 
-@asynccontextmanager
-async def open_bridge(mode: Mode) -> AsyncGenerator[Bridge]:
-    """A trio run beside the loop that is running, until the block is left.
-
-    Raises:
-      ValueError: for another mode than the two.
-      RuntimeError: there is a trio run in this thread already, as a guest.
-    """
-    loop = asyncio.get_running_loop()
-    if mode not in ("guest", "thread"):
-        raise ValueError(f"mode: 'guest' or 'thread', not {mode!r}")
-    run: Run = GuestRun(loop) if mode == "guest" else ThreadRun(loop)
-    bridge = Bridge(loop, run)
-    run.start(bridge.main, bridge.finished)
-    atexit.register(bridge.end_without_loop)  # for loops that nobody ends
-    error: BaseException | None = None
-    try:
-        await outlast(bridge.ready, FAREWELL)
-        yield bridge
-    except GeneratorExit:  # nothing can be awaited any more
-        bridge.end_without_loop()
-        raise
-    except BaseException as raised:
-        error = raised
-    await leave_with(error, bridge.close())
-
-
-async def leave_with(
-    error: BaseException | None, end: Awaitable[BaseException | None]
-) -> None:
-    """Await the end of what a block was the block of, and leave with what is worse:
-    the block's own error, or what that failed with.
-
-    Raises:
-      BaseException: one of them, or both.
-    """
-    try:
-        failure = await end
-    except asyncio.CancelledError as cancelled:
-        raise cancelled from error
-    error = _worse(error, failure)
-    if error is not None:
-        raise error
-
-
-def _worse(
-    error: BaseException | None, failure: BaseException | None
-) -> BaseException | None:
-    if failure is None or failure is error:
-        return error
-    if error is None or isinstance(error, RuntimeClosed):
-        return failure
-    if isinstance(error, Exception) and isinstance(failure, Exception):
-        return ExceptionGroup(
-            "the block failed, and what is under it", [error, failure]
-        )
-    error.__cause__ = failure
-    return error
-
-
 async def outlast(
-    future: asyncio.Future[Any], within: float, *, swallow: bool = False
-) -> None:
+    future: asyncio.Future[Any], within: float | None = None
+) -> asyncio.CancelledError | None:
     """Wait for ``future``, for so many seconds, also while this task is cancelled.
 
-    Args:
-      swallow: do not raise that cancellation: the caller raises an earlier one.
+    Returns the cancellation, for the caller to raise.
     """
     cancelled: asyncio.CancelledError | None = None
     loop = asyncio.get_running_loop()
-    until = loop.time() + within
+    until = loop.time() + (FAREWELL if within is None else within)
     while not future.done() and (left := until - loop.time()) > 0:
         try:
             await asyncio.wait([future], timeout=left)
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None and not swallow:
-        raise cancelled
+    return cancelled

@@ -54,6 +54,7 @@ class Interrupts:
             # Bound methods are equal, and never the same.
             if signal.getsignal(signal.SIGINT) == self._handle:
                 signal.signal(signal.SIGINT, self._before)
+                _end_with_its_program(self._before)
             self._before = None
 
     def spare(self, function: Function) -> None:
@@ -77,6 +78,24 @@ class Interrupts:
             self._missed = True
         elif self._before is not None:
             self._before(number, frame)
+
+
+def _end_with_its_program(handler: Callable[..., Any]) -> None:
+    """Take an `asyncio.Runner`'s handler away when its main task is over.
+
+    The runner does so itself, if it finds it in place when the program is asked to
+    end. Then ours was there.
+    """
+    task = getattr(handler, "keywords", {}).get("main_task")
+
+    def end(_: object) -> None:
+        if signal.getsignal(signal.SIGINT) is handler:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    if isinstance(task, asyncio.Task) and not task.get_loop().is_closed():
+        task.add_done_callback(end)
+    elif task is not None:
+        end(task)
 
 
 @attrs.define(eq=False)

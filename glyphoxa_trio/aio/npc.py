@@ -20,7 +20,7 @@ from glyphoxa_trio.npc import Turn as NativeTurn
 from glyphoxa_trio.npc import TurnDone, TurnEvent
 from glyphoxa_trio.tools.tier import Tier
 
-from .bridge import FAREWELL, Bridge, outlast
+from .bridge import Bridge
 from .items import END, End, Items
 
 R = TypeVar("R")
@@ -72,9 +72,10 @@ class Turn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        left = self._bridge.start(self._leave)
-        if kind is not GeneratorExit:  # then nothing can be awaited any more
-            await outlast(left.ended, FAREWELL)
+        if kind is GeneratorExit:  # nothing can be awaited any more
+            self._bridge.start(self._leave)
+        else:
+            await self._bridge.see_out(self._leave)
 
     @property
     def delivered(self) -> str:

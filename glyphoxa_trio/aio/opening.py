@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final
 
@@ -21,16 +20,15 @@ from glyphoxa_trio.runtime.world import REAL
 from glyphoxa_trio.tools.definition import Tool
 
 from . import tools as adapted
-from .block import entered
-from .bridge import Bridge, Mode, open_bridge
+from .block import Block
+from .bridge import Bridge, Mode
 from .runtime import Runtime
 from .topic import Topic
 
 _WARNINGS_KEPT: Final = 100
 
 
-@asynccontextmanager
-async def open_runtime(
+def open_runtime(
     config: Config | Path | str | Callable[[], Config],
     *,
     mode: Mode = "guest",
@@ -47,7 +45,7 @@ async def open_runtime(
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
     on_server_line: Callable[[str, str], None] | None = None,
     world: native.World = REAL,
-) -> AsyncGenerator[Runtime]:
+) -> AbstractAsyncContextManager[Runtime]:
     """Everything a configuration describes, running beside this asyncio loop.
 
     The arguments are those of `glyphoxa_trio.open_runtime`, but for these. Leaving
@@ -85,9 +83,8 @@ async def open_runtime(
         if on_warning is not None:
             on_warning(warning)
 
-    async with open_bridge(mode) as bridge:
-        opening = partial(
-            native.open_runtime,
+    def opening(bridge: Bridge) -> AbstractAsyncContextManager[native.Runtime]:
+        return native.open_runtime(
             config,
             tools=tools,
             llm=llm,
@@ -103,14 +100,17 @@ async def open_runtime(
             on_server_line=_telling(bridge, on_server_line),
             world=world,
         )
-        async with entered(bridge, opening) as one:
-            yield Runtime(
-                events=Topic(bridge, one.events),
-                overload_events=Topic(bridge, one.overload_events),
-                warnings=warnings,
-                bridge=bridge,
-                native=one,
-            )
+
+    def hand_out(bridge: Bridge, one: native.Runtime) -> Runtime:
+        return Runtime(
+            events=Topic(bridge, one.events),
+            overload_events=Topic(bridge, one.overload_events),
+            warnings=warnings,
+            bridge=bridge,
+            native=one,
+        )
+
+    return Block(mode, opening, hand_out)
 
 
 def _telling(

@@ -14,7 +14,7 @@ from glyphoxa_trio.actors import Subscription as Subscribed
 from glyphoxa_trio.actors import Topic as Published
 from glyphoxa_trio.actors.topic import Kinds
 
-from .bridge import FAREWELL, Bridge, outlast
+from .bridge import Bridge
 from .items import END, End, Items
 
 E = TypeVar("E")
@@ -51,9 +51,10 @@ class Subscription(Generic[E]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        left = self._bridge.start(self._leave)
-        if kind is not GeneratorExit:
-            await outlast(left.ended, FAREWELL)
+        if kind is GeneratorExit:  # nothing can be awaited any more
+            self._bridge.start(self._leave)
+        else:
+            await self._bridge.see_out(self._leave)
 
     def __aiter__(self) -> Self:
         return self

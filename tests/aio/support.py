@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -31,7 +31,7 @@ from glyphoxa_trio.testing.model_server import (
     ScriptedModelServer,
     open_model_server,
 )
-from glyphoxa_trio.tools.tier import TierLimits
+from glyphoxa_trio.tools.tier import Tier, TierLimits
 
 from ..cli.support import SEER
 from ..npc.support import ScriptedLLM
@@ -76,15 +76,14 @@ class Footprint:
 
 def _children() -> Generator[int]:
     for task in Path("/proc/self/task").iterdir():
-        yield from map(int, (task / "children").read_text().split())
+        with suppress(FileNotFoundError):  # a thread that has ended just now
+            yield from map(int, (task / "children").read_text().split())
 
 
 def _descriptors() -> Generator[tuple[int, str]]:
     for name in os.listdir("/proc/self/fd"):
-        try:
+        with suppress(FileNotFoundError):  # the one that lists them
             yield int(name), os.readlink(f"/proc/self/fd/{name}")
-        except FileNotFoundError:  # the one that lists them
-            continue
 
 
 def play(main: Callable[[], Awaitable[R]]) -> R:
@@ -128,8 +127,10 @@ async def opened(
         yield runtime
 
 
-async def say(runtime: aio.Runtime, text: str, npc: str = "Bo") -> TurnDone:
-    async with runtime.npc(npc).say(text) as turn:
+async def say(
+    runtime: aio.Runtime, text: str, npc: str = "Bo", *, tier: Tier | None = None
+) -> TurnDone:
+    async with runtime.npc(npc).say(text, tier=tier) as turn:
         return await turn.finish()
 
 
