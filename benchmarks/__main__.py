@@ -40,6 +40,7 @@ NAMES = (
     "dying",
     "overload",
     "soak",
+    "asyncio_hosts",
     "simulator",
     "side_by_side",
 )
