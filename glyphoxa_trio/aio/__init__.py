@@ -11,29 +11,36 @@
 
     asyncio.run(main())
 
-`opening` has `open_runtime`; `runtime`, `npc` and `topic` are what it gives, `tools` is
-what an embedder gives it. Below them `bridge` carries calls from asyncio to trio and
-`errands` those the other way, `block` holds a trio context manager, `items` an
-iterator; `guest` and `thread` are the two ways for a trio run to live beside a loop.
+`opening` has `open_runtime`; `runtime`, `npc`, `scene`, `turn`, `voice` and `topic` are
+what it gives, `tools` is what an embedder gives it. Below them `bridge` carries calls
+from asyncio to trio and `errands` those the other way, `held` is a trio context manager
+that is entered from asyncio, `items` an iterator; `guest` and `thread` are the two ways
+for a trio run to live beside a loop, and `block` has one of them.
 """
 
 from .bridge import Mode, StillRunning
 from .errands import LoopTaskEnded
-from .npc import Npc, Turn
+from .npc import Npc
 from .opening import open_runtime
 from .runtime import Runtime
+from .scene import Scene
 from .tools import tool
 from .topic import Subscription, Topic
+from .turn import SceneTurn, Turn
+from .voice import Voice
 
 __all__ = [
     "LoopTaskEnded",
     "Mode",
     "Npc",
     "Runtime",
+    "Scene",
+    "SceneTurn",
     "StillRunning",
     "Subscription",
     "Topic",
     "Turn",
+    "Voice",
     "open_runtime",
     "tool",
 ]

@@ -183,6 +183,20 @@ class Bridge:
         self.must_be_here()
         return await self.start(function).wait()
 
+    def post(self, function: Callable[[], object]) -> None:
+        """Call ``function`` in trio, soon, and in order. What it raises goes to the
+        loop's exception handler."""
+
+        def call() -> None:
+            try:
+                function()
+            except Exception as error:  # border: what it was given may be wrong
+                text = "what an asyncio program gave to trio"
+                told = {"message": text, "exception": error}
+                self.errands.tell(self.loop.call_exception_handler, told)
+
+        self.run.to_trio(call)
+
     async def see_out(self, function: Callable[[], Awaitable[None]]) -> None:
         """Run ``function`` in trio, for `FAREWELL` seconds at most, also while this
         task is cancelled; what it raises is nobody's."""

@@ -33,6 +33,7 @@ class Items(Generic[E]):
     _bridge: Bridge
     _asked: Call[E | End] | None = attrs.field(default=None, init=False)
     _waiting: bool = attrs.field(default=False, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
 
     @property
     def asked(self) -> bool:
@@ -50,6 +51,8 @@ class Items(Generic[E]):
           RuntimeClosed: the runtime has ended.
           RuntimeError: somebody else waits for it, or this is another loop.
         """
+        if self._closed:
+            raise StopAsyncIteration
         if self._waiting:
             raise RuntimeError("somebody else waits for the next event already")
         self._bridge.must_be_here()
@@ -61,7 +64,12 @@ class Items(Generic[E]):
         finally:
             self._waiting = False
         self._asked = None
-        item = found.unwrap()
-        if item is END:
+        if self._closed or (item := found.unwrap()) is END:
             raise StopAsyncIteration
         return item
+
+    def close(self) -> None:
+        """Nothing follows, also for whoever waits."""
+        self._closed = True
+        if self._asked is not None:
+            self._asked.cancel()

@@ -16,6 +16,8 @@ from glyphoxa_trio.mcp import ServerStatus, ServerWarning
 from glyphoxa_trio.npc import ApprovalRequest
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.providers.s2s import S2S
+from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 from glyphoxa_trio.runtime.world import REAL
 from glyphoxa_trio.tools.definition import Tool
 
@@ -34,6 +36,9 @@ def open_runtime(
     mode: Mode = "guest",
     tools: Iterable[Tool] = (),
     llm: LLM | None = None,
+    synthesizer: Synthesizer | None = None,
+    recognizer: Recognizer | None = None,
+    s2s: S2S | None = None,
     approver: Callable[[ApprovalRequest], Awaitable[bool]] | None = None,
     approvals: bool = False,
     approval_timeout: float = APPROVAL_TIMEOUT,
@@ -58,7 +63,7 @@ def open_runtime(
         ``"thread"``, in a thread of its own, where a loop that is held up does not
         hold up the NPCs and their limits.
       tools: your own; those of asyncio through `aio.tool`.
-      llm: a model; its methods are run by trio.
+      llm, synthesizer, recognizer, s2s: their methods are run by trio.
       approver: a coroutine function of asyncio. All ``on_...`` are called on the
         loop; what they raise goes to its exception handler.
       reload_on: in guest mode only.
@@ -88,6 +93,9 @@ def open_runtime(
             config,
             tools=tools,
             llm=llm,
+            synthesizer=synthesizer,
+            recognizer=recognizer,
+            s2s=s2s,
             approver=None if approver is None else adapted.approver(approver),
             approvals=approvals,
             approval_timeout=approval_timeout,

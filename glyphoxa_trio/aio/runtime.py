@@ -12,7 +12,8 @@ import attrs
 from glyphoxa_trio.config import Config, NpcConfig, ServerSpec
 from glyphoxa_trio.host import Probed
 from glyphoxa_trio.mcp import ServerStatus, ServerWarning
-from glyphoxa_trio.npc import TurnEvent
+from glyphoxa_trio.npc import CostStatistics, Provide, TurnEvent
+from glyphoxa_trio.providers.chain import ModelStatistics
 from glyphoxa_trio.runtime import (
     OverloadEvent,
     Reloaded,
@@ -26,6 +27,8 @@ from glyphoxa_trio.tools.definition import Tool
 
 from .bridge import Bridge
 from .npc import Npc
+from .scene import Scene
+from .tools import context
 from .topic import Topic
 
 P = ParamSpec("P")
@@ -57,6 +60,11 @@ class Runtime:
         return self._native.npcs
 
     @property
+    def run_id(self) -> str:
+        """Tells this run from others."""
+        return self._native.run_id
+
+    @property
     def turns_running(self) -> int:
         """How many NPCs are in a turn now."""
         return self._native.turns_running
@@ -72,6 +80,44 @@ class Runtime:
             raise RuntimeClosed("it is closed")
         config = find_npc(self._native.config, name)
         return Npc(config, self._bridge, partial(self._native.npc, config.name))
+
+    def scene(self, *npcs: str) -> Scene:
+        """Several NPCs in one place: all, or the named ones. The same scene each time.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+          RuntimeClosed: if the runtime has ended.
+        """
+        names = [self.npc(name).name for name in npcs]
+        return Scene(self._bridge, partial(self._native.scene, *names))
+
+    async def add_context(
+        self, provide: Provide, *, npc: str | None = None
+    ) -> Callable[[], None]:
+        """Ask ``provide``, on the loop, in each turn for lines to add to its prompt.
+
+        Whoever takes longer than ``turn.context_ms``, or fails, is left out of that
+        turn, and its `ContextAdded` says so. A plain function must not block.
+
+        Args:
+          npc: in turns of this one only; None is all of them.
+
+        Returns what ends it, to be called on the loop.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+        """
+        provided = context(provide)
+        remove = await self._do(lambda native: native.add_context(provided, npc=npc))
+        return lambda: self._bridge.post(remove)
+
+    async def cost(self) -> CostStatistics:
+        """What models took and cost since it was opened, by NPC and by model."""
+        return await self._do(lambda native: native.cost)
+
+    async def models(self) -> tuple[ModelStatistics, ...]:
+        """How the models of ``llm`` and ``llm.fallbacks`` do; none without those."""
+        return await self._do(lambda native: native.models)
 
     async def run(
         self,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
+from inspect import isawaitable
 from typing import Any, cast
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.npc import ApprovalRequest, Approver
+from glyphoxa_trio.npc import ApprovalRequest, Approver, Moment, Provide
+from glyphoxa_trio.npc.hot_context import Lines
 from glyphoxa_trio.tools.definition import CallContext, Tool
 from glyphoxa_trio.tools.outcome import ToolResult
 
@@ -66,3 +69,17 @@ def approver(ask: Callable[[ApprovalRequest], Awaitable[bool]]) -> Approver:
         return await HERE.get().run(ask, request)
 
     return approve
+
+
+def context(provide: Provide) -> Provide:
+    """A provider of context that is asked on the asyncio loop."""
+
+    async def ask(moment: Moment) -> Lines:
+        found = provide(moment)
+        return await found if isawaitable(found) else found
+
+    @wraps(provide, updated=())
+    async def provided(moment: Moment) -> Lines:
+        return await HERE.get().run(ask, moment)
+
+    return provided

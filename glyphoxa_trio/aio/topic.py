@@ -51,6 +51,7 @@ class Subscription(Generic[E]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._items.close()
         if kind is GeneratorExit:  # nothing can be awaited any more
             self._bridge.start(self._leave)
         else:

@@ -1,0 +1,174 @@
+"""One answer, as events, for an asyncio program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+import attrs
+
+from glyphoxa_trio.npc import SceneTurn as NativeSceneTurn
+from glyphoxa_trio.npc import Turn as NativeTurn
+from glyphoxa_trio.npc import TurnDone, TurnEvent
+
+from .bridge import Bridge
+from .items import END, End, Items
+
+N = TypeVar("N", bound=NativeTurn)
+
+
+@attrs.define(eq=False)
+class _Turn(Generic[N]):
+    """What turns of NPCs and of scenes have in common.
+
+    Args:
+      say: makes the turn, on trio's side.
+    """
+
+    _bridge: Bridge
+    _say: Callable[[], N]
+    done: TurnDone | None = attrs.field(default=None, init=False)
+    _delivered: str = attrs.field(default="", init=False)
+    _entered: bool = attrs.field(default=False, init=False)
+    _native: N | None = attrs.field(default=None, init=False)
+    _events: Items[TurnEvent] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._events = Items(self._bridge)
+
+    async def __aenter__(self) -> Self:
+        """Speak to the NPC.
+
+        Raises:
+          QueueFull: too many speakers wait for it.
+          ActorGone: its session has ended.
+          UnknownNpc: there is none of that name, or a reload took it away.
+          NobodyAddressed: it cannot be told who is meant, in a scene; see `Scene`.
+          RuntimeClosed: the runtime has ended.
+          RuntimeError: this turn was entered before.
+        """
+        if self._entered:
+            raise RuntimeError("a turn is entered once; say it again for another")
+        self._entered = True
+        try:
+            await self._bridge.ask(self._enter)
+        except BaseException as error:  # it may have begun in this very moment
+            await self.__aexit__(type(error), error, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._events.close()
+        if kind is GeneratorExit:  # nothing can be awaited any more
+            self._bridge.start(self._leave)
+        else:
+            await self._bridge.see_out(self._leave)
+
+    @property
+    def delivered(self) -> str:
+        """What was heard by the time of the last event or report; after the block, all
+        that was heard so far."""
+        return self._delivered
+
+    def played(self, ms: float) -> None:
+        """Report how much of this turn's `Speech` was played, in all, since it began.
+
+        From the first report on, only what was played counts as delivered: report 0
+        before you play anything. Also after the turn has ended. Never waits.
+        """
+        self._bridge.post(partial(self._played, ms))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> TurnEvent:
+        """The next event. A wait that is cancelled loses none.
+
+        Raises:
+          RuntimeClosed: the runtime has ended.
+          RuntimeError: somebody else waits for it.
+        """
+        self._must_be_entered()
+        return await self._events.take(self._next)
+
+    async def finish(self) -> TurnDone:
+        """Listen to the end; the last event has the text, outcomes and timings.
+
+        Raises:
+          TurnNotOver: if the session was closed before that.
+          RuntimeClosed: if the runtime was.
+        """
+        self._must_be_entered()
+        if self._events.asked:  # by a wait that was cancelled
+            await anext(self, None)
+        return await self._bridge.ask(self._finish)
+
+    def _must_be_entered(self) -> None:
+        if not self._entered:
+            raise RuntimeError("enter the turn first: async with npc.say(...) as turn")
+
+    # On trio's side.
+
+    async def _enter(self) -> None:
+        native = self._say()
+        await native.__aenter__()
+        self._native = native
+
+    async def _leave(self) -> None:
+        if self._native is not None:
+            await self._native.__aexit__(None, None, None)
+            self._note(self._native)
+
+    async def _next(self) -> TurnEvent | End:
+        if self._native is None:
+            return END
+        try:
+            return await anext(self._native, END)
+        finally:
+            self._note(self._native)
+
+    async def _finish(self) -> TurnDone:
+        assert self._native is not None
+        try:
+            return await self._native.finish()
+        finally:
+            self._note(self._native)
+
+    def _played(self, ms: float) -> None:
+        if self._native is not None:
+            self._native.played(ms)
+            self._note(self._native)
+
+    def _note(self, native: N) -> None:
+        self._delivered, self.done = native.delivered, native.done
+
+
+@attrs.define(eq=False)
+class Turn(_Turn[NativeTurn]):
+    """One answer, as events. Made by `Npc.say`, entered once, heard by one task.
+
+    Leaving the block before the end is the interruption, and so is cancelling the
+    task that is in it: the block is left when the turn has ended, which takes a
+    second at most. A sentence counts as delivered once the next event is asked for,
+    or once it was `played`.
+    """
+
+
+@attrs.define(eq=False)
+class SceneTurn(_Turn[NativeSceneTurn]):
+    """A turn in a scene; its events begin with `Queued` if others are spoken to."""
+
+    npc: str = attrs.field(default="", init=False)
+    """Who is meant; known once the block was entered."""
+
+    async def _enter(self) -> None:
+        await super()._enter()
+        if self._native is not None:
+            self.npc = self._native.npc

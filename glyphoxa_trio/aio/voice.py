@@ -1,0 +1,119 @@
+"""A microphone and a loudspeaker at an NPC, for an asyncio program."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+import attrs
+
+from glyphoxa_trio.npc import TurnEvent
+from glyphoxa_trio.npc import Voice as NativeVoice
+
+from .bridge import Bridge
+from .held import Held
+from .items import END, End, Items
+
+# Pieces of audio that wait for a run that is held up: half a minute of usual ones.
+MOST_PIECES: Final = 1500
+
+
+@attrs.define(eq=False)
+class Voice:
+    """One speaker's microphone and loudspeaker. Made by `Npc.voice`, entered once.
+
+        async with npc.voice(speaker="Ann", rate=48000) as voice:
+            voice.hear(pcm)
+            async for event in voice:
+                ...
+
+    Leaving the block switches it off and interrupts what it asked.
+    """
+
+    rate: int
+    _bridge: Bridge
+    _open: Callable[[], AbstractAsyncContextManager[NativeVoice]]
+    _held: Held[NativeVoice] = attrs.field(init=False)
+    _native: NativeVoice | None = attrs.field(default=None, init=False)
+    _events: Items[TurnEvent] = attrs.field(init=False)
+    _heard: deque[bytes] = attrs.field(
+        factory=lambda: deque(maxlen=MOST_PIECES), init=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self._held = Held(self._bridge, self._open)
+        self._events = Items(self._bridge)
+
+    async def __aenter__(self) -> Self:
+        """Switch it on.
+
+        Raises:
+          CannotHear: if nothing here understands speech.
+          SpeechError: if what does cannot now.
+          UnknownNpc: a reload took the NPC away.
+          RuntimeClosed: the runtime has ended.
+        """
+        self._native = await self._held.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._native = None
+        self._events.close()
+        await self._held.__aexit__(kind, error, traceback)
+
+    def hear(self, pcm: bytes) -> None:
+        """A piece of what the microphone gives: PCM16, mono, of any length.
+
+        Never waits; on the loop. What is too much is dropped, the oldest first.
+        """
+        self._heard.append(pcm)
+        if len(self._heard) == 1:  # else somebody is on the way to take all of it
+            self._bridge.post(self._take_in)
+
+    def played(self, ms: float) -> None:
+        """So much was played in all, since the beginning or the last `Flush` that was
+        taken. From the first report on, only what was played counts as delivered:
+        report 0 when you begin to listen. Never waits.
+        """
+        self._bridge.post(partial(self._played, ms))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> TurnEvent:
+        """The next event; one reader. A wait that is cancelled loses none.
+
+        Raises:
+          SpeechError: after the `HearingFailed` that says so, if nothing of what the
+            microphone gives is understood any more. The NPC is well.
+          RuntimeClosed: the runtime has ended.
+          RuntimeError: it was not entered, or somebody else waits.
+        """
+        if self._native is None:
+            raise RuntimeError("enter it first: async with npc.voice(...) as voice")
+        return await self._events.take(self._next)
+
+    # On trio's side.
+
+    async def _next(self) -> TurnEvent | End:
+        return END if self._native is None else await anext(self._native, END)
+
+    def _take_in(self) -> None:
+        pieces = []
+        while self._heard:
+            pieces.append(self._heard.popleft())
+        if self._native is not None and pieces:
+            self._native.hear(b"".join(pieces))
+
+    def _played(self, ms: float) -> None:
+        if self._native is not None:
+            self._native.played(ms)
