@@ -20,6 +20,7 @@ SAYS = {
         r"(?m)^Greymantle: Blinded: ",
         r"(?m)^\d+\.\d s of speech in answer\.wav$",
     ],
+    "bot_cog.py": [r"(?m)^Ann: !ask Grey ", r"(?m)^Greymantle the Sage: Blinded: "],
     "embed.py": [r"Blinded: ", r"\[tools: 0\.\d+ s of 1\.5 s\]"],
 }
 

@@ -25,6 +25,7 @@ from glyphoxa_trio.runtime import RuntimeClosed
 
 from .errands import HERE, Errands
 from .guest import GuestRun
+from .order import Order
 from .run import Run
 from .thread import ThreadRun
 
@@ -119,6 +120,7 @@ class Bridge:
     errands: Errands = attrs.field(init=False)
     ready: asyncio.Future[None] = attrs.field(init=False)
     over: asyncio.Future[outcome.Outcome[None]] = attrs.field(init=False)
+    order: Order = attrs.field(factory=Order, init=False)
     calls: set[Call[Any]] = attrs.field(factory=set, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
     _ending: bool = attrs.field(default=False, init=False)

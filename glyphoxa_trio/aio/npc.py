@@ -62,7 +62,7 @@ class Npc:
         return self._turn(lambda npc: npc.greet(speaker=speaker))
 
     def _turn(self, say: Callable[[NativeNpc], NativeTurn]) -> Turn:
-        return Turn(self._bridge, lambda: say(self._find()))
+        return Turn(self._bridge, lambda: say(self._find()), self.name)
 
     def voice(self, *, speaker: str = "player", rate: int) -> Voice:
         """Speak to the NPC, and hear it: a microphone and a loudspeaker.

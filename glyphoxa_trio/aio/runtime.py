@@ -88,8 +88,8 @@ class Runtime:
           UnknownNpc: with the nearest names.
           RuntimeClosed: if the runtime has ended.
         """
-        names = [self.npc(name).name for name in npcs]
-        return Scene(self._bridge, partial(self._native.scene, *names))
+        names = frozenset(self.npc(name).name for name in npcs)
+        return Scene(self._bridge, names, partial(self._native.scene, *names))
 
     async def add_context(
         self, provide: Provide, *, npc: str | None = None

@@ -27,6 +27,7 @@ class Scene:
     """
 
     _bridge: Bridge
+    _names: frozenset[str]
     _find: Callable[[], NativeScene]
 
     def say(
@@ -61,7 +62,7 @@ class Scene:
         return self._turn(lambda scene: scene.greet(npc, speaker=speaker))
 
     def _turn(self, say: Callable[[NativeScene], NativeSceneTurn]) -> SceneTurn:
-        return SceneTurn(self._bridge, lambda: say(self._find()))
+        return SceneTurn(self._bridge, lambda: say(self._find()), self._names)
 
     async def addressed(self, text: str, *, speaker: str = "player") -> Addressed:
         """Who would be meant by ``text`` now, and how that is told. It leaves no trace.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -15,6 +15,7 @@ from glyphoxa_trio.npc import TurnDone, TurnEvent
 
 from .bridge import Bridge
 from .items import END, End, Items
+from .order import Place
 
 N = TypeVar("N", bound=NativeTurn)
 
@@ -25,14 +26,17 @@ class _Turn(Generic[N]):
 
     Args:
       say: makes the turn, on trio's side.
+      to: who is spoken to: they hear it in the order in which turns are entered.
     """
 
     _bridge: Bridge
     _say: Callable[[], N]
+    _to: Hashable
     done: TurnDone | None = attrs.field(default=None, init=False)
     _delivered: str = attrs.field(default="", init=False)
     _entered: bool = attrs.field(default=False, init=False)
     _native: N | None = attrs.field(default=None, init=False)
+    _place: Place = attrs.field(init=False)
     _events: Items[TurnEvent] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -52,6 +56,7 @@ class _Turn(Generic[N]):
         if self._entered:
             raise RuntimeError("a turn is entered once; say it again for another")
         self._entered = True
+        self._place = self._bridge.order.take(self._to)
         try:
             await self._bridge.ask(self._enter)
         except BaseException as error:  # it may have begun in this very moment
@@ -117,9 +122,10 @@ class _Turn(Generic[N]):
     # On trio's side.
 
     async def _enter(self) -> None:
-        native = self._say()
-        await native.__aenter__()
-        self._native = native
+        async with self._place:
+            native = self._say()
+            await native.__aenter__()
+            self._native = native
 
     async def _leave(self) -> None:
         if self._native is not None:

@@ -58,6 +58,7 @@ class Voice:
           RuntimeClosed: the runtime has ended.
         """
         self._native = await self._held.__aenter__()
+        self._bridge.post(self._take_in)
         return self
 
     async def __aexit__(
@@ -67,13 +68,15 @@ class Voice:
         traceback: TracebackType | None,
     ) -> None:
         self._native = None
+        self._heard.clear()
         self._events.close()
         await self._held.__aexit__(kind, error, traceback)
 
     def hear(self, pcm: bytes) -> None:
         """A piece of what the microphone gives: PCM16, mono, of any length.
 
-        Never waits; on the loop. What is too much is dropped, the oldest first.
+        Never waits; on the loop. What is too much is dropped, the oldest first. What
+        comes before it was entered is heard then.
         """
         self._heard.append(pcm)
         if len(self._heard) == 1:  # else somebody is on the way to take all of it
@@ -108,10 +111,12 @@ class Voice:
         return END if self._native is None else await anext(self._native, END)
 
     def _take_in(self) -> None:
+        if self._native is None:
+            return
         pieces = []
         while self._heard:
             pieces.append(self._heard.popleft())
-        if self._native is not None and pieces:
+        if pieces:
             self._native.hear(b"".join(pieces))
 
     def _played(self, ms: float) -> None:

@@ -259,6 +259,26 @@ def test_an_event_that_came_with_a_cancellation_is_finishs(mode: Mode) -> None:
     play(main)
 
 
+def test_who_speaks_first_is_heard_first(mode: Mode) -> None:
+    """Tasks that are made together, as of messages that arrive together; trio by
+    itself would begin them in any order."""
+
+    async def main() -> None:
+        llm = ScriptedLLM(lambda _: ["Aye."])
+        async with opened(mode, llm=llm) as runtime:
+            speakers = [f"speaker {at}" for at in range(8)]
+            for _ in range(5):
+
+                async def speak(who: str) -> int:
+                    async with runtime.npc("Bo").say("well?", speaker=who) as turn:
+                        return (await turn.finish()).turn
+
+                numbers = await asyncio.gather(*(speak(who) for who in speakers))
+                assert numbers == sorted(numbers)
+
+    play(main)
+
+
 def test_a_turn_has_one_listener(mode: Mode) -> None:
     async def main() -> None:
         async with opened(mode, config(), [HANG]) as runtime:
