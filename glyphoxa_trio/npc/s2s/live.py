@@ -135,6 +135,8 @@ class Live:
     _texts: deque[Command] = attrs.field(factory=lambda: deque(maxlen=16), init=False)
     _asked: bool = attrs.field(default=False, init=False)  # and not begun yet
     _unwanted: bool = attrs.field(default=False, init=False)  # the next response
+    # Calls that were owed when the utterance began that is answered now.
+    _earlier: frozenset[str] = attrs.field(default=frozenset(), init=False)
     _void: set[str] = attrs.field(factory=set, init=False)  # responses for nobody
     _lost: bool = attrs.field(default=False, init=False)  # the turn lost its socket
     _ready: list[ToolCall] = attrs.field(factory=list, init=False)
@@ -282,7 +284,8 @@ class Live:
         way = self._ledger.settle(call.id)
         self._answers[way] += 1
         silent = schedule is Schedule.SILENT
-        if not wanted and not self.capabilities.asks_for_responses:
+        asks = self.capabilities.asks_for_responses
+        if not wanted and not asks and call.id not in self._earlier:
             self._unwanted = True  # some speak of it all the same
         if way is Way.RESULT:
             self._told.append((trio.current_time(), call.name, output))
@@ -599,6 +602,7 @@ class Live:
         self._barge_in()
         self._current = interaction
         self._unwanted = False
+        self._earlier = frozenset(call.id for call in self._ledger.owed)
         self._sockets.want()
         return interaction
 

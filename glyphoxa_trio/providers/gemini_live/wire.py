@@ -177,6 +177,8 @@ class GeminiWire:
             self._put(messages.turns(lines, complete=True))
         else:
             self._put_as_speech(messages.text_of(lines))
+        if self._turns.is_busy:
+            self._turns.cancel(now)  # it interrupts, and nobody else does
         self._turns.ask()
 
     def _put_as_speech(self, text: str) -> None:

@@ -129,7 +129,9 @@ class Sequencer:
 
     def started(self, response: str, now: float) -> None:
         """A response has begun: ours, or the server's own."""
-        asked = self._asked if self.state is State.CREATING else None
+        # After somebody has spoken it is the server's own, and ours will be refused.
+        owed = self._held_until is not None and not self._speaking
+        asked = self._asked if self.state is State.CREATING and not owed else None
         self.state, self.response, self._watchdog = State.ACTIVE, response, None
         if not self._speaking:
             self._held_until = None

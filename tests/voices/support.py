@@ -1,0 +1,116 @@
+"""A speech-to-speech NPC from end to end in virtual time.
+
+The real session, host, gate, provider and wire, over a stream in memory, at the strict
+fake of the vendor, which must find no fault with any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+import trio
+
+from glyphoxa_trio.actors import Backoff
+from glyphoxa_trio.config import NpcConfig
+from glyphoxa_trio.config.voices import Engine, S2SConfig
+from glyphoxa_trio.npc import Npc
+from glyphoxa_trio.npc.s2s import Live, LiveSettings
+from glyphoxa_trio.providers.gemini_live import GeminiLive
+from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime
+from glyphoxa_trio.runtime.voices import model_ears
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.testing.gemini_server import GeminiServer, open_gemini_server
+from glyphoxa_trio.testing.realtime_server import (
+    RealtimeServer,
+    Script,
+    open_realtime_server,
+)
+from glyphoxa_trio.testing.voice.front import Front
+from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.tier import Tier
+
+from ..npc.support import Table, open_table
+
+OPENAI: Final = "gpt-realtime-2"
+GEMINI_25: Final = "gemini-2.5-flash-native-audio"
+GEMINI_31: Final = "gemini-3.1-flash-live-preview"
+GEMINI_38: Final = "gemini-3.8-live"
+THINKING: Final = "gemini-3.8-live-extended-thinking"
+GEMINIS: Final = (GEMINI_25, GEMINI_31, GEMINI_38, THINKING)
+EVERY = pytest.mark.parametrize("model", [OPENAI, *GEMINIS])
+EACH = pytest.mark.parametrize("model", [OPENAI, GEMINI_38])
+EVERY_GEMINI = pytest.mark.parametrize("model", GEMINIS)
+
+# Delays between attempts are exact.
+EXACT: Final = Backoff(first=0.5, ceiling=4.0, max_restarts=3, jitter=0.0)
+BOB: Final = NpcConfig(
+    name="Bob", engine=Engine.S2S, budget_tier=Tier.DEEP, fallback=("Hm?",)
+)
+
+Server = RealtimeServer | GeminiServer
+
+
+def provider_at(server: Front[Any], model: str) -> Any:
+    """The vendor's real provider, whose sockets are in memory."""
+
+    async def dial(host: str, port: int, *, tls: bool) -> trio.abc.Stream:
+        return server.dial()
+
+    kind: Any = OpenAIRealtime if model == OPENAI else GeminiLive
+    return kind(
+        model=model, base_url=server.base_url, api_key=Secret("sk-hush"), dial=dial
+    )
+
+
+@asynccontextmanager
+async def open_talk(
+    model: str,
+    script: Script,
+    *tools: Tool,
+    npc: NpcConfig = BOB,
+    settings: dict[str, Any] | None = None,
+    automatic: bool = True,
+    table: dict[str, Any] | None = None,
+    **server: Any,
+) -> AsyncIterator[tuple[Table, Server]]:
+    """An NPC with these tools at a model with this script, and its server.
+
+    Its turns do not go round the model, unless ``table`` says so.
+    """
+    opened: Any = open_realtime_server if model == OPENAI else open_gemini_server
+    async with opened(script, in_memory=True, **server) as fake:
+        live = Live(
+            provider=provider_at(fake, model),
+            automatic=automatic,
+            settings=LiveSettings(backoff=EXACT, **(settings or {})),
+        )
+        options = {"s2s": S2SConfig(route=False), **(table or {})}
+        async with open_table([], *tools, npc=npc, live=live, **options) as made:
+            made.npc = _hearing(made, live)
+            yield made, fake
+        assert not fake.violations, fake.violations
+
+
+def _hearing(table: Table, live: Live) -> Npc:
+    """The NPC with the ear that a runtime gives it."""
+    return Npc(table.npc.config, table.npc.grant, table.ref, ears=model_ears(live))
+
+
+def live_of(table: Table) -> Live:
+    assert table.session.live is not None
+    return table.session.live
+
+
+def sent_by(server: Server, word: str) -> list[dict[str, Any]]:
+    """What clients said, by the type of the event or item, or by its key."""
+    return [
+        message
+        for session in server.sessions
+        for message in session.wire.received
+        if word in (message.get("type"), (message.get("item") or {}).get("type"))
+        or word in message
+    ]
