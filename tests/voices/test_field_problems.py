@@ -180,7 +180,9 @@ async def test_a_call_that_the_listener_leaves_does_not_mute_the_model(
     ran = Ran()
 
     def script(turn: Turn) -> Reply:
-        return LOOK if turn.user == "Look" else Speak("Here I am.", ms=40)
+        if turn.user == "Look":
+            return Speak("Well.", ms=40) if turn.outputs else LOOK
+        return Speak("Here I am.", ms=40)
 
     async with open_talk(model, script, ran.tool("look", 3.0)) as (table, server):
         leave_at = trio.current_time() + 0.5

@@ -126,7 +126,7 @@ class S2SEngine:
     def decline(self, utterance: Utterance) -> None:
         """It is not to be answered, and costs nothing more than it has."""
         if utterance.interaction is not None:
-            self.live.interrupt({})
+            self.live.interrupt({}, of=utterance.interaction)
 
     def over(self, utterance: Utterance) -> None:
         """Its turn has ended, or was never begun."""

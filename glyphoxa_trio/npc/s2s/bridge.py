@@ -263,7 +263,7 @@ class _Standing:
             )
         finally:
             if not rounds.finished:
-                live.interrupt({})
+                live.interrupt({}, of=interaction)
             live.end(interaction)
 
 

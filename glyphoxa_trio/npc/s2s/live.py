@@ -175,7 +175,7 @@ class Live:
 
     def begin(self) -> Interaction:
         """What comes from now on belongs to this utterance, until `end`."""
-        return self._begin(Interaction())
+        return self._begin(Interaction(), stop=True)
 
     def end(self, interaction: Interaction) -> None:
         """Nobody listens to it any more.
@@ -221,7 +221,7 @@ class Live:
         """They have finished. `respond` asks for the answer."""
         self._speaking = False
         self._send(SpeechEnds())
-        self._hear_out()
+        self._hear_out(stop=self.capabilities.asks_for_responses)
 
     def say(self, line: Line, *, reply: bool = True) -> None:
         """Something said in text. With ``reply`` it is to be answered."""
@@ -315,11 +315,18 @@ class Live:
                     wanted=False,
                 )
 
-    def interrupt(self, heard: Mapping[str, float]) -> None:
-        """Stop what is being said. ``heard``: seconds of each item that was cut.
+    def interrupt(self, heard: Mapping[str, float], *, of: Interaction) -> None:
+        """Stop what is being said to that utterance. ``heard``: seconds of each item
+        that was cut.
 
-        What the model says all the same is for nobody.
+        What the model says all the same is for nobody. Once another utterance has
+        begun, what is said is said to that.
         """
+        if of is self._current:
+            self._stop()
+        self.truncate(heard)
+
+    def _stop(self) -> None:
         cancels = self.capabilities.cancels
         stop = self._asked or self._responding is not None
         if self._responding is not None:
@@ -328,11 +335,8 @@ class Live:
             self._unwanted = not cancels
         self._asked = False
         socket = self._sockets.current
-        if socket is None:
-            return
-        if stop and cancels:
+        if stop and cancels and socket is not None:
             socket.link.send(Cancel())
-        self.truncate(heard)
 
     def truncate(self, heard: Mapping[str, float]) -> None:
         """Of these items only so many seconds were heard: the model is not to think
@@ -518,7 +522,7 @@ class Live:
                 self._hear_speech()
             case SpeechStopped():
                 self._speaking = False
-                self._hear_out()
+                self._hear_out(stop=self.capabilities.asks_for_responses)
             case Interrupted():
                 if self._responding not in self._void:
                     self._hear_speech()
@@ -598,10 +602,12 @@ class Live:
         elif owed:
             self._current.put(Calls(response, owed))
 
-    def _begin(self, interaction: Interaction) -> Interaction:
+    def _begin(self, interaction: Interaction, *, stop: bool) -> Interaction:
         self._barge_in()
+        if stop and not self._rests:
+            self._stop()
         self._current = interaction
-        self._unwanted = False
+        self._asked = self._unwanted = False
         self._earlier = frozenset(call.id for call in self._ledger.owed)
         self._sockets.want()
         return interaction
@@ -615,11 +621,12 @@ class Live:
         if self._current is not None:
             self._current.put(BargedIn())
 
-    def _hear_out(self) -> None:
-        """Somebody has spoken: what comes from now on answers them."""
+    def _hear_out(self, *, stop: bool = False) -> None:
+        """Somebody has spoken: what comes from now on answers them. ``stop``: what was
+        asked for before is to be stopped by us."""
         if self.on_spoken is not None:
             heard = Interaction(spoken=True, automatic=self.automatic)
-            self._unheard = self._begin(heard)
+            self._unheard = self._begin(heard, stop=stop)
             self.on_spoken(heard)
 
     def _understand(self, text: str, *, final: bool) -> None:

@@ -126,7 +126,7 @@ class SpokenTurn:
             await self._fail(error)
         finally:
             if not rounds.finished:
-                live.interrupt(self.sound.cut())
+                live.interrupt(self.sound.cut(), of=interaction)
             live.end(interaction)
 
     @property

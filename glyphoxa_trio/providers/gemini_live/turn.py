@@ -113,7 +113,10 @@ class Turns:
         if content.get("interrupted") is True:
             self._interrupt(events, now)
         status = content.get("interactionStatus")
-        if content.get("turnComplete") is True or status == "IDLE":
+        complete = content.get("turnComplete") is True
+        # At rest, says a server that has not read yet what it was asked meanwhile.
+        stale = self._requested and self._last is None
+        if complete or (status == "IDLE" and not stale):
             reason = incoming.text(content.get("turnCompleteReason"))[:64]
             self._complete("" if reason in _ORDINARY else reason, events, now)
             if self._is_over(status):
