@@ -365,6 +365,22 @@ def test_ones_own_cancellation_of_what_had_not_begun_interrupts_nobody() -> None
     assert names(found.hear(spoken(), status("IDLE")))[-1] == "InteractionEnded"
 
 
+@pytest.mark.parametrize("profile", [FLASH_3_1, EXTENDED_3_8])
+def test_who_writes_before_an_answer_has_begun_is_not_interrupted_by_that(
+    profile: Any,
+) -> None:
+    found = asking(profile)
+    found.send(SendText(Line("user", "Something else!")))
+    assert found.hear(spoken(), INTERRUPTED, TURN_COMPLETE) == []
+    assert names(found.hear(spoken()))[0] == "ResponseStarted"
+
+
+def test_at_rest_is_nothing_new_to_who_has_just_asked() -> None:
+    found = asking()
+    assert found.hear(content(interactionStatus="IDLE")) == []
+    assert names(found.hear(spoken()))[0] == "ResponseStarted"
+
+
 def test_what_was_cancelled_before_it_began_is_never_heard_of() -> None:
     found = asking()
     found.send(Cancel(), SendText(Line("user", "Something else!")))

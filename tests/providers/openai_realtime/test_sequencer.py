@@ -272,6 +272,16 @@ def test_a_response_that_began_before_somebody_spoke_does_not_hide_them() -> Non
     assert kinds(talk.sent()) == ["response.create"]
 
 
+def test_a_response_to_speech_is_not_taken_for_ours_that_is_not_wanted() -> None:
+    talk = Talk.ready()
+    talk.do(Respond())
+    speech_starts(talk)
+    talk.do(Cancel())
+    speech_stops(talk)
+    talk.starts("resp_theirs")
+    assert talk.sent() == []  # theirs goes on
+
+
 def test_a_session_by_hand_is_not_interrupted_by_what_it_hears() -> None:
     talk = Talk.ready(BY_HAND)
     talk.starts()
