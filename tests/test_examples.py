@@ -21,6 +21,12 @@ SAYS = {
         r"(?m)^\d+\.\d s of speech in answer\.wav$",
     ],
     "bot_cog.py": [r"(?m)^Ann: !ask Grey ", r"(?m)^Greymantle the Sage: Blinded: "],
+    "scene.py": [
+        r"Bartok the Barkeep: 2d6 comes to \d+\.",
+        r"Greymantle the Sage: Blinded: ",
+        r"Greymantle the Sage: Prone: ",
+        r"Ysolde the Seer: The bell tolls\.\nYsolde the Seer: Run!",
+    ],
     "embed.py": [r"Blinded: ", r"\[tools: 0\.\d+ s of 1\.5 s\]"],
 }
 

@@ -129,7 +129,8 @@ class SceneEar:
                 if npc is not None and self.recognized is None:
                     self._fail(f"{name} cannot hear: there is no recognizer")
             except GlyphoxaError as error:  # somebody else has its ear, or it is gone
-                self._fail(str(error))
+                if self.recognized is None:  # else it is told in text
+                    self._fail(str(error))
             await changed.wait()
 
     async def _lend(self, npc: Npc, changed: trio.Event) -> None:
