@@ -85,6 +85,14 @@ def test_what_could_not_be_said_counts_as_text_does() -> None:
     assert heard(aloud, FOUR, "Mute.", TWO, shown=2) == [FOUR, "Mute.", TWO]
 
 
+def test_nothing_counts_after_what_was_cut() -> None:
+    aloud = said((FOUR, 2.0))
+    aloud.begin(0, 1, "Mute.")
+    aloud.end(0, 1, failed=True)
+    aloud.playback.played(1.0)
+    assert heard(aloud, FOUR, "Mute.", shown=2) == ["The door"]
+
+
 def test_what_broke_off_in_the_middle_is_no_whole_sentence() -> None:
     aloud = Aloud()
     aloud.begin(0, 0, FOUR)

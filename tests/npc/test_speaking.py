@@ -198,7 +198,7 @@ async def test_a_listener_who_takes_long_is_no_silence_of_the_synthesizer(
     synthesizer = FakeSynthesizer()
     text = "x" * 40 + "."
     async with open_table([[text]], synthesizer=synthesizer) as table:
-        heard = await ask(table.npc, pace=3.0)
+        heard = await ask(table.npc, pace=12.0)
     assert not heard.of(SpeechFailed)
     assert speech_of(heard) == audio_of(text)
 

@@ -35,7 +35,7 @@ from glyphoxa_trio.npc import (
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import Flush, HearingFailed, Speech, Transcript
 from glyphoxa_trio.npc.npc import CannotHear
-from glyphoxa_trio.npc.voice import MOST_NEWS, Voice
+from glyphoxa_trio.npc.voice import MOST_NEWS, Output, Voice
 from glyphoxa_trio.providers.speech import (
     Began,
     Final,
@@ -402,6 +402,30 @@ async def test_a_listener_who_stops_is_bounded(autojump_clock: MockClock) -> Non
                 async for event in voice:
                     if isinstance(event, TierSelected) and event.text == "Still there?":
                         break
+
+
+async def test_a_flush_that_waits_is_told_once(autojump_clock: MockClock) -> None:
+    output = Output("Bob")
+    speech = Speech(npc="Bob", turn=1, pcm=bytes(2000), rate=1_000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(output.give, speech)
+        assert await output.take() == speech
+        output.flush("once")
+        output.flush("twice")
+        assert await output.take() == Flush(npc="Bob", turn=1, reason="once")
+        output.flush("there is nothing to stop any more")
+        output.end()
+        with pytest.raises(StopAsyncIteration):
+            await output.take()
+
+
+async def test_what_was_played_is_forgotten(autojump_clock: MockClock) -> None:
+    async with open_talk(lambda _: ["Yes."]) as talk:
+        for number in range(20):
+            await talk.say(f"Number {number}")
+            await trio.sleep(5)
+        assert len(talk.voice._output.playback.pieces) == 1
+    assert talk.speaker.played == {turn: audio_of("Yes.") for turn in range(1, 21)}
 
 
 async def test_only_the_last_of_unfinished_words_waits(

@@ -24,7 +24,8 @@ from glyphoxa_trio.providers.speech import (
     NotUnderstood,
     SpeechError,
 )
-from glyphoxa_trio.providers.transcriptions import Transcriptions
+from glyphoxa_trio.providers.transcriptions import Transcriptions, link
+from glyphoxa_trio.providers.transcriptions.wire import MAX_ANSWER
 from glyphoxa_trio.providers.wav import wav
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.http_server import Die, Hang, Late, Raw, Status
@@ -43,7 +44,7 @@ PCM = random.Random(1).randbytes(16_000 * 2)  # a second of it
 
 @asynccontextmanager
 async def asked(
-    script: Script, **link: object
+    script: Script, **options: object
 ) -> AsyncIterator[tuple[TranscriptionServer, Transcriptions]]:
     with trio.fail_after(60):
         async with open_transcription_server(script, key=KEY) as server:
@@ -52,7 +53,7 @@ async def asked(
                 "base_url": server.base_url,
                 "api_key": Secret(KEY),
             }
-            ears = Transcriptions(**(given | link))  # type: ignore[arg-type]
+            ears = Transcriptions(**(given | options))  # type: ignore[arg-type]
             try:
                 yield server, ears
             finally:
@@ -137,7 +138,7 @@ async def test_one_utterance_that_is_lost_is_told_and_the_next_understood() -> N
 
 @pytest.mark.usefixtures("espeak")
 @pytest.mark.parametrize(
-    ("link", "why"),
+    ("given", "why"),
     [
         ({"api_key": Secret("sk-other-secret")}, "401: Incorrect API key"),
         ({"api_key": None}, "401: Incorrect API key"),
@@ -145,13 +146,38 @@ async def test_one_utterance_that_is_lost_is_told_and_the_next_understood() -> N
     ],
 )
 async def test_what_will_never_go_right_is_the_end(
-    link: dict[str, object], why: str
+    given: dict[str, object], why: str
 ) -> None:
-    async with asked(["Yes."], **link) as (server, ears):
+    async with asked(["Yes."], **given) as (server, ears):
         with pytest.raises(SpeechError, match=why) as caught:
             await understood(ears, "Yes.")
         assert "secret" not in str(caught.value)
     assert server.uploads == []
+
+
+async def test_nobody_is_followed_elsewhere() -> None:
+    async with asked(["Yes."]) as (elsewhere, _):
+        there = f"{elsewhere.base_url}/audio/transcriptions"
+        async with asked([Status(307, {"Location": there})]) as (server, ears):
+            with pytest.raises(SpeechError, match="redirects"):
+                await ears.transcribe(PCM)
+        assert len(server.uploads) == 1
+        assert elsewhere.http.requests == []
+
+
+async def test_of_an_answer_without_end_only_the_beginning_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[int] = []
+
+    def text_of(status: int, headers: object, body: bytes, secret: object) -> str:
+        kept.append(len(body))
+        return ""
+
+    monkeypatch.setattr(link, "text_of", text_of)
+    async with asked([Status(200, body=b"x" * 1_000_000)]) as (_, ears):
+        await ears.transcribe(PCM)
+    assert kept == [MAX_ANSWER + 1]
 
 
 async def test_leaving_hangs_up() -> None:
