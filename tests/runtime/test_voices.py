@@ -201,6 +201,7 @@ async def test_a_recording_notes_that_there_was_a_voice_and_none_of_its_audio(
     assert len(heard) < len(events)
     (left,) = (json.loads(x) for x in text.splitlines() if '"left"' in x)
     assert left["got"] == len(heard)
+    assert left["asked"] == len(heard) + 1  # and then there was no more
     assert text.count('"unrecorded"') == 1
     assert '"what": "Speech"' in text.replace('":"', '": "')
     assert "pcm" not in text
