@@ -405,7 +405,7 @@ async def test_a_listener_who_stops_is_bounded(autojump_clock: MockClock) -> Non
 
 
 async def test_a_flush_that_waits_is_told_once(autojump_clock: MockClock) -> None:
-    output = Output("Bob")
+    output = Output()
     speech = Speech(npc="Bob", turn=1, pcm=bytes(2000), rate=1_000)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(output.give, speech)
