@@ -12,7 +12,7 @@ demo: $(VENV)/.runs
 
 # Pass the tests. HYPOTHESIS_PROFILE=ci looks harder.
 test: $(VENV)/.tests
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n logical --dist loadfile
 
 # Break the product on purpose, one line at a time: do the tests of its promises see
 # it? docs/verifying.md. About five minutes.

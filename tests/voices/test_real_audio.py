@@ -3,7 +3,6 @@ and what it says comes back as it was sent. Real time on loopback, within limits
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -25,9 +24,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .test_turns import OPENAI, done_of, one_turn, open_voices
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("espeak-ng") is None, reason="espeak-ng is not installed"
-)
+pytestmark = pytest.mark.usefixtures("espeak")
 
 
 async def spoken(text: str) -> bytes:
