@@ -14,6 +14,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .bridge import Bridge
 from .turn import SceneTurn
+from .voice import Voice
 
 R = TypeVar("R")
 
@@ -75,6 +76,20 @@ class Scene:
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
         """Tell whoever is meant what somebody is saying while they still speak."""
         await self._ask(lambda scene: scene.hearing(text, speaker=speaker))
+
+    async def interrupt(self, *, speaker: str | None = None) -> bool:
+        """End what is being said, or only what answers ``speaker``; False if nothing
+        was."""
+        return await self._ask(lambda scene: scene.interrupt(speaker=speaker))
+
+    def voice(self, *, speaker: str = "player", rate: int) -> Voice:
+        """Speak to whoever is meant, and hear who answers: as `Npc.voice`.
+
+        Entering raises `CannotHear` if nothing here understands speech.
+        """
+        return Voice(
+            rate, self._bridge, lambda: self._find().voice(speaker=speaker, rate=rate)
+        )
 
     async def turn_to(self, npc: str, *, speaker: str = "player") -> str:
         """What this player says next is for this NPC, unless it names another."""

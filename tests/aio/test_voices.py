@@ -19,6 +19,7 @@ from glyphoxa_trio.npc import (
     Moment,
     NobodyAddressed,
     NpcMuted,
+    Scene,
     Speech,
     Transcript,
     TurnDone,
@@ -365,3 +366,26 @@ def test_context_is_asked_for_on_the_loop(mode: Mode) -> None:
 
     play(main)
     assert asked == {here}
+
+
+def test_a_microphone_in_a_scene(mode: Mode) -> None:
+    async def main() -> None:
+        npcs = tuple(NpcConfig(name=name) for name in ("Bo Peep", "Cy Clone"))
+        llm, ears = ScriptedLLM(lambda _: ["Aye."]), FakeRecognizer()
+        async with opened(mode, config(npcs=npcs), llm=llm, recognizer=ears) as runtime:
+            scene = runtime.scene()
+            assert not await scene.interrupt()
+            async with scene.voice(speaker="Ann", rate=RATE) as voice:
+                for text, npc in (("Cy, well?", "Cy Clone"), ("And Bo?", "Bo Peep")):
+                    await tell(runtime, ears, Began(), Final(text))
+                    async for event in voice:
+                        if isinstance(event, TurnDone):
+                            assert (event.npc, event.text) == (npc, "Aye.")
+                            break
+
+    play(main)
+
+
+def test_everything_that_a_scene_can_do_can_be_done_from_asyncio() -> None:
+    native = {name for name in dir(Scene) if not name.startswith("_")}
+    assert native - {"name"} == {x for x in dir(aio.Scene) if not x.startswith("_")}

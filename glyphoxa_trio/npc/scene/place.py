@@ -97,7 +97,8 @@ class Place:
     def listened(self) -> None:
         """The listener has the last event, and perhaps more to hear."""
         self.told.set()
-        if self.utterance.exchange.unplayed <= TOLERANCE:
+        utterance = self.utterance
+        if utterance.flushed or utterance.exchange.unplayed <= TOLERANCE:
             self.over.set()
 
     def leave(self, why: str) -> None:
