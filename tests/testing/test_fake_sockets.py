@@ -295,3 +295,25 @@ async def test_who_does_not_trust_the_server_or_speaks_no_tls_is_left_alone() ->
                 await talk.say(set_up())
                 await talk.until("setupComplete")
     assert len(server.sessions) == 1
+
+
+async def test_a_ping_that_meets_the_end_of_a_session_harms_nobody(
+    autojump_clock: MockClock,
+) -> None:
+    upgrade = (
+        b"GET /v1/realtime?model=gpt-realtime-2 HTTP/1.1\r\nHost: memory\r\n"
+        b"Authorization: Bearer k\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13"
+        b"\r\n\r\n"
+    )
+    async with open_realtime_server(script, in_memory=True, lifetime=1.0) as server:
+        stream = server.dial()
+        await stream.send_all(upgrade)
+        heard = b""
+        while b"\x88" not in heard:  # a close frame: all else here is ASCII
+            heard += await stream.receive_some()
+        await stream.send_all(b"\x89\x80" + bytes(4))  # a ping, masked
+        with trio.fail_after(5):
+            while await stream.receive_some():
+                pass
+        assert server.sessions[0].wire.code == 1001

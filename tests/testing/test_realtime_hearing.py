@@ -263,6 +263,21 @@ async def test_what_was_not_heard_is_truncated_and_never_more(
     judge_realtime(server.sessions[0].wire.sent)
 
 
+async def test_what_is_still_being_said_may_be_truncated(
+    autojump_clock: MockClock,
+) -> None:
+    script = [Speak("A long line of many words.", ms=400, paced=True)]
+    async with open_realtime_server(script, in_memory=True) as server:
+        async with realtime(server) as talk:
+            await talk.say(detecting(), RESPOND)
+            delta = await talk.until("response.output_audio.delta")
+            cut = {"item_id": delta["item_id"], "content_index": 0, "audio_end_ms": 0}
+            await talk.say({"type": "conversation.item.truncate", **cut})
+            done = await talk.until("response.done")
+    assert done["response"]["status"] == "completed"
+    assert "transcript" not in done["response"]["output"][0]["content"][0]
+
+
 async def test_the_servers_own_response_waits_for_the_one_that_runs(
     autojump_clock: MockClock,
 ) -> None:

@@ -5,7 +5,8 @@ be said when, by the model's profile.
 
 Text that asks for no answer would stop the model in the middle of a word, or make it
 drop a call that it waits for. So it is held until the model has finished; and where
-the wire has no text without an answer, until something is said that has one.
+the wire has no text without an answer, until something is said that has one. Above 300
+lines: all commands and messages meet in the same state.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class Response:
             at["content_index"] = 0
             content = item.wire["content"][0]
             if content["type"] == "output_audio":
-                words = content["transcript"]
+                words = content.get("transcript", "")
                 self.tell("response.output_audio.done", **at)
                 self.tell(
                     "response.output_audio_transcript.done", **at, transcript=words

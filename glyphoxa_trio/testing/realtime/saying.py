@@ -50,7 +50,8 @@ async def _aloud(
         if response.ended is not None:
             return
         if words:
-            content["transcript"] += words
+            if "transcript" in content:  # what was truncated has none any more
+                content["transcript"] += words
             response.tell("response.output_audio_transcript.delta", **at, delta=words)
         if pcm:
             item.audio += pcm
