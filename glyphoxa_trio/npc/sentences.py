@@ -19,6 +19,7 @@ _CLOSING: Final = "\"'\u201d\u2019\u00bb)]"
 # nothing but dots must not keep everybody waiting.
 _ENDING: Final = re.compile(rf"(?<![.!?…])[.!?…]++[{re.escape(_CLOSING)}]*+(?=\s)|\n++")
 _VISIBLE: Final = re.compile(r"\S")
+_PARTS: Final = re.compile(r"\S+|\s")
 _ABBREVIATIONS: Final = frozenset(
     re.findall(
         r"\S+",
@@ -84,11 +85,11 @@ class Beginning:
 
     def feed(self, text: str) -> str | None:
         """The opening, if this piece decides it."""
-        for character in text:
-            if first := self._sentences.feed(character):
+        for part in _PARTS.findall(text):
+            if first := self._sentences.feed(part):
                 return first[0]
-            if not character.isspace():
-                self._word += character
+            if not part.isspace():
+                self._word += part
             elif self._word:
                 self._words.append(self._word)
                 self._word = ""

@@ -62,6 +62,9 @@ class LLMRequest:
     ``tools_forbidden`` asks for an answer in words: ``tool_choice: none`` where
     the wire has it. The tools stay listed then, so that the history's calls
     keep their meaning and the prompt's prefix stays the same.
+
+    The last message may be the ``assistant``'s own: then its answer has begun with
+    that, and what it writes goes on from there (D23c).
     """
 
     messages: tuple[Message, ...]
