@@ -12,6 +12,7 @@ import attrs
 from glyphoxa_trio.simulation.promises.monitor import Promise
 
 WHOLE_HOST: Final = "tests/simulation/test_whole_host.py"
+SCENE: Final = "tests/npc/scene/test_scene_random.py"
 
 
 @attrs.frozen
@@ -551,5 +552,62 @@ MUTANTS: Final = (
         "",
         Promise.RIGHTS,
         "tests/runtime/test_reload.py",
+    ),
+    # ------------------------------------------------------------------- scene
+    Mutant(
+        "an NPC speaks though another one does",
+        "npc/scene/actor.py",
+        "        if now is None or now is place:\n",
+        "        if now is not None:\n",
+        "one NPC speaks at a time",
+        SCENE,
+    ),
+    Mutant(
+        "an NPC speaks while another one is still listened to",
+        "npc/scene/actor.py",
+        "            await place.told.wait()\n",
+        "            pass\n",
+        "one NPC speaks at a time",
+        SCENE,
+    ),
+    Mutant(
+        "a muted NPC goes on",
+        "npc/scene/actor.py",
+        '                self._end(place, f"{npc} is muted")\n',
+        "                pass\n",
+        "a muted NPC says nothing of its own",
+        SCENE,
+    ),
+    Mutant(
+        "NPCs overhear themselves",
+        "npc/scene/actor.py",
+        "        but = place.npc if place.begun or place.spoken else None\n",
+        "        but = None\n",
+        "what was said to others is what others were told",
+        SCENE,
+    ),
+    Mutant(
+        "an NPC overhears what was not delivered",
+        "npc/scene/actor.py",
+        "        if words := utterance.exchange.heard:\n",
+        "        if words := utterance.exchange.written:\n",
+        "only what was delivered is heard",
+        "tests/npc/scene/test_scene.py",
+    ),
+    Mutant(
+        "what was overheard is never forgotten",
+        "npc/conversation.py",
+        "                lines.popleft()\n",
+        "",
+        "an NPC remembers so many lines of others",
+        "tests/npc/test_overhearing.py",
+    ),
+    Mutant(
+        "a template is formatted",
+        "npc/templates.py",
+        "_PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)",
+        'text.format_map({**values, "": ""})',
+        "invalid syntax falls back to the text",
+        "tests/npc/test_templates.py",
     ),
 )
