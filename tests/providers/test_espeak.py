@@ -173,7 +173,8 @@ async def test_one_that_ignores_signals_and_speaks_through_another_is_killed(
 ) -> None:
     body = (
         "import signal, subprocess; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "child = subprocess.Popen(['sleep', '600'])\n"
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "child = subprocess.Popen(sleep)\n"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
         "os.write(1, b'RIFF' + bytes(4) + b'WAVEfmt ' + bytes([16, 0, 0, 0, 1, 0, 1, 0,"
         "0x22, 0x56, 0, 0, 0x44, 0xac, 0, 0, 2, 0, 16, 0]) + b'data' + b'\\xff' * 99)\n"
