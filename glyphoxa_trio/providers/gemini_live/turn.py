@@ -72,6 +72,7 @@ class Turns:
     _cancelling: bool = attrs.field(default=False, init=False)
     # What was asked for in so many words has begun, whether it is cancelled or not.
     _requested: bool = attrs.field(default=False, init=False)
+    _resumes: bool = attrs.field(default=False, init=False)
     _for_nobody_until: float = attrs.field(default=-inf, init=False)
     _refused: list[ToolCall] = attrs.field(factory=list, init=False)
 
@@ -87,9 +88,10 @@ class Turns:
     def is_busy(self) -> bool:
         return self._last is not None or self.asked
 
-    def ask(self) -> None:
-        """The client wants an answer."""
+    def ask(self, *, resumes: bool = False) -> None:
+        """The client wants an answer; ``resumes``: as the rest of this turn."""
         self.asked = self._requested = True
+        self._resumes = resumes
 
     def cancel(self, now: float) -> None:
         """The client stops what is being said, or was to be."""
@@ -134,7 +136,7 @@ class Turns:
         heard = mapping(content.get("inputTranscription"))
         text = incoming.text(heard.get("text"))
         if text.strip() and (self._last is None or self._was_interrupted):
-            self.asked = True
+            self.asked, self._resumes = True, False
         events += self.hearing.piece(
             text,
             now,
@@ -213,6 +215,8 @@ class Turns:
             self._begin(events, now)  # an answer that says nothing is one as well
         if self._response is not None:
             self._end(events, end, detail=reason)
+        if self._resumes:  # and had nothing to say
+            self.asked = self._requested = self._resumes = False
         self._last, self._was_interrupted, self._cancelling = None, False, False
         self._for_nobody_until = -inf
         self.calls.end_turn()
@@ -230,6 +234,7 @@ class Turns:
         if self._response is None:
             self._response = self._last = self.new_id()
             self.asked = self._requested = self._cancelling = False
+            self._resumes = False
             self.hearing.answer_begins(now)
             events.append(ResponseStarted(self._response))
         return self._response

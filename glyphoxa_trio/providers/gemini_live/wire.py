@@ -223,7 +223,7 @@ class GeminiWire:
         self._put(messages.result_message(result, made.given_id, schedule))
         calls.answered(made)
         if asks and schedule is not Schedule.SILENT:
-            self._turns.ask()
+            self._turns.ask(resumes=calling is Calling.BLOCKING)
 
     def _declare(self, tools: tuple[S2STool, ...]) -> None:
         # Those that were declared before may still be answered.

@@ -375,6 +375,15 @@ def test_who_writes_before_an_answer_has_begun_is_not_interrupted_by_that(
     assert names(found.hear(spoken()))[0] == "ResponseStarted"
 
 
+def test_a_turn_that_ends_without_a_word_to_its_results_asks_for_nothing_more() -> None:
+    found = asking(NATIVE_2_5)
+    found.hear(called("fc-1"))
+    answered(found, "fc-1")
+    assert names(found.hear(TURN_COMPLETE))[-1] == "InteractionEnded"
+    found.send(SendText(Line("user", "And now?")))
+    assert names(found.hear(spoken()))[0] == "ResponseStarted"
+
+
 def test_at_rest_is_nothing_new_to_who_has_just_asked() -> None:
     found = asking()
     assert found.hear(content(interactionStatus="IDLE")) == []
