@@ -376,7 +376,7 @@ def test_who_writes_before_an_answer_has_begun_is_not_interrupted_by_that(
 
 
 def test_a_turn_that_ends_without_a_word_to_its_results_asks_for_nothing_more() -> None:
-    found = asking(NATIVE_2_5)
+    found = asking(FLASH_3_1)
     found.hear(called("fc-1"))
     answered(found, "fc-1")
     assert names(found.hear(TURN_COMPLETE))[-1] == "InteractionEnded"
