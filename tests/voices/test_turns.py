@@ -143,7 +143,7 @@ def rolls(turn: Turn) -> Reply:
 
 @EVERY
 async def test_an_npc_speaks_and_uses_a_tool(model: tuple[str, str]) -> None:
-    # G33, G36
+    # G30, G33, G36
     async with open_voices(model, rolls) as (runtime, _):
         async with runtime.npc("Bartok").say("Roll for me") as turn:
             events = [event async for event in turn]

@@ -153,7 +153,7 @@ STEPS = (
 )
 def test_every_call_has_at_most_one_answer_and_every_turn_an_end(
     wire: Capabilities, steps: list[str], data: st.DataObject
-) -> None:  # G35; field problems 1 to 6, 9, 12, 17
+) -> None:  # G35, A20; field problems 1 to 6, 9, 12, 17
     links = Links(wire)
     server = Server(links)
     said: list[trio.CancelScope] = []

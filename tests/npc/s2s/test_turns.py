@@ -366,7 +366,7 @@ async def test_a_socket_is_replaced_at_its_age_with_what_was_said(
 
 async def test_an_internal_error_after_a_result_is_answered_with_less(
     autojump_clock: trio.testing.MockClock,
-) -> None:  # field problem 12
+) -> None:  # A20; field problem 12
     async def long(*_: object) -> ToolResult:
         return ToolResult(text=("word " * 2000,))
 
