@@ -41,6 +41,9 @@ NAMES = (
     "overload",
     "soak",
     "asyncio_hosts",
+    "voices",
+    "interruptions",
+    "voices_many",
     "simulator",
     "side_by_side",
 )

@@ -204,6 +204,7 @@ class NpcSession:
             route=self.s2s.route,
             filler=self.s2s.filler,
             tool_timeout=self.s2s.tool_timeout,
+            defer_threshold=self.defer_threshold,
         )
         self._s2s.prepare(self.ceiling)
         live.set_instructions(self._conversation.prompt_text)

@@ -26,6 +26,7 @@ from glyphoxa_trio.npc.sound import SpokenItems
 from glyphoxa_trio.npc.utterance import Utterance
 from glyphoxa_trio.providers.s2s import Line
 from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.search import DEFER_THRESHOLD
 from glyphoxa_trio.tools.tier import Tier
 
 from .cascaded import TurnInProgress
@@ -52,6 +53,7 @@ class S2SEngine:
     route: bool = True
     filler: bool = False
     tool_timeout: float = TOOL_TIMEOUT
+    defer_threshold: int = DEFER_THRESHOLD
     _speaker: str = attrs.field(default="player", init=False)
     _told: Callable[[Utterance], None] | None = attrs.field(default=None, init=False)
     _interrupted: Callable[[], None] = attrs.field(default=lambda: None, init=False)
@@ -66,6 +68,7 @@ class S2SEngine:
             live=self.live,
             grant=self.grant,
             tool_timeout=self.tool_timeout,
+            defer_threshold=self.defer_threshold,
         )
         self.live.on_speech = self._speech
 

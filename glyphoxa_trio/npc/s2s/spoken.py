@@ -89,6 +89,7 @@ class SpokenTurn:
         heard = self.interaction
         self._known = self.asks or (heard is not None and heard.understood)
         self.bridge.grant = turn.grant
+        self.bridge.defer_threshold = turn.defer_threshold
         turn.exchange.aloud = self.sound
         await self._show()
         interaction = self.interaction
