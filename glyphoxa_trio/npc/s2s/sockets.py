@@ -24,12 +24,14 @@ from glyphoxa_trio.providers.s2s import (
     Link,
     LinkClosed,
     Ready,
+    SendAudio,
     Setup,
 )
 
 
 def _usual() -> Backoff:
-    return Backoff(first=0.25, ceiling=10.0, max_restarts=5)
+    # Mostly chance: what a vendor cuts at once must not come back at once.
+    return Backoff(first=0.5, ceiling=10.0, jitter=0.8, max_restarts=5)
 
 
 @attrs.frozen(kw_only=True)
@@ -44,7 +46,7 @@ class LiveSettings:
       leave: so long before its server closes it, it is replaced in any case.
       audio: of the microphone, kept while there is no socket; the oldest goes first.
       backoff: between attempts; beyond its restarts the conversation rests until
-        somebody speaks again.
+        somebody speaks again, and a microphone alone tries no sooner than by it.
     """
 
     connect: float = 10.0
@@ -120,6 +122,7 @@ class Sockets:
     opened: int = attrs.field(default=0, init=False)
     failed: int = attrs.field(default=0, init=False)
     _wanted: bool = attrs.field(default=False, init=False)
+    _gave_up: bool = attrs.field(default=False, init=False)
     _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _replace_by: float | None = attrs.field(default=None, init=False)
     _retry_at: float = attrs.field(default=0.0, init=False)
@@ -128,15 +131,23 @@ class Sockets:
 
     def send(self, command: Command) -> bool:
         """Put it on its way; False if there is no socket. It is wanted then."""
-        self.want()
+        self.want(patient=isinstance(command, SendAudio))
         if self.current is None:
             return False
         self.current.link.send(command)
         return True
 
-    def want(self) -> None:
-        """Somebody has something to say."""
+    def want(self, *, patient: bool = False) -> None:
+        """Somebody has something to say.
+
+        If it was given up, this is another attempt, and now; ``patient``: in its time,
+        since a microphone that is on is no reason to hurry.
+        """
         self._active = trio.current_time()
+        if self._gave_up and not patient:
+            self._gave_up = False
+            self._retry_at = self._active
+            self._changed.set()
         if not self._wanted:
             self._wanted = True
             self._changed.set()
@@ -271,7 +282,7 @@ class Sockets:
 
     def _install(self, socket: Socket, *, resumed: bool) -> None:
         old, self.current = self.current, socket
-        self._replace_by = None
+        self._replace_by, self._gave_up = None, False
         self._active = socket.since
         if old is not None:
             old.scope.cancel("another one has taken its place")
@@ -284,8 +295,7 @@ class Sockets:
         self.owner.lost(socket, closed)
         tired = len(self._failures) > self.settings.backoff.max_restarts
         if tired or not closed.retryable:
-            self._wanted = False
-            self._retry_at = trio.current_time()
+            self._wanted, self._gave_up = False, True
             self.owner.gave_up(closed)
         elif self.owner.quiet:
             self._wanted = False  # nobody waits: the next one who speaks opens it
