@@ -114,7 +114,8 @@ class Stream(Generic[E]):
             consumed = self._handed.pop()
             if self.on_consumed is not None:
                 self.on_consumed(consumed)
-        await trio.lowlevel.checkpoint()
+        if self._events or self._ended or self._left:
+            await trio.lowlevel.checkpoint()
         while not self._events:
             if self._ended or self._left:
                 raise StopAsyncIteration

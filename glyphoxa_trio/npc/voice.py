@@ -162,7 +162,8 @@ class Output:
         if self._handed is not None:
             self._handed.done()
             self._handed = None
-        await trio.lowlevel.checkpoint()
+        if self._waiting or self._ended:
+            await trio.lowlevel.checkpoint()
         while not self._waiting:
             if self._error is not None:
                 raise self._error

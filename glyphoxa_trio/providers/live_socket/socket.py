@@ -117,8 +117,9 @@ class LiveSocket:
         Raises:
           LinkClosed: when the socket is gone and every event was taken.
         """
-        # A whole checkpoint: a flood of events must let others run.
-        await trio.lowlevel.checkpoint()
+        # A whole checkpoint, once: a flood of events must let others run.
+        if self._events or self._end is not None:
+            await trio.lowlevel.checkpoint()
         while not self._events:
             if self._end is not None:
                 raise self._end.with_traceback(None)
