@@ -8,7 +8,7 @@ once, they come back spread out, and all of them.
 Measured: `open_runtime` with so many NPCs, a `voice` at each, which is given a frame of
 20 ms every 20 ms and is heard out. The other end of the sockets is a process of its own
 (`benchmarks/servers/realtime_peer.py`): it speaks without a pause, but for a call of a
-tool of ours before each two seconds of speech. It checks nothing, because the strict
+tool of ours before each four seconds of speech. It checks nothing, because the strict
 fakes would be the measurement. Both stamp with the monotonic clock, which all processes
 of a Linux machine share.
 
@@ -36,6 +36,7 @@ import random
 import subprocess
 import sys
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -63,7 +64,7 @@ PEER: Final = Path(__file__).parent / "servers" / "realtime_peer.py"
 RATE: Final = 24_000
 FRAME: Final = 0.02  # seconds
 SESSIONS: Final = 40
-SPEECH: Final = 2.0
+SPEECH: Final = 4.0
 RAMP: Final = 3.0
 WINDOW: Final = 20.0
 CUT: Final = 200
@@ -83,8 +84,7 @@ class Seen:
     frames: int = 0
     wall: float = 0.0
     processor: float = 0.0
-    turns: int = 0
-    broken: int = 0
+    ends: Counter[TurnEnd] = attrs.field(factory=Counter)
 
     def between(
         self, first: Mapping[str, float], then: Mapping[str, float]
@@ -151,6 +151,7 @@ def _of_sessions(name: str, ours: Seen, bare: Seen) -> list[Figure]:
     bare_trip = bare.between(bare.asked, bare.told)
     begun = ours.between(ours.asked, ours.begun)
     told = ours.between(ours.returned, ours.told)
+    turns = sum(ours.ends.values())
     one = Figure(name="", unit="", n=max(1, ours.frames))
 
     def beside(what: str, unit: str, value: Callable[[Seen], float]) -> Figure:
@@ -171,7 +172,15 @@ def _of_sessions(name: str, ours: Seen, bare: Seen) -> list[Figure]:
         beside("processor, cores", "", lambda x: x.processor / x.wall),
         beside("a frame", "µs", lambda x: 1e6 * x.processor / x.frames),
         beside("frames", "1/s", lambda x: x.frames / x.wall),
-        count(f"{name}: turns not completed", ours.broken, n=max(1, ours.turns)),
+        *(
+            count(f"{name}: turns {end.value}", ours.ends[end], n=max(1, turns))
+            for end in (TurnEnd.COMPLETED, TurnEnd.SHED)
+        ),
+        count(
+            f"{name}: turns not completed",
+            turns - ours.ends[TurnEnd.COMPLETED],
+            n=max(1, turns),
+        ),
     ]
 
 
@@ -210,7 +219,7 @@ async def _look_at(peer: Peer, seen: Seen, window: float) -> None:
     """For so long, once everybody speaks; what began before is not in it."""
     await trio.sleep(min(RAMP, window))
     await peer.report()
-    seen.turns = seen.broken = 0
+    seen.ends.clear()
     wall, processor = perf_counter(), process_time()
     await trio.sleep(window)
     seen.wall, seen.processor = perf_counter() - wall, process_time() - processor
@@ -245,8 +254,7 @@ async def _hear_out(voice: Voice, seen: Seen) -> None:
         if isinstance(event, Speech):
             played += event.seconds
         elif isinstance(event, TurnDone):
-            seen.turns += 1
-            seen.broken += event.end is not TurnEnd.COMPLETED
+            seen.ends[event.end] += 1
 
 
 def _config(size: int, peer: Peer) -> Config:

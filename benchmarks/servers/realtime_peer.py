@@ -29,7 +29,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_st
 import trio
 
 FRAME: Final = 0.02  # seconds
-THINKS: Final = 0.1
+THINKS: Final = 0.1  # seconds before it calls, and before somebody speaks again
 AUDIO: Final = b64encode(bytes(960)).decode()  # 20 ms at 24 kHz
 APPEND: Final = '{"type":"input_audio_buffer.append"'
 
@@ -88,6 +88,7 @@ class Session:
             await self.asked.wait()
             self.asked = trio.Event()
             await self.speak()
+            await trio.sleep(THINKS)
 
     async def listen(self) -> None:
         item = _new("item")
