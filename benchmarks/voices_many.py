@@ -136,9 +136,9 @@ async def _peer(speech: float) -> AsyncIterator[Peer]:
 
 
 def measure(quick: bool) -> list[Figure]:
-    size, window = (4, 2.0) if quick else (SESSIONS, WINDOW)
-    bare = in_fresh_process(measure_bare, size, window)
-    ours = in_fresh_process(measure_sessions, size, window)
+    size, window, speech = (4, 3.0, 0.5) if quick else (SESSIONS, WINDOW, SPEECH)
+    bare = in_fresh_process(measure_bare, size, window, speech)
+    ours = in_fresh_process(measure_sessions, size, window, speech)
     found = _of_sessions(size, ours, bare)
     cut = 20 if quick else CUT
     found += in_fresh_process(measure_cut, cut, 0.0)
@@ -187,11 +187,11 @@ def _of_sessions(size: int, ours: Seen, bare: Seen) -> list[Figure]:
     ]
 
 
-def measure_sessions(size: int, window: float) -> Seen:
-    return trio.run(_measure_sessions, size, window)
+def measure_sessions(size: int, window: float, speech: float) -> Seen:
+    return trio.run(_measure_sessions, size, window, speech)
 
 
-async def _measure_sessions(size: int, window: float) -> Seen:
+async def _measure_sessions(size: int, window: float, speech: float) -> Seen:
     seen = Seen()
 
     @tool(group="own", estimated_duration_ms=1, read_only=True)
@@ -202,7 +202,7 @@ async def _measure_sessions(size: int, window: float) -> Seen:
         seen.returned[call] = perf_counter()
         return "A door, and behind it another one."
 
-    async with _peer(SPEECH) as peer:
+    async with _peer(speech) as peer:
         config = _config(size, peer)
         async with (
             open_runtime(config, tools=[look]) as runtime,
@@ -280,13 +280,13 @@ def _config(size: int, peer: Peer) -> Config:
 # ----------------------------------------------------------------------------- bare
 
 
-def measure_bare(size: int, window: float) -> Seen:
-    return trio.run(_measure_bare, size, window)
+def measure_bare(size: int, window: float, speech: float) -> Seen:
+    return trio.run(_measure_bare, size, window, speech)
 
 
-async def _measure_bare(size: int, window: float) -> Seen:
+async def _measure_bare(size: int, window: float, speech: float) -> Seen:
     seen = Seen()
-    async with _peer(SPEECH) as peer, trio.open_nursery() as nursery:
+    async with _peer(speech) as peer, trio.open_nursery() as nursery:
         for _ in range(size):
             nursery.start_soon(_bare_socket, peer)
         await _look_at(peer, seen, window)
