@@ -217,55 +217,64 @@ class NpcSession:
     async def _serve(self, inbox: Inbox[Any]) -> None:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            async for call in inbox:
-                with call.answering():
-                    match call.request:
-                        case Say(utterance):
-                            self._accept(utterance)
-                            nursery.start_soon(self._live, utterance)
-                            call.reply(None)
-                        case Elevate(tier, seconds):
-                            until = trio.current_time() + seconds
-                            self._elevation = (tier, until)
-                            call.reply(None)
-                        case Adopt() as successor:
-                            self._adopt(successor)
-                            call.reply(None)
-                        case Preview(text):
-                            selection = await self._select(text, commit=False)
-                            call.reply(min(self.ceiling, selection.tier))
-                        case Hearing(text, speaker):
-                            if self._current is None and may_speculate(self.npc):
-                                self._speculator.hear(nursery, text, speaker)
-                            call.reply(None)
-                        case Approve(question, yes):
-                            call.reply(self._questions.answer(question, yes=yes))
-                        case Interrupt(speaker):
-                            call.reply(self._interrupt(speaker))
-                        case Overhear(speaker, text, to):
-                            line = Overheard(speaker, text, to)
-                            self._conversation.overhear(line)
-                            if self._s2s is not None:
-                                self._s2s.live.remember(Line("user", f"({line})"))
-                            call.reply(None)
-                        case LendEar(speaker, told, interrupted):
-                            lent = None
-                            if self._s2s is not None:
-                                lent = self._s2s.lend(speaker, told, interrupted)
-                            call.reply(lent)
-                        case TakeEarBack(told):
-                            if self._s2s is not None:
-                                self._s2s.take_back(told)
-                            call.reply(None)
-                        case Situate(context):
-                            self._opening.scene = context
-                            self._open()
-                            call.reply(None)
-                        case Introduce(values):
-                            self._opening.introduce(values)
-                            self._open()
-                            call.reply(None)
+            try:
+                await self._read(inbox, nursery)
+            finally:
+                # What the model says from now on is nobody's turn: each would be
+                # ended at once, and leave what it has said to the next one.
+                if self.live is not None:
+                    self.live.on_spoken = None
             self._speculator.drop("the session ended")
+
+    async def _read(self, inbox: Inbox[Any], nursery: trio.Nursery) -> None:
+        async for call in inbox:
+            with call.answering():
+                match call.request:
+                    case Say(utterance):
+                        self._accept(utterance)
+                        nursery.start_soon(self._live, utterance)
+                        call.reply(None)
+                    case Elevate(tier, seconds):
+                        until = trio.current_time() + seconds
+                        self._elevation = (tier, until)
+                        call.reply(None)
+                    case Adopt() as successor:
+                        self._adopt(successor)
+                        call.reply(None)
+                    case Preview(text):
+                        selection = await self._select(text, commit=False)
+                        call.reply(min(self.ceiling, selection.tier))
+                    case Hearing(text, speaker):
+                        if self._current is None and may_speculate(self.npc):
+                            self._speculator.hear(nursery, text, speaker)
+                        call.reply(None)
+                    case Approve(question, yes):
+                        call.reply(self._questions.answer(question, yes=yes))
+                    case Interrupt(speaker):
+                        call.reply(self._interrupt(speaker))
+                    case Overhear(speaker, text, to):
+                        line = Overheard(speaker, text, to)
+                        self._conversation.overhear(line)
+                        if self._s2s is not None:
+                            self._s2s.live.remember(Line("user", f"({line})"))
+                        call.reply(None)
+                    case LendEar(speaker, told, interrupted):
+                        lent = None
+                        if self._s2s is not None:
+                            lent = self._s2s.lend(speaker, told, interrupted)
+                        call.reply(lent)
+                    case TakeEarBack(told):
+                        if self._s2s is not None:
+                            self._s2s.take_back(told)
+                        call.reply(None)
+                    case Situate(context):
+                        self._opening.scene = context
+                        self._open()
+                        call.reply(None)
+                    case Introduce(values):
+                        self._opening.introduce(values)
+                        self._open()
+                        call.reply(None)
 
     @property
     def ceiling(self) -> Tier:

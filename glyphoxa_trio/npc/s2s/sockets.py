@@ -2,7 +2,8 @@
 
 A new socket is opened before the old one is closed, and in a moment in which nobody
 speaks, if that can be waited for. One task, `Sockets.run`, opens them; one each reads
-them. Whoever holds this is told what comes, and never waits.
+them. Whoever holds this is told what comes, and never waits. Above 300
+lines: when one is opened, replaced and given up is decided from the same state.
 """
 
 from __future__ import annotations
