@@ -29,6 +29,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_server_st
 import trio
 
 FRAME: Final = 0.02  # seconds
+PATIENCE: Final = 1.0
 THINKS: Final = 0.1  # seconds before it calls, and before somebody speaks again
 AUDIO: Final = b64encode(bytes(960)).decode()  # 20 ms at 24 kHz
 APPEND: Final = '{"type":"input_audio_buffer.append"'
@@ -85,9 +86,11 @@ class Session:
             await self.listen()
             await trio.sleep(THINKS)
             await self.call()
-            await self.asked.wait()
-            self.asked = trio.Event()
-            await self.speak()
+            with trio.move_on_after(PATIENCE):
+                await self.asked.wait()
+            if self.asked.is_set():  # else its client turned the turn away
+                self.asked = trio.Event()
+                await self.speak()
             await trio.sleep(THINKS)
 
     async def listen(self) -> None:
