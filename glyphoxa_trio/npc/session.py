@@ -205,6 +205,7 @@ class NpcSession:
             filler=self.s2s.filler,
             tool_timeout=self.s2s.tool_timeout,
             defer_threshold=self.defer_threshold,
+            shelf=self._shelf,
         )
         self._s2s.prepare(self.ceiling)
         live.set_instructions(self._conversation.prompt_text)

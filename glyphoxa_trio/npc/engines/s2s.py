@@ -14,7 +14,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.host import ToolHost
+from glyphoxa_trio.host import Shelf, ToolHost
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import EngineSwitched
 from glyphoxa_trio.npc.s2s.bridge import TOOL_TIMEOUT, Bridge
@@ -54,6 +54,7 @@ class S2SEngine:
     filler: bool = False
     tool_timeout: float = TOOL_TIMEOUT
     defer_threshold: int = DEFER_THRESHOLD
+    shelf: Shelf = attrs.field(factory=Shelf)
     _speaker: str = attrs.field(default="player", init=False)
     _told: Callable[[Utterance], None] | None = attrs.field(default=None, init=False)
     _interrupted: Callable[[], None] = attrs.field(default=lambda: None, init=False)
@@ -69,6 +70,7 @@ class S2SEngine:
             grant=self.grant,
             tool_timeout=self.tool_timeout,
             defer_threshold=self.defer_threshold,
+            shelf=self.shelf,
         )
         self.live.on_speech = self._speech
 
