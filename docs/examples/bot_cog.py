@@ -11,7 +11,8 @@ import asyncio
 import json
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -122,7 +123,8 @@ class Chat:
     async def tell(self, kind: str, **what: object) -> None:
         line = json.dumps({"kind": kind, "to": self.author, **what})
         self.writer.write(line.encode() + b"\n")
-        await self.writer.drain()
+        with suppress(ConnectionError):  # it has hung up
+            await self.writer.drain()
 
     async def send(self, text: str) -> None:
         await self.tell("message", text=text)
@@ -134,10 +136,16 @@ class Chat:
         await self.tell("stop")
 
 
+async def lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    with suppress(ConnectionError):
+        async for line in reader:
+            yield line
+
+
 async def connect(cog: NpcCog, port: int) -> None:
     """Be a bot until the chat hangs up."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
-    async for line in reader:
+    async for line in lines(reader):
         event = json.loads(line)
         chat = Chat(writer, event["from"])
         match event:

@@ -11,7 +11,8 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from .bridge import Bridge, Mode, outlast
+from .bridge import Bridge, Mode
+from .call import outlast
 from .held import Held, worse
 
 T = TypeVar("T")
@@ -61,17 +62,31 @@ class Block(Generic[T, U]):
         if isinstance(error, GeneratorExit):  # nothing can be awaited any more
             self._bridge.end_without_loop()
             return
-        worst, cancelled = error, None
         try:
-            if self._held is not None:
-                await self._held.__aexit__(kind, error, traceback)
-        except asyncio.CancelledError as again:
-            cancelled, worst = again, again.__cause__
-        except BaseException as raised:
-            worst = raised
-        cancelled = await self._bridge.close() or cancelled
-        worst = worse(worst, self._bridge.failure)
+            worst, cancelled = await self._leave(error)
+        except GeneratorExit:
+            self._bridge.end_without_loop()
+            raise
         if cancelled is not None:
             raise cancelled from worst
         if worst is not None and worst is not error:
             raise worst
+
+    async def _leave(
+        self, error: BaseException | None
+    ) -> tuple[BaseException | None, asyncio.CancelledError | None]:
+        """Leave it, and end the run; what is to be raised, and what is to be raised
+        after all."""
+        worst, cancelled = error, None
+        try:
+            if self._held is not None:
+                kind = None if error is None else type(error)
+                await self._held.__aexit__(kind, error, None)
+        except asyncio.CancelledError as again:
+            cancelled, worst = again, again.__cause__
+        except GeneratorExit:
+            raise
+        except BaseException as raised:
+            worst = raised
+        cancelled = await self._bridge.close() or cancelled
+        return worse(worst, self._bridge.failure), cancelled

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import attrs
 import outcome
@@ -23,8 +24,10 @@ from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.runtime import RuntimeClosed
 
+from .call import CLOSED, FAREWELL, Call, outlast
 from .errands import HERE, Errands
 from .guest import GuestRun
+from .interrupts import Interrupts
 from .order import Order
 from .run import Run
 from .thread import ThreadRun
@@ -32,86 +35,14 @@ from .thread import ThreadRun
 R = TypeVar("R")
 Mode = Literal["guest", "thread"]
 
-FAREWELL: Final = 10.0  # seconds that the end of trio's work is waited for
 GRACE: Final = 1.0  # seconds for coroutines to stop when the run ends
-_CLOSED: Final = "it is closed"
 
 
 class StillRunning(GlyphoxaError):
     """Something on trio's side ignores its cancellation and was left behind."""
 
 
-@attrs.define(eq=False)
-class Call(Generic[R]):
-    """A trio function at work for asyncio, and the one task that waits for it."""
-
-    _bridge: Bridge
-    ended: asyncio.Future[outcome.Maybe[R]] = attrs.field(init=False)
-    _found: outcome.Maybe[R] | None = attrs.field(default=None, init=False)
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.ended = self._bridge.loop.create_future()
-
-    def cancel(self) -> None:
-        self._bridge.run.to_trio(partial(self.scope.cancel, "asyncio left"))
-
-    async def wait(self) -> R:
-        """Its result, or the exception that ended it.
-
-        Cancelled, it cancels the function and waits for its end, for `FAREWELL`
-        seconds at most.
-        """
-        try:
-            found = await self.look()
-        except asyncio.CancelledError as left:
-            self.cancel()
-            await outlast(self.ended)  # `left` is raised, however many follow
-            gone = isinstance(self.failure, RuntimeClosed)
-            raise left from (None if gone else self.failure)
-        except BaseException:  # nobody will wait any more
-            self.cancel()
-            raise
-        return found.unwrap()
-
-    async def look(self) -> outcome.Maybe[R]:
-        """How it ended. Cancelled, it leaves the function to go on."""
-        try:
-            return await self.ended
-        finally:
-            # Whoever waits is cancelled together with what they wait for. That costs
-            # less than a shield, of which every event would need one.
-            if self.ended.cancelled():
-                self.ended = self._bridge.loop.create_future()
-                if self._found is not None:  # it came between the two
-                    self.ended.set_result(self._found)
-
-    @property
-    def failure(self) -> BaseException | None:
-        """The exception that ended it."""
-        return self._found.error if isinstance(self._found, outcome.Error) else None
-
-    async def carry_out(self, function: Callable[[], Awaitable[R]]) -> None:
-        """On trio's side: do it, and tell."""
-        found: outcome.Maybe[R] = outcome.Error(RuntimeClosed(_CLOSED))
-        try:
-            with lone_errors(), self.scope:
-                found = outcome.Value(await function())
-        except Exception as error:  # its caller's, whatever it is
-            found = outcome.Error(error)
-        finally:
-            self._bridge.run.to_loop(partial(self.end, found))
-
-    def end(self, found: outcome.Maybe[R]) -> None:
-        """On the loop's side; the first counts."""
-        self._bridge.calls.discard(self)
-        if self._found is None:
-            self._found = found
-            if not self.ended.done():
-                self.ended.set_result(found)
-
-
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Bridge:
     """The two sides. Its methods are the loop's, `main` is the run's."""
 
@@ -139,7 +70,7 @@ class Bridge:
         loop = asyncio.get_running_loop()
         bridge = cls(loop, GuestRun(loop) if mode == "guest" else ThreadRun(loop))
         bridge.run.start(bridge.main, bridge.finished)
-        atexit.register(bridge.end_without_loop)  # for loops that nobody ends
+        atexit.register(bridge._end_at_exit)  # for loops that nobody ends
         return bridge
 
     def __attrs_post_init__(self) -> None:
@@ -167,9 +98,9 @@ class Bridge:
 
     def start(self, function: Callable[[], Awaitable[R]]) -> Call[R]:
         """Begin ``function`` in trio; it need not be waited for."""
-        call: Call[R] = Call(self)
+        call: Call[R] = Call(self.loop, self.run, self.calls.discard)
         if self.closed:
-            call.end(outcome.Error(RuntimeClosed(_CLOSED)))
+            call.end(outcome.Error(RuntimeClosed(CLOSED)))
             return call
         self.calls.add(call)
         self.run.to_trio(partial(self._begin, call, function))
@@ -215,7 +146,7 @@ class Bridge:
                 raise RuntimeError("it never opened")
             self._nursery.start_soon(call.carry_out, function)
         except RuntimeError:  # the nursery is closed: the run has all but ended
-            closed: outcome.Maybe[R] = outcome.Error(RuntimeClosed(_CLOSED))
+            closed: outcome.Maybe[R] = outcome.Error(RuntimeClosed(CLOSED))
             self.run.to_loop(partial(call.end, closed))
 
     def lose_patience(self) -> None:
@@ -230,7 +161,7 @@ class Bridge:
         self.over.set_result(found)
         self._set_ready()
         for call in list(self.calls):
-            call.end(outcome.Error(RuntimeClosed(_CLOSED)))
+            call.end(outcome.Error(RuntimeClosed(CLOSED)))
 
     async def close(self) -> asyncio.CancelledError | None:
         """End the run and wait for its end, as `outlast` does."""
@@ -241,7 +172,7 @@ class Bridge:
             self._patience.cancel()
         if self.closed:
             self.run.close()
-            atexit.unregister(self.end_without_loop)
+            atexit.unregister(self._end_at_exit)
         return cancelled
 
     @property
@@ -253,35 +184,35 @@ class Bridge:
         return found.error if isinstance(found, outcome.Error) else None
 
     def end_without_loop(self) -> None:
-        """End the run now, in this very call: the loop will not be there for it."""
+        """End the run now, in this very call: the loop will not be there for it.
+
+        Raises:
+          KeyboardInterrupt: if somebody was impatient meanwhile, when it is done.
+        """
 
         def cancel() -> None:
             self.errands.let_go()
             self._cancel()
 
-        self.run.end_without_loop(cancel, within=FAREWELL)
-        self.run.close()
-        atexit.unregister(self.end_without_loop)
+        interrupts = Interrupts()
+        interrupts.install()
+        try:
+            interrupts.spare(
+                partial(self.run.end_without_loop, cancel, within=FAREWELL)
+            )
+        finally:
+            interrupts.remove()
+            self.run.close()
+            atexit.unregister(self._end_at_exit)
+
+    def _end_at_exit(self) -> None:
+        with suppress(KeyboardInterrupt):  # that is what it does
+            self.end_without_loop()
+
+    def __repr__(self) -> str:
+        return f"<Bridge: {'closed' if self.closed else 'open'}, {self.run!r}>"
 
     def _cancel(self) -> None:
         self._ending = True
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel("the block was left")
-
-
-async def outlast(
-    future: asyncio.Future[Any], within: float | None = None
-) -> asyncio.CancelledError | None:
-    """Wait for ``future``, for so many seconds, also while this task is cancelled.
-
-    Returns the cancellation, for the caller to raise.
-    """
-    cancelled: asyncio.CancelledError | None = None
-    loop = asyncio.get_running_loop()
-    until = loop.time() + (FAREWELL if within is None else within)
-    while not future.done() and (left := until - loop.time()) > 0:
-        try:
-            await asyncio.wait([future], timeout=left)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    return cancelled

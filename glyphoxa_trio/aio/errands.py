@@ -118,10 +118,20 @@ class Errands:
         for errand in list(self._open):
             if errand.raise_cancel is not None:
                 errand.settle(None)
+                self.tell(self.loop.call_exception_handler, _stubborn(errand))
 
 
 # Where a trio task finds the loop that its run belongs to.
 HERE: Final[trio.lowlevel.RunVar[Errands]] = trio.lowlevel.RunVar("asyncio")
+
+
+def _stubborn(errand: _Errand) -> dict[str, object]:
+    text = "this ignores its cancellation; nobody waits for it any more"
+    return (
+        {"message": text}
+        if errand.doing is None
+        else {"message": text, "task": errand.doing}
+    )
 
 
 def _found(task: asyncio.Task[R]) -> outcome.Maybe[R] | None:

@@ -15,7 +15,8 @@ import trio
 
 from glyphoxa_trio.runtime import RuntimeClosed
 
-from .bridge import Bridge, Call, StillRunning, outlast
+from .bridge import Bridge, StillRunning
+from .call import Call, outlast
 
 T = TypeVar("T")
 

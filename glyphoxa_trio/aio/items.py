@@ -8,7 +8,8 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
-from .bridge import Bridge, Call
+from .bridge import Bridge
+from .call import Call
 
 E = TypeVar("E")
 

@@ -18,7 +18,7 @@ _BEGINS: Final = 5.0  # seconds to the first step of a thread
 _ENDS: Final = 1.0  # … from its last word to its end
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ThreadRun:
     """A `Run` in a thread."""
 

@@ -255,7 +255,7 @@ def test_what_does_not_end_is_left_behind_and_named(
     mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A handler that shields itself: nothing in trio ends that."""
-    monkeypatch.setattr("glyphoxa_trio.aio.bridge.FAREWELL", 0.05)
+    monkeypatch.setattr("glyphoxa_trio.aio.call.FAREWELL", 0.05)
 
     async def main() -> None:
         begun, let_go = asyncio.Event(), trio.Event()

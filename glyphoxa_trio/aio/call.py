@@ -1,0 +1,117 @@
+"""A trio function at work for asyncio: one result, or the exception that ended it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+import outcome
+
+import trio
+
+from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.runtime import RuntimeClosed
+
+from .run import Run
+
+R = TypeVar("R")
+
+FAREWELL: Final = 10.0  # seconds that the end of trio's work is waited for
+CLOSED: Final = "it is closed"
+
+
+@attrs.define(eq=False)
+class Call(Generic[R]):
+    """A trio function at work for asyncio, and the one task that waits for it.
+
+    Args:
+      over: told, on the loop's side, when it has ended.
+    """
+
+    _loop: asyncio.AbstractEventLoop
+    _run: Run
+    _over: Callable[[Call[Any]], None]
+    ended: asyncio.Future[outcome.Maybe[R]] = attrs.field(init=False)
+    _found: outcome.Maybe[R] | None = attrs.field(default=None, init=False)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.ended = self._loop.create_future()
+
+    def cancel(self) -> None:
+        self._run.to_trio(partial(self.scope.cancel, "asyncio left"))
+
+    async def wait(self) -> R:
+        """Its result, or the exception that ended it.
+
+        Cancelled, it cancels the function and waits for its end, for `FAREWELL`
+        seconds at most.
+        """
+        try:
+            found = await self.look()
+        except asyncio.CancelledError as left:
+            self.cancel()
+            await outlast(self.ended)  # `left` is raised, however many follow
+            gone = isinstance(self.failure, RuntimeClosed)
+            raise left from (None if gone else self.failure)
+        except BaseException:  # nobody will wait any more
+            self.cancel()
+            raise
+        return found.unwrap()
+
+    async def look(self) -> outcome.Maybe[R]:
+        """How it ended. Cancelled, it leaves the function to go on."""
+        try:
+            return await self.ended
+        finally:
+            # Whoever waits is cancelled together with what they wait for. That costs
+            # less than a shield, of which every event would need one.
+            if self.ended.cancelled():
+                self.ended = self._loop.create_future()
+                if self._found is not None:  # it came between the two
+                    self.ended.set_result(self._found)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The exception that ended it."""
+        return self._found.error if isinstance(self._found, outcome.Error) else None
+
+    async def carry_out(self, function: Callable[[], Awaitable[R]]) -> None:
+        """On trio's side: do it, and tell."""
+        found: outcome.Maybe[R] = outcome.Error(RuntimeClosed(CLOSED))
+        try:
+            with lone_errors(), self.scope:
+                found = outcome.Value(await function())
+        except Exception as error:  # its caller's, whatever it is
+            found = outcome.Error(error)
+        finally:
+            self._run.to_loop(partial(self.end, found))
+
+    def end(self, found: outcome.Maybe[R]) -> None:
+        """On the loop's side; the first counts."""
+        self._over(self)
+        if self._found is None:
+            self._found = found
+            if not self.ended.done():
+                self.ended.set_result(found)
+
+
+async def outlast(
+    future: asyncio.Future[Any], within: float | None = None
+) -> asyncio.CancelledError | None:
+    """Wait for ``future``, for so many seconds, also while this task is cancelled.
+
+    Returns the cancellation, for the caller to raise.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    loop = asyncio.get_running_loop()
+    until = loop.time() + (FAREWELL if within is None else within)
+    while not future.done() and (left := until - loop.time()) > 0:
+        try:
+            await asyncio.wait([future], timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return cancelled
