@@ -54,7 +54,7 @@ class Call(Generic[R]):
             found = await self.look()
         except asyncio.CancelledError as left:
             self.cancel()
-            await outlast(self.ended)  # `left` is raised, however many follow
+            await outlast(self.ended)  # and raise the first, not the last
             gone = isinstance(self.failure, RuntimeClosed)
             raise left from (None if gone else self.failure)
         except BaseException:  # nobody will wait any more

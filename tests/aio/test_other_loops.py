@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +12,18 @@ from glyphoxa_trio import aio, tool
 from glyphoxa_trio.aio import Mode
 from glyphoxa_trio.tools.outcome import Status, ToolCall
 
-from .support import LIMIT, config, opened, seer
+from .support import LIMIT, config, opened, play, say, seer
+
+
+def test_a_loop_in_another_thread(mode: Mode) -> None:
+    """Where there are no signals."""
+
+    async def main() -> None:
+        async with opened(mode, config(), ["Aye."]) as runtime:
+            assert (await say(runtime, "well?")).text == "Aye."
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(play, main).result(LIMIT)
 
 
 @pytest.fixture(scope="module")

@@ -157,8 +157,10 @@ def test_a_coroutine_that_never_stops_holds_nobody_up_at_the_end(
     monkeypatch.setattr("glyphoxa_trio.aio.bridge.GRACE", 0.01)
 
     async def main() -> None:
-        let_go = asyncio.Event()
-        begun = asyncio.Event()
+        let_go, begun = asyncio.Event(), asyncio.Event()
+        told: list[dict[str, Any]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(context))
 
         @aio.tool
         @tool(read_only=True, estimated_duration_ms=10)
@@ -175,6 +177,7 @@ def test_a_coroutine_that_never_stops_holds_nobody_up_at_the_end(
             async with runtime.npc("Bo").say("act"):
                 await begun.wait()
         (left,) = asyncio.all_tasks() - {asyncio.current_task()}
+        assert [context["task"] for context in told] == [left]
         let_go.set()  # it is the embedder's, in the embedder's loop
         await left
 
@@ -221,6 +224,31 @@ def test_a_coroutine_that_ends_the_program_ends_the_program(mode: Mode) -> None:
 
     with pytest.raises(SystemExit, match="3"):
         play(main)
+
+
+def test_a_coroutine_may_talk_to_another_npc(mode: Mode) -> None:
+    async def main() -> None:
+        runtimes: list[aio.Runtime] = []
+
+        @aio.tool
+        @tool(estimated_duration_ms=10)
+        async def act() -> str:
+            return (await say(runtimes[0], "what do you say?", "Cy")).text
+
+        npcs = (NpcConfig(name="Bo", tools=("custom.act",)), NpcConfig(name="Cy"))
+        llm = ScriptedLLM(
+            lambda request: (
+                CALL
+                if request.tools and request.messages[-1].role == "user"
+                else ["Aye."]
+            )
+        )
+        async with opened(mode, config(npcs=npcs), llm=llm, tools=[act]) as runtime:
+            runtimes.append(runtime)
+            done = await say(runtime, "ask Cy")
+            assert done.outcomes[0].message == "Aye."
+
+    play(main)
 
 
 def test_the_times_of_a_context_are_the_loops(mode: Mode) -> None:

@@ -13,6 +13,7 @@ from glyphoxa_trio.simulation.promises.monitor import Promise
 
 WHOLE_HOST: Final = "tests/simulation/test_whole_host.py"
 SCENE: Final = "tests/npc/scene/test_scene_random.py"
+CROSSINGS: Final = "tests/aio/test_bridge_random.py"
 
 
 @attrs.frozen
@@ -609,5 +610,30 @@ MUTANTS: Final = (
         'text.format_map({**values, "": ""})',
         "invalid syntax falls back to the text",
         "tests/npc/test_templates.py",
+    ),
+    # --------------------------------------------------------------------- aio
+    Mutant(
+        "a result that comes together with a cancellation is lost",
+        "aio/call.py",
+        "                if self._found is not None:  # it came between the two\n",
+        "                if False:\n",
+        "every wait of asyncio for trio ends",
+        CROSSINGS,
+    ),
+    Mutant(
+        "whoever is cancelled does not wait for the end of the work",
+        "aio/call.py",
+        "            await outlast(self.ended)  # and raise the first, not the last\n",
+        "",
+        "nothing runs for a task that was cancelled",
+        CROSSINGS,
+    ),
+    Mutant(
+        "a wait for an event that is cancelled loses the event",
+        "aio/items.py",
+        "        if self._asked is None:\n            self._asked = self._bridge",
+        "        if True:\n            self._asked = self._bridge",
+        "every event arrives once, and in order",
+        CROSSINGS,
     ),
 )
