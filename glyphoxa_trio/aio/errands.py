@@ -110,7 +110,8 @@ class Errands:
     def tell(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
         """Call ``function`` on the loop, soon; if that is closed, nobody listens."""
         with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(function, *args, context=self._context)
+            context = self._context.copy()  # what it sets there is its own
+            self.loop.call_soon_threadsafe(function, *args, context=context)
 
     def let_go(self) -> None:
         """The run ends: wait no more for what was cancelled and does not stop."""

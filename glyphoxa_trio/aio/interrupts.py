@@ -40,12 +40,12 @@ class Interrupts:
 
     def remove(self) -> None:
         """Put the handler back, unless somebody has put another one since."""
-        if self._before is not None:
-            # Bound methods are equal, and never the same.
-            if signal.getsignal(signal.SIGINT) == self._handle:
-                signal.signal(signal.SIGINT, self._before)
-                _end_with_its_program(self._before)
+        ours = signal.getsignal(signal.SIGINT) == self._handle  # equal, never the same
+        if self._before is not None and ours:
+            signal.signal(signal.SIGINT, self._before)
+            _end_with_its_program(self._before)
             self._before = None
+        # Else whoever came later may still hand on to ours, and ours knows to whom.
 
     def spare(self, function: Function) -> None:
         """Call ``function`` without an interruption.
