@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,15 +34,6 @@ async def spoken(
             return b"".join([piece async for piece in pieces])
 
 
-def no_children() -> bool:
-    """Whether no process of ours is left, dead or alive."""
-    try:
-        os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return True
-    return False
-
-
 def program(folder: Path, body: str) -> str:
     path = folder / "speaker"
     path.write_text(f"#!{sys.executable}\nimport os, sys, time\n{body}\n")
@@ -50,7 +42,9 @@ def program(folder: Path, body: str) -> str:
 
 
 @real
-async def test_a_sentence_is_spoken_as_the_program_does_by_itself() -> None:
+async def test_a_sentence_is_spoken_as_the_program_does_by_itself(
+    no_children: Callable[[], bool],
+) -> None:
     text = "The lock gives way."
     alone = await trio.run_process(
         ["espeak-ng", "--stdin", "--stdout", "-v", "en"],
@@ -91,7 +85,9 @@ async def test_text_is_no_option_and_no_phonemes() -> None:
 
 
 @real
-async def test_leaving_kills_the_process_at_once() -> None:
+async def test_leaving_kills_the_process_at_once(
+    no_children: Callable[[], bool],
+) -> None:
     with trio.fail_after(30):
         async with Espeak().speak("A long story. " * 5_000, Voice()) as pieces:
             assert await anext(aiter(pieces))
@@ -99,7 +95,7 @@ async def test_leaving_kills_the_process_at_once() -> None:
 
 
 @real
-async def test_cancelled_it_is_killed_as_well() -> None:
+async def test_cancelled_it_is_killed_as_well(no_children: Callable[[], bool]) -> None:
     with trio.fail_after(30):
         with trio.CancelScope() as scope:
             async with Espeak().speak("A long story. " * 5_000, Voice()) as pieces:
@@ -152,7 +148,7 @@ async def test_a_name_that_no_command_line_can_hold_is_an_error(
     ],
 )
 async def test_a_program_that_fails_is_an_error(
-    body: str, why: str, tmp_path: Path
+    no_children: Callable[[], bool], body: str, why: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SpeechError, match=why):
         await spoken("Hello", program=program(tmp_path, body))
@@ -160,7 +156,7 @@ async def test_a_program_that_fails_is_an_error(
 
 
 async def test_a_program_that_says_nothing_does_not_hold_us_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    no_children: Callable[[], bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "PATIENCE", 0.2)
     with pytest.raises(SpeechError, match=r"silent for 0\.2 s"):
@@ -169,6 +165,7 @@ async def test_a_program_that_says_nothing_does_not_hold_us_up(
 
 
 async def test_one_that_ignores_signals_and_speaks_through_another_is_killed(
+    no_children: Callable[[], bool],
     tmp_path: Path,
 ) -> None:
     body = (

@@ -6,9 +6,9 @@ Its worker is a real process, so nothing is timed; each test has an absolute end
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,16 +33,8 @@ PHRASES = (
 )
 
 
-def no_children() -> bool:
-    try:
-        os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return True
-    return False
-
-
 @real
-async def test_it_understands_what_espeak_says() -> None:
+async def test_it_understands_what_espeak_says(no_children: Callable[[], bool]) -> None:
     with trio.fail_after(60):
         (events,) = await understood(Pocketsphinx(), "What is the price of a horse?")
     said = final(events).split()
@@ -97,7 +89,9 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[trio.Process]:
 
 
 @real
-async def test_a_worker_that_dies_is_an_error(workers: list[trio.Process]) -> None:
+async def test_a_worker_that_dies_is_an_error(
+    no_children: Callable[[], bool], workers: list[trio.Process]
+) -> None:
     pcm = await spoken("Open the door!", RATE)
     with trio.fail_after(60):
         async with Pocketsphinx(phrases=PHRASES).listen() as listening:
@@ -111,7 +105,9 @@ async def test_a_worker_that_dies_is_an_error(workers: list[trio.Process]) -> No
 
 @real
 async def test_a_worker_that_is_stopped_is_given_up_and_killed(
-    monkeypatch: pytest.MonkeyPatch, workers: list[trio.Process]
+    no_children: Callable[[], bool],
+    monkeypatch: pytest.MonkeyPatch,
+    workers: list[trio.Process],
 ) -> None:
     monkeypatch.setattr(link, "_PATIENCE", 0.3)
     pcm = await spoken("Open the door!", RATE)
@@ -126,7 +122,9 @@ async def test_a_worker_that_is_stopped_is_given_up_and_killed(
     assert no_children()
 
 
-async def test_leaving_and_cancelling_leave_no_process() -> None:
+async def test_leaving_and_cancelling_leave_no_process(
+    no_children: Callable[[], bool],
+) -> None:
     with trio.fail_after(60):
         async with Pocketsphinx().listen():
             pass
@@ -142,7 +140,9 @@ async def test_leaving_and_cancelling_leave_no_process() -> None:
         assert no_children()
 
 
-async def test_a_phrase_with_a_word_that_nobody_knows_is_an_error() -> None:
+async def test_a_phrase_with_a_word_that_nobody_knows_is_an_error(
+    no_children: Callable[[], bool],
+) -> None:
     recognizer = Pocketsphinx(phrases=("Greymantle, open the door",))
     with trio.fail_after(60):
         with pytest.raises(SpeechError, match="know the words greymantle"):
