@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Entry point of the console script."""
+    if sys.argv[1:2] == ["serve"]:
+        # Somebody's program started it and waits: nothing of the rest is imported.
+        from glyphoxa_trio.servers.command import main as serve
+
+        sys.exit(serve(sys.argv[2:]))
     from .app import app
 
     app()

@@ -5,6 +5,10 @@
 Importing this is cheap: the YAML reader and cattrs are imported on use.
 """
 
+from .builtin import BuiltinConfig as BuiltinConfig
+from .builtin import DiceConfig as DiceConfig
+from .builtin import FilesConfig as FilesConfig
+from .builtin import RulesConfig as RulesConfig
 from .formats import read_text as read_text
 from .llm import LlmConfig as LlmConfig
 from .llm import ModelConfig as ModelConfig
@@ -14,14 +18,10 @@ from .load import load_config as load_config
 from .load import load_mcp_json as load_mcp_json
 from .load import load_text as load_text
 from .load import parse as parse
-from .model import BuiltinConfig as BuiltinConfig
 from .model import CalibrationConfig as CalibrationConfig
 from .model import Config as Config
-from .model import DiceConfig as DiceConfig
-from .model import FilesConfig as FilesConfig
 from .model import NpcConfig as NpcConfig
 from .model import OverloadConfig as OverloadConfig
-from .model import RulesConfig as RulesConfig
 from .model import SelectorConfig as SelectorConfig
 from .model import SpeculationConfig as SpeculationConfig
 from .model import TelemetryConfig as TelemetryConfig

@@ -19,6 +19,7 @@ from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
 
+from .builtin import BuiltinConfig
 from .cost import CostConfig
 from .fields import (
     InHours,
@@ -50,48 +51,6 @@ def private_address(self: Any, field: attrs.Attribute[Any], value: str) -> None:
     web_address(self, field, value)
     if not is_private(value):
         raise ValueError("must start with https://, unless it is on this machine")
-
-
-def _sides(_: Any, __: attrs.Attribute[Any], tables: Mapping[str, Any]) -> None:
-    if empty := [repr(name) for name, lines in tables.items() if not lines]:
-        raise ValueError(f"a table without a line cannot be rolled: {', '.join(empty)}")
-
-
-@attrs.frozen(kw_only=True)
-class DiceConfig:
-    """The group ``dice``. ``tables`` are random tables by name, a line a side."""
-
-    enabled: bool = True
-    tables: Mapping[str, tuple[Text, ...]] = attrs.field(factory=dict, validator=_sides)
-
-
-@attrs.frozen(kw_only=True)
-class RulesConfig:
-    """The group ``rules``. ``datasets`` are files of rules beside our own (D21)."""
-
-    enabled: bool = True
-    datasets: tuple[Path, ...] = ()
-
-
-@attrs.frozen(kw_only=True)
-class FilesConfig:
-    """The group ``files``: there only when ``base``, its sandbox, is given (D23)."""
-
-    enabled: bool = True
-    base: Path | None = None
-
-    @property
-    def served(self) -> bool:
-        return self.enabled and self.base is not None
-
-
-@attrs.frozen(kw_only=True)
-class BuiltinConfig:
-    """The groups of tools that come with the package."""
-
-    dice: DiceConfig = DiceConfig()
-    rules: RulesConfig = RulesConfig()
-    files: FilesConfig = FilesConfig()
 
 
 @attrs.frozen(kw_only=True)
@@ -247,7 +206,7 @@ class Config:
     llm: LlmConfig = attrs.field(factory=LlmConfig)
     mcp: McpConfig = attrs.field(factory=McpConfig)
     trust: TrustConfig = TrustConfig()
-    builtin: BuiltinConfig = BuiltinConfig()
+    builtin: BuiltinConfig = attrs.field(factory=BuiltinConfig)
     tools: Mapping[str, ToolOverride] = attrs.field(factory=dict)
     tiers: TierLimits = DEFAULT_LIMITS
     selector: SelectorConfig = SelectorConfig()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -23,7 +23,13 @@ NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 class ToolError(GlyphoxaError):
-    """The tool says no: an answer for the model, never a failure of health."""
+    """The tool says no: an answer for the model, never a failure of health.
+
+    ``code`` says in one word which kind of no it is, for programs that call the tool
+    on a server of ours; None if that would tell them nothing.
+    """
+
+    code: ClassVar[str | None] = None
 
 
 class AnswerUnusable(ToolError):
@@ -84,7 +90,10 @@ class ToolDefinition:
       estimated_duration: declared median, seconds; None is "nothing is known".
       max_duration: hard limit of one call, seconds.
       server_timeout: the server's own limit of one call, seconds.
+      title: its name for people; empty is none.
       read_only: calling it changes nothing anywhere.
+      destructive: it may take away or overwrite what somebody else made.
+      open_world: it reaches beyond what this program and its user own: the web.
       idempotent: calling it twice does no more than once: it may be probed,
         retried, called speculatively.
       cacheable: how long a result stays good, seconds; 0 is never.
@@ -116,7 +125,10 @@ class ToolDefinition:
     estimated_duration: float | None = None
     max_duration: float | None = None
     server_timeout: float | None = None
+    title: str = ""
     read_only: bool = False
+    destructive: bool = False
+    open_world: bool = False
     idempotent: bool = False
     cacheable: float = 0.0
     per_npc: bool = False

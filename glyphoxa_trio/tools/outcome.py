@@ -23,16 +23,35 @@ class ToolCall:
     arguments: str = "{}"
 
 
+@attrs.frozen
+class Media:
+    """An image or a sound in an answer. Models of text read `placeholder` instead.
+
+    ``mime`` begins with ``image/`` or ``audio/``.
+    """
+
+    mime: str
+    data: bytes = attrs.field(repr=lambda data: f"{len(data)} bytes")
+
+    @property
+    def placeholder(self) -> str:
+        size = len(self.data)
+        told = f"{size} B" if size < 1000 else f"{round(size / 1000)} kB"
+        return f"[{self.mime.partition('/')[0]}: {self.mime}, {told}]"
+
+
 @attrs.frozen(kw_only=True)
 class ToolResult:
     """What a tool said: its text blocks, and its structured content if any.
 
     ``is_error`` means the tool itself said no; it is an answer, not a failure.
+    ``media`` is for clients that can show it.
     """
 
     text: tuple[str, ...] = ()
     structured: Any = None
     is_error: bool = False
+    media: tuple[Media, ...] = ()
 
     @classmethod
     def of(cls, value: object) -> ToolResult:

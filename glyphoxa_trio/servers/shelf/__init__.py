@@ -1,0 +1,17 @@
+"""The servers of ``glyphoxa serve``: each module here is one, imported when it is
+asked for.
+
+A module has ``HELP``, a line for people; ``add_options(parser)``; and
+``open_offer(options)``, an async context manager that yields the `Offer`. Bad
+options are a `ValueError` that names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+# Name: what it is. In the order of the help.
+SHELF: Final[Mapping[str, str]] = {
+    "dice": "roll dice, and on random tables",
+}

@@ -1,0 +1,147 @@
+"""What our servers answer, without any transport: tools, arguments, limits, refusals.
+
+Virtual time, exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import trio
+import trio.testing
+
+from glyphoxa_trio import tool
+from glyphoxa_trio.servers.dispatch import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Client,
+    Dispatch,
+    Request,
+    RpcError,
+)
+from glyphoxa_trio.servers.offer import Offer
+from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
+
+
+class Refusal(ToolError):
+    code = "FailedPrecondition"
+
+
+@tool(group="t", estimated_duration_ms=40, max_duration_ms=200, read_only=True)
+async def echo(word: str, times: int = 1) -> dict[str, Any]:
+    """Say it again."""
+    return {"said": [word] * times}
+
+
+@tool(group="t", max_duration_ms=200)
+async def dawdle() -> str:
+    """Never ends."""
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+@tool(group="t")
+async def fail(kind: str) -> str:
+    """Does not work."""
+    raise {
+        "refused": Refusal("there is one already"),
+        "plain": ToolError("no"),
+        "away": ToolUnavailable("it is away"),
+        "bug": KeyError("secret"),
+    }[kind]
+
+
+class Nobody:
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        raise AssertionError(method)
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        raise AssertionError(method)
+
+
+async def asked(method: str, **params: Any) -> Mapping[str, Any]:
+    dispatch = Dispatch(Offer(name="t", tools=(echo, dawdle, fail)))
+    return await dispatch.answer(
+        Request(method=method, params=params, client=Client(), channel=Nobody())
+    )
+
+
+async def called(name: str, meta: Any = None, **arguments: Any) -> Mapping[str, Any]:
+    return await asked("tools/call", name=name, arguments=arguments, _meta=meta)
+
+
+async def test_tools_are_listed_with_their_latencies() -> None:  # G15, G20
+    first = (await asked("tools/list"))["tools"][0]
+    assert first["name"] == "echo"
+    assert first["description"] == "Say it again."
+    assert first["inputSchema"]["required"] == ["word"]
+    assert first["annotations"] == {
+        "readOnlyHint": True,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
+    assert first["_meta"] == {
+        "glyphoxa/estimated_duration_ms": 40,
+        "glyphoxa/max_duration_ms": 200,
+    }
+
+
+async def test_an_answer_is_data_and_the_same_as_text() -> None:
+    assert await called("echo", word="hm", times=2) == {
+        "content": [{"type": "text", "text": '{"said": ["hm", "hm"]}'}],
+        "structuredContent": {"said": ["hm", "hm"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "text"),
+    [
+        ("refused", "FailedPrecondition", "there is one already"),
+        ("away", "Unavailable", "it is away"),
+        ("bug", "Internal", "t.fail: KeyError"),
+    ],
+)
+async def test_what_fails_has_a_code(kind: str, code: str, text: str) -> None:
+    assert await called("fail", kind=kind) == {
+        "content": [{"type": "text", "text": text}],
+        "isError": True,
+        "structuredContent": {"error": {"code": code, "message": text}},
+    }
+
+
+async def test_a_plain_no_is_only_words() -> None:
+    assert await called("fail", kind="plain") == {
+        "content": [{"type": "text", "text": "no"}],
+        "isError": True,
+    }
+
+
+async def test_arguments_are_checked() -> None:
+    answer = await called("echo", word=3)
+    assert answer["isError"]
+    assert answer["structuredContent"]["error"]["code"] == "InvalidArgument"
+    assert "$.word" in answer["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("awaited", "seconds"), [(None, 0.2), (5000, 0.2), (120, 0.1), (0, 0.0)]
+)
+async def test_a_call_ends_by_the_earliest_limit(
+    autojump_clock: trio.testing.MockClock, awaited: float | None, seconds: float
+) -> None:
+    began = trio.current_time()
+    answer = await called("dawdle", {"glyphoxa/remaining_ms": awaited})
+    assert trio.current_time() - began == pytest.approx(seconds)
+    assert answer["structuredContent"]["error"]["code"] == "DeadlineExceeded"
+
+
+async def test_what_is_unknown_is_an_error_of_the_protocol() -> None:
+    with pytest.raises(RpcError) as unknown:
+        await asked("tools/dance")
+    assert unknown.value.code == METHOD_NOT_FOUND
+    with pytest.raises(RpcError, match="Unknown tool: dance") as tool_unknown:
+        await called("dance")
+    assert tool_unknown.value.code == INVALID_PARAMS
