@@ -13,7 +13,7 @@ import glyphoxa_trio
 
 PACKAGE = Path(glyphoxa_trio.__file__).parent
 
-FREE = {"errors", "units", "secret"}
+FREE = {"errors", "process", "secret", "units"}
 LAYERS = {
     "actors": 0,
     "tools": 1,

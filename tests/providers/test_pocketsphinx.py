@@ -15,7 +15,7 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.providers import process
+from glyphoxa_trio import process
 from glyphoxa_trio.providers.endpointing import RATE
 from glyphoxa_trio.providers.pocketsphinx import Pocketsphinx, link, wire
 from glyphoxa_trio.providers.speech import Began, Partial, SpeechError

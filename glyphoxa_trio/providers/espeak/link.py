@@ -11,8 +11,8 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.process import end, one_line, start
 from glyphoxa_trio.providers.audio import WIDTH, AudioError, Resampler
-from glyphoxa_trio.providers.process import end, one_line, start
 from glyphoxa_trio.providers.speech import SpeechError, Voice
 from glyphoxa_trio.providers.wav import WavReader
 

@@ -21,8 +21,8 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.process import end, one_line, start
 from glyphoxa_trio.providers.endpointing import RATE, detector
-from glyphoxa_trio.providers.process import end, one_line, start
 from glyphoxa_trio.providers.speech import Began, Partial, SpeechError
 from glyphoxa_trio.providers.speech import Final as Said
 from glyphoxa_trio.providers.utterances import Listening, open_listening

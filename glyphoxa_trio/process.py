@@ -1,4 +1,4 @@
-"""Programs that a provider runs: started with little of our world, and killed whole."""
+"""Programs that we run: started with little of our world, and killed whole."""
 
 from __future__ import annotations
 
