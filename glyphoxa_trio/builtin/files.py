@@ -64,8 +64,10 @@ def tools(base: Path) -> list[Tool]:
     # before the disk is touched: the tool keeps its declared latency.
     @tool(
         group="files",
+        title="Write a file",
         estimated_duration_ms=20,
         max_duration_ms=100,
+        destructive=True,
         idempotent=True,
         examples=({"path": "", "content": ""},),
         speech_template="It is written to {path}.",
@@ -84,6 +86,7 @@ def tools(base: Path) -> list[Tool]:
 
     @tool(
         group="files",
+        title="Read a file",
         estimated_duration_ms=20,
         max_duration_ms=100,
         read_only=True,

@@ -7,6 +7,7 @@ Importing this is cheap: the YAML reader and cattrs are imported on use.
 
 from .builtin import BuiltinConfig as BuiltinConfig
 from .builtin import DiceConfig as DiceConfig
+from .builtin import DualityConfig as DualityConfig
 from .builtin import FilesConfig as FilesConfig
 from .builtin import RulesConfig as RulesConfig
 from .formats import read_text as read_text

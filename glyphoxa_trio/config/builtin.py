@@ -45,9 +45,17 @@ class FilesConfig:
 
 
 @attrs.frozen(kw_only=True)
+class DualityConfig:
+    """The group ``duality``, for those who play with Hope and Fear."""
+
+    enabled: bool = False
+
+
+@attrs.frozen(kw_only=True)
 class BuiltinConfig:
     """The groups of tools that come with the package."""
 
     dice: DiceConfig = DiceConfig()
     rules: RulesConfig = RulesConfig()
     files: FilesConfig = FilesConfig()
+    duality: DualityConfig = DualityConfig()

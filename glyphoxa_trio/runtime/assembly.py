@@ -92,6 +92,10 @@ def _builtin(config: Config) -> list[Tool]:
             raise ConfigError(
                 f"no sandbox can be there: {error} @ builtin.files.base"
             ) from None
+    if builtin.duality.enabled:
+        from glyphoxa_trio.builtin import duality
+
+        found += duality.tools()
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.outcome import Media, ToolResult
@@ -17,7 +17,10 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .offer import Content, Resource, ResourceTemplate
 
-PREFIX = "glyphoxa/"
+PREFIX: Final = "glyphoxa/"
+# What a caller elsewhere may need beyond a tool's own limit, which the server keeps:
+# without it, 20 ms would be over before a network has carried the answer.
+ON_THE_WAY: Final = 0.25  # seconds
 
 
 def tool_entry(tool: Tool) -> dict[str, Any]:
@@ -28,7 +31,7 @@ def tool_entry(tool: Tool) -> dict[str, Any]:
         schema["examples"] = [dict(example) for example in definition.examples]
     annotations: dict[str, Any] = {
         "readOnlyHint": definition.read_only,
-        "idempotentHint": definition.probeable,
+        "idempotentHint": definition.idempotent,
         "openWorldHint": definition.open_world,
     }
     if not definition.read_only:
@@ -45,7 +48,8 @@ def tool_entry(tool: Tool) -> dict[str, Any]:
     if definition.estimated_duration is not None:
         meta["estimated_duration_ms"] = round(definition.estimated_duration * 1000, 3)
     if definition.max_duration is not None:
-        meta["max_duration_ms"] = round(definition.max_duration * 1000, 3)
+        limit = definition.max_duration + ON_THE_WAY
+        meta["max_duration_ms"] = round(limit * 1000, 3)
     if definition.idempotent:
         meta["idempotent"] = True
     if definition.cacheable:

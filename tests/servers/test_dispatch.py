@@ -80,12 +80,12 @@ async def test_tools_are_listed_with_their_latencies() -> None:  # G15, G20
     assert first["inputSchema"]["required"] == ["word"]
     assert first["annotations"] == {
         "readOnlyHint": True,
-        "idempotentHint": True,
+        "idempotentHint": False,
         "openWorldHint": False,
     }
     assert first["_meta"] == {
         "glyphoxa/estimated_duration_ms": 40,
-        "glyphoxa/max_duration_ms": 200,
+        "glyphoxa/max_duration_ms": 450,  # with the way there and back
     }
 
 

@@ -38,6 +38,7 @@ def tools(
     @tool(
         name="roll",
         group="dice",
+        title="Roll dice",
         estimated_duration_ms=5,
         max_duration_ms=20,
         read_only=True,
@@ -63,6 +64,7 @@ def tools(
 
     @tool(
         group="dice",
+        title="Roll on a table",
         description="Roll on a random table and get the entry that comes up. "
         f"Tables: {', '.join(entries)}.",
         parameters={

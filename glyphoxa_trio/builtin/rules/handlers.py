@@ -37,6 +37,7 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
     # Coroutines, though they never wait: a thread would cost more than the search.
     @tool(
         group="rules",
+        title="Search the rules",
         description="Search the rules by words: conditions, combat, spells, and so "
         "on. Returns ids and excerpts, best first; get_rule has the whole text. "
         f"Categories: {', '.join(categories)}.",
@@ -99,6 +100,7 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
 
     @tool(
         group="rules",
+        title="Read a rule",
         estimated_duration_ms=5,
         max_duration_ms=20,
         read_only=True,

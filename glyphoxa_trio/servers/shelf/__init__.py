@@ -1,9 +1,8 @@
 """The servers of ``glyphoxa serve``: each module here is one, imported when it is
 asked for.
 
-A module has ``HELP``, a line for people; ``add_options(parser)``; and
-``open_offer(options)``, an async context manager that yields the `Offer`. Bad
-options are a `ValueError` that names them.
+A module has ``add_options(parser)``, and ``open_offer(options)``, an async context
+manager that yields the `Offer`. Bad options are a `ValueError` that names them.
 """
 
 from __future__ import annotations
@@ -14,4 +13,5 @@ from typing import Final
 # Name: what it is. In the order of the help.
 SHELF: Final[Mapping[str, str]] = {
     "dice": "roll dice, and on random tables",
+    "duality": "the Duality dice of Daggerheart: rolls, outcomes, odds",
 }

@@ -1,0 +1,231 @@
+"""What a Duality roll means. Pure.
+
+Two d12, Hope and Fear, and a modifier make the total. Equal dice are a critical
+success, whatever the total. Otherwise the total decides against the difficulty,
+which it must reach, and the larger die gives the flavour. Without a difficulty
+there is only the flavour. A difficulty of 0 is one.
+
+The figures that the seed shows for `probability` cannot be: the dice are
+alike, so there are as many outcomes with Hope as with Fear (D24).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
+from itertools import product
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.tools.definition import ToolError
+
+SIDES: Final = 12
+MAX_NUMBER: Final = 1_000_000  # of a modifier, either way, and of a difficulty
+RULES_VERSION: Final = "1.0.0"
+
+
+class InvalidArgument(ToolError):
+    """An argument that is none. The message names it."""
+
+    code = "InvalidArgument"
+
+
+class Outcome(StrEnum):
+    """What becomes of a roll, in the order of the rules (F43)."""
+
+    ROLL_WITH_HOPE = "ROLL_WITH_HOPE"
+    ROLL_WITH_FEAR = "ROLL_WITH_FEAR"
+    SUCCESS_WITH_HOPE = "SUCCESS_WITH_HOPE"
+    SUCCESS_WITH_FEAR = "SUCCESS_WITH_FEAR"
+    FAILURE_WITH_HOPE = "FAILURE_WITH_HOPE"
+    FAILURE_WITH_FEAR = "FAILURE_WITH_FEAR"
+    CRITICAL_SUCCESS = "CRITICAL_SUCCESS"
+
+
+METADATA: Final[Mapping[str, Any]] = {
+    "system": "Daggerheart",
+    "module": "Duality",
+    "rules_version": RULES_VERSION,
+    "dice_model": "DUALITY_D12_V1",
+    "total_formula": "hope + fear + modifier",
+    "crit_rule": "HOPE_EQUALS_FEAR_IS_CRITICAL",
+    "difficulty_rule": "TOTAL_MEETS_OR_EXCEEDS_DIFFICULTY",
+    "outcomes": [outcome.value for outcome in Outcome],
+}
+
+# The order in which `probability` counts them.
+_COUNTED: Final = (
+    Outcome.CRITICAL_SUCCESS,
+    Outcome.SUCCESS_WITH_HOPE,
+    Outcome.SUCCESS_WITH_FEAR,
+    Outcome.FAILURE_WITH_HOPE,
+    Outcome.FAILURE_WITH_FEAR,
+)
+
+
+@attrs.frozen(kw_only=True)
+class Roll:
+    """Two dice that lie there, and what they mean."""
+
+    hope: int
+    fear: int
+    modifier: int = 0
+    difficulty: int | None = None
+
+    @property
+    def total(self) -> int:
+        return self.hope + self.fear + self.modifier
+
+    @property
+    def is_crit(self) -> bool:
+        return self.hope == self.fear
+
+    @property
+    def meets_difficulty(self) -> bool:
+        """False if there is none, for a critical success too."""
+        if self.difficulty is None:
+            return False
+        return self.is_crit or self.total >= self.difficulty
+
+    @property
+    def verdict(self) -> str:
+        """The outcome without its flavour."""
+        if self.is_crit:
+            return "CRITICAL_SUCCESS"
+        if self.difficulty is None:
+            return "ROLL"
+        return "SUCCESS" if self.meets_difficulty else "FAILURE"
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.is_crit:
+            return Outcome.CRITICAL_SUCCESS
+        return Outcome(f"{self.verdict}_WITH_{self._flavour}")
+
+    @property
+    def _flavour(self) -> str:
+        return "HOPE" if self.hope > self.fear else "FEAR"
+
+    def as_data(self) -> dict[str, Any]:
+        """As the tools give it (F36): no ``difficulty`` if there was none."""
+        return {
+            "hope": self.hope,
+            "fear": self.fear,
+            "modifier": self.modifier,
+            **self._difficulty(),
+            "total": self.total,
+            "is_crit": self.is_crit,
+            "meets_difficulty": self.meets_difficulty,
+            "outcome": self.outcome.value,
+        }
+
+    def steps(self) -> list[dict[str, Any]]:
+        """How the outcome came about, step by step (F40)."""
+        dice = {"hope": self.hope, "fear": self.fear}
+        base = {"base_total": self.hope + self.fear}
+        total = {"total": self.total}
+        return [
+            _step("SUM_DICE", "Sum hope and fear dice", dice | base),
+            _step(
+                "APPLY_MODIFIER",
+                "Apply modifier to base total",
+                base | {"modifier": self.modifier} | total,
+            ),
+            _step(
+                "CHECK_CRIT",
+                "Check for critical outcome",
+                dice | {"is_crit": self.is_crit},
+            ),
+            _step(
+                "CHECK_DIFFICULTY",
+                "Compare total against difficulty",
+                total
+                | self._difficulty()
+                | {"meets_difficulty": self.meets_difficulty},
+            ),
+            _step(
+                "SELECT_OUTCOME",
+                "Select final outcome based on roll",
+                {"outcome": self.verdict},
+            ),
+        ]
+
+    def _difficulty(self) -> dict[str, int]:
+        return {} if self.difficulty is None else {"difficulty": self.difficulty}
+
+
+def evaluate(
+    hope: int, fear: int, modifier: int = 0, difficulty: int | None = None
+) -> Roll:
+    """A roll of known dice.
+
+    Raises:
+      InvalidArgument: naming what is out of bounds.
+    """
+    check(modifier, difficulty)
+    for name, face in (("hope", hope), ("fear", fear)):
+        if not 1 <= face <= SIDES:
+            raise InvalidArgument(f"{name} must be from 1 to {SIDES}, got {face}")
+    return Roll(hope=hope, fear=fear, modifier=modifier, difficulty=difficulty)
+
+
+def check(modifier: int, difficulty: int | None) -> None:
+    """Raises `InvalidArgument`, naming what is out of bounds."""
+    if abs(modifier) > MAX_NUMBER:
+        raise InvalidArgument(
+            f"modifier must be from {-MAX_NUMBER} to {MAX_NUMBER}, got {modifier}"
+        )
+    if difficulty is not None and not 0 <= difficulty <= MAX_NUMBER:
+        raise InvalidArgument(
+            f"difficulty must be from 0 to {MAX_NUMBER}, got {difficulty}"
+        )
+
+
+def explain(roll: Roll) -> dict[str, Any]:
+    """A roll, and how its outcome came about (F38 to F40)."""
+    return {
+        **roll.as_data(),
+        "rules_version": RULES_VERSION,
+        "intermediates": {
+            "base_total": roll.hope + roll.fear,
+            "total": roll.total,
+            "is_crit": roll.is_crit,
+            "meets_difficulty": roll.meets_difficulty,
+            "hope_gt_fear": roll.hope > roll.fear,
+            "fear_gt_hope": roll.fear > roll.hope,
+        },
+        "steps": roll.steps(),
+    }
+
+
+def probability(modifier: int, difficulty: int) -> dict[str, Any]:
+    """How many of the 144 pairs of dice have which outcome, all of them tried (F41).
+
+    A critical success is a success.
+
+    Raises:
+      InvalidArgument: naming what is out of bounds.
+    """
+    check(modifier, difficulty)
+    faces = range(1, SIDES + 1)
+    rolls = [
+        Roll(hope=hope, fear=fear, modifier=modifier, difficulty=difficulty)
+        for hope, fear in product(faces, faces)
+    ]
+    counts = Counter(roll.outcome for roll in rolls)
+    successes = sum(roll.meets_difficulty for roll in rolls)
+    return {
+        "total_outcomes": len(rolls),
+        "crit_count": counts[Outcome.CRITICAL_SUCCESS],
+        "success_count": successes,
+        "failure_count": len(rolls) - successes,
+        "outcome_counts": [
+            {"outcome": outcome.value, "count": counts[outcome]} for outcome in _COUNTED
+        ],
+    }
+
+
+def _step(code: str, message: str, data: dict[str, Any]) -> dict[str, Any]:
+    return {"code": code, "message": message, "data": data}
