@@ -171,7 +171,9 @@ class SceneActor:
         self._cut += 1
         place.scope.cancel(why)
         place.over.set()  # what is left of it is not to be played
-        if place.begun and not told:
+        if not place.begun:  # its session may be about to take it
+            place.utterance.interrupt(why)
+        elif not told:
             self._nursery.start_soon(self._interrupt, place)
 
     async def _interrupt(self, place: Place) -> None:
@@ -208,9 +210,7 @@ class SceneActor:
         place.hand_over()
         self._attention.spoke, self._said = place.npc, self._said + 1
         self._attention.tell(self.company.names)
-        if place.cut:
-            await self._interrupt(place)
-        elif place.scope.cancel_called:  # its listener left in this moment
+        if place.scope.cancel_called and not place.cut:  # its listener left just now
             utterance.interrupt("the listener left")
             utterance.stream.leave()
         await utterance.ended.wait()
