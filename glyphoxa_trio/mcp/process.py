@@ -14,6 +14,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -59,9 +60,13 @@ def environment(
 
 
 def command_line(command: Sequence[str]) -> list[str]:
-    """The command to run; a bare ``python`` is the interpreter that runs us."""
+    """The command to run. A bare ``python`` is the interpreter that runs us, a bare
+    ``glyphoxa`` the command beside it, if there is one."""
     first, *rest = command
-    return [sys.executable if first in ("python", "python3") else first, *rest]
+    if first in ("python", "python3"):
+        return [sys.executable, *rest]
+    ours = Path(sys.executable).with_name("glyphoxa")
+    return [str(ours) if first == ours.name and ours.is_file() else first, *rest]
 
 
 def secrets_of(spec: ServerSpec) -> tuple[str, ...]:

@@ -108,6 +108,9 @@ class Offer:
       methods: answers to requests beyond tools and resources, by their MCP name.
       capabilities: what those methods let the server announce.
       ended: told of the session of each client that has left.
+
+    Raises:
+      ValueError: for two tools of one name.
     """
 
     name: str
@@ -120,3 +123,9 @@ class Offer:
     )
     capabilities: Mapping[str, Any] = attrs.field(factory=dict)
     ended: Callable[[str], None] = lambda session: None
+
+    def __attrs_post_init__(self) -> None:
+        names = [tool.definition.name for tool in self.tools]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{self.name}: two tools have the name {name!r}")

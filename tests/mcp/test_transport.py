@@ -96,6 +96,16 @@ def test_a_bare_python_is_the_one_that_runs_us() -> None:
     assert command_line(("/usr/bin/python", "x")) == ["/usr/bin/python", "x"]
 
 
+def test_a_bare_glyphoxa_is_the_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert command_line(("glyphoxa", "serve")) == ["glyphoxa", "serve"]  # none there
+    (tmp_path / "glyphoxa").touch()
+    assert command_line(("glyphoxa", "-v")) == [str(tmp_path / "glyphoxa"), "-v"]
+    assert command_line(("./glyphoxa",)) == ["./glyphoxa"]
+
+
 def test_last_lines_are_few_short_printable_and_keep_no_secret() -> None:  # A39, A41
     kept = LastLines(("sesame-9",))
     kept.feed(b"first\n" * 100)

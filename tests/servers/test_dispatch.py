@@ -138,6 +138,11 @@ async def test_a_call_ends_by_the_earliest_limit(
     assert answer["structuredContent"]["error"]["code"] == "DeadlineExceeded"
 
 
+def test_two_tools_of_one_name_are_no_offer() -> None:
+    with pytest.raises(ValueError, match="t: two tools have the name 'echo'"):
+        Offer(name="t", tools=(echo, fail, echo))
+
+
 async def test_what_is_unknown_is_an_error_of_the_protocol() -> None:
     with pytest.raises(RpcError) as unknown:
         await asked("tools/dance")

@@ -93,7 +93,7 @@ def tools(rng: random.Random | None = None) -> list[Tool]:
     # Nothing is changed by it, and no two of them are the same: never from a cache.
     roll = partial(made, read_only=True)
 
-    @pure(title="Duality rules", parameters=_object({}), examples=({},))
+    @pure(title="Duality rules", parameters=_object({}))
     async def duality_rules_version() -> dict[str, Any]:
         """Get the ruleset semantics by which Duality rolls are evaluated."""
         return {**METADATA, "outcomes": list(METADATA["outcomes"])}

@@ -13,5 +13,7 @@ from typing import Final
 # Name: what it is. In the order of the help.
 SHELF: Final[Mapping[str, str]] = {
     "dice": "roll dice, and on random tables",
+    "rules": "look up the rules, ours and your own",
+    "files": "read and write text files in one folder",
     "duality": "the Duality dice of Daggerheart: rolls, outcomes, odds",
 }

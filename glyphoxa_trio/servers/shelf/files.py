@@ -1,0 +1,31 @@
+"""``glyphoxa serve files``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from glyphoxa_trio.builtin import files
+from glyphoxa_trio.servers.offer import Offer
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--base",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="the folder that may be read and written, and nothing outside it; made "
+        "if it is missing",
+    )
+
+
+@asynccontextmanager
+async def open_offer(options: argparse.Namespace) -> AsyncGenerator[Offer]:
+    try:
+        tools = tuple(files.tools(options.base))
+    except OSError as error:
+        raise ValueError(f"--base {options.base}: {error.strerror}") from None
+    yield Offer(name="files", title="Files", tools=tools)

@@ -1,0 +1,257 @@
+"""Every group as a server of its own, as a second runtime sees it: real processes.
+
+What a tool is like in this process and what a client is told of it must be the same.
+A process costs half a second of CPU to start, so one test asks all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import trio
+
+from glyphoxa_trio import Config, Runtime, open_runtime
+from glyphoxa_trio.builtin import dice, duality, files, rules
+from glyphoxa_trio.config import (
+    BuiltinConfig,
+    CalibrationConfig,
+    DiceConfig,
+    McpConfig,
+    NpcConfig,
+    RulesConfig,
+    ServerSpec,
+)
+from glyphoxa_trio.host import Caller
+from glyphoxa_trio.servers.wording import ON_THE_WAY, tool_entry
+from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.estimate import Source
+from glyphoxa_trio.tools.gate import EVERYTHING
+from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
+from glyphoxa_trio.tools.tier import Tier
+
+COMMAND = Path(sys.executable).with_name("glyphoxa")
+LIMIT = 60.0  # seconds; no test that passes comes near it
+
+
+@asynccontextmanager
+async def client_of(**servers: str) -> AsyncGenerator[Runtime]:
+    """A runtime without tools of its own, and without measurements of any."""
+    specs = tuple(
+        ServerSpec(name=name, command=("glyphoxa", "serve", *words.split()))
+        for name, words in servers.items()
+    )
+    config = Config(
+        npcs=(NpcConfig(name="Bo", tools=tuple(f"{name}.*" for name in servers)),),
+        mcp=McpConfig(servers=specs, remember=False),
+        builtin=BuiltinConfig(
+            dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
+        ),
+        calibration=CalibrationConfig(at_start=False),
+    )
+    with trio.fail_after(LIMIT):
+        async with open_runtime(config, wait_for_servers=LIMIT) as runtime:
+            assert not runtime.warnings
+            yield runtime
+
+
+async def call(runtime: Runtime, name: str, **arguments: Any) -> Outcome:
+    caller = Caller(grant=EVERYTHING, tier=Tier.DEEP)
+    asked = ToolCall("1", runtime.host.snapshot.find(name).exposed)
+    asked = attrs.evolve(asked, arguments=json.dumps(arguments))
+    (outcome,) = await runtime.host.fan_out(
+        [asked], caller, deadline=trio.current_time() + LIMIT
+    )
+    return outcome
+
+
+def assert_same(runtime: Runtime, tools: Iterable[Tool]) -> None:
+    """What is known of these tools from afar, before any call, is what they say."""
+    for tool in tools:
+        ours = tool.definition
+        listing = runtime.host.snapshot.find(ours.key)
+        theirs = listing.definition
+        assert theirs.external
+        assert theirs.description == ours.description
+        assert theirs.estimated_duration == ours.estimated_duration
+        assert ours.max_duration is not None
+        assert theirs.max_duration == pytest.approx(ours.max_duration + ON_THE_WAY)
+        assert theirs.read_only is ours.read_only
+        assert theirs.idempotent is ours.idempotent
+        assert theirs.cacheable == ours.cacheable
+        assert theirs.min_tier is ours.min_tier
+        assert theirs.parameters["properties"] == ours.parameters["properties"]
+        assert listing.estimate.source is Source.DECLARED
+        assert listing.estimate.samples == 0
+        assert listing.estimate.tier is Tier.FAST
+
+
+async def test_a_second_runtime_tiers_every_group_without_a_probe(
+    tmp_path: Path,
+) -> None:  # G15, G20
+    (tmp_path / "tables.yaml").write_text("rumours: [The well tastes of iron.]\n")
+    (tmp_path / "house.json").write_text(
+        '[{"id": "house-ale", "name": "Ale", "category": "house", "text": "Warm."}]'
+    )
+    base = tmp_path / "notes"
+    async with client_of(
+        dice=f"dice --tables {tmp_path / 'tables.yaml'}",
+        rules=f"rules --dataset {tmp_path / 'house.json'}",
+        files=f"files --base {base}",
+        duality="duality",
+    ) as runtime:
+        tables = {"rumours": ["The well tastes of iron."]}
+        assert_same(runtime, dice.tools(tables=tables))
+        assert_same(runtime, rules.tools([tmp_path / "house.json"]))
+        assert_same(runtime, files.tools(base))
+        assert_same(runtime, duality.tools())
+        assert len(runtime.host.snapshot.listings) == 12
+
+        answers: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+            ("dice.roll", {"expression": "3d1+4"}, {"total": 7}),
+            (
+                "dice.roll_table",
+                {"table_name": "rumours"},
+                {"result": "The well tastes of iron."},
+            ),
+            ("rules.search_rules", {"query": "ale"}, {"total": 1}),
+            ("rules.get_rule", {"id": "house-ale"}, {"text": "Warm."}),
+            ("files.write_file", {"path": "a.txt", "content": "hm"}, {"bytes": 2}),
+            ("files.read_file", {"path": "a.txt"}, {"content": "hm"}),
+            ("duality.duality_rules_version", {}, {"system": "Daggerheart"}),
+            (
+                "duality.duality_action_roll",
+                {"rng": {"seed": 1, "roll_mode": "REPLAY"}},
+                {"hope": 6, "fear": 5},  # as in this process
+            ),
+            (
+                "duality.duality_outcome",
+                {"hope": 3, "fear": 3},
+                {"outcome": "CRITICAL_SUCCESS"},
+            ),
+            (
+                "duality.duality_explain",
+                {"hope": 1, "fear": 2, "request_id": "r"},
+                {"outcome": "ROLL_WITH_FEAR"},
+            ),
+            (
+                "duality.duality_probability",
+                {"modifier": 2, "difficulty": 15},
+                {"success_count": 84},
+            ),
+            (
+                "duality.roll_dice",
+                {"dice": [{"sides": 1, "count": 3}]},
+                {"total": 3},
+            ),
+        ]
+        for name, arguments, expected in answers:
+            outcome = await call(runtime, name, **arguments)
+            assert outcome.status is Status.OK, (name, outcome)
+            assert expected.items() <= outcome.data.items(), (name, outcome)
+        assert (base / "a.txt").read_text() == "hm"
+
+        # A no is one, in words that a model can act upon.
+        refusals: list[tuple[str, dict[str, Any], str]] = [
+            ("dice.roll", {"expression": "2d"}, "expected the number of sides"),
+            ("rules.get_rule", {"id": "house-al"}, "did you mean house-ale?"),
+            ("files.read_file", {"path": "../a"}, "'..' is not allowed"),
+            (
+                "duality.roll_dice",
+                {"dice": [{"sides": 6, "count": 501}] * 2},
+                "at most 1000 in all",
+            ),
+        ]
+        for name, arguments, words in refusals:
+            outcome = await call(runtime, name, **arguments)
+            assert outcome.status is Status.TOOL_ERROR, (name, outcome)
+            assert words in outcome.message
+
+
+def hints(tool: Tool) -> str:
+    """The standard annotations that are true, by their first letters."""
+    annotations = tool_entry(tool)["annotations"]
+    assert annotations.keys() <= {
+        "readOnlyHint",
+        "idempotentHint",
+        "destructiveHint",
+        "openWorldHint",
+    }
+    return "".join(name[0] for name, true in sorted(annotations.items()) if true)
+
+
+def test_every_tool_has_a_title_and_says_what_calling_it_means(tmp_path: Path) -> None:
+    tools = [*dice.tools(), *rules.tools(), *files.tools(tmp_path), *duality.tools()]
+    assert {tool.definition.name: hints(tool) for tool in tools} == {
+        "roll": "r",
+        "roll_table": "r",
+        "search_rules": "ir",
+        "get_rule": "ir",
+        "write_file": "di",
+        "read_file": "ir",
+        "duality_rules_version": "ir",
+        "duality_action_roll": "r",
+        "duality_outcome": "ir",
+        "duality_explain": "ir",
+        "duality_probability": "ir",
+        "roll_dice": "r",
+    }
+    titles = [tool_entry(tool)["title"] for tool in tools]
+    assert len(set(titles)) == len(tools)
+
+
+def serve(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, "serve", *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "the following arguments are required: NAME"),
+        ("dicee", "no server 'dicee'; there are dice, "),
+        ("files", "the following arguments are required: --base"),
+        ("files --base /dev/null/x", "serve files: --base /dev/null/x: Not a dir"),
+        ("dice --tables {folder}/empty.yaml", "random table 'none' needs a list"),
+        (
+            "dice --tables {folder}/odd.yaml",
+            "expected a list, got a number @ odd.yaml.three",
+        ),
+        ("dice --tables {folder}/gone.yaml", "cannot be read: No such file"),
+        ("rules --dataset {folder}/odd.yaml", "odd.yaml: line 1, column 1"),
+        ("{folder}/gone.py", "there is no file "),
+        ("{folder}/broken.py", "ZeroDivisionError"),
+        ("{folder}/none.py", "has no tool"),
+    ],
+)
+def test_options_that_are_none_are_named(tmp_path: Path, words: str, said: str) -> None:
+    (tmp_path / "empty.yaml").write_text("none: []\n")
+    (tmp_path / "odd.yaml").write_text("three: 3\n")
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "none.py").write_text("answer = 42\n")
+    ran = serve(*words.format(folder=tmp_path).split())
+    assert ran.returncode == 2
+    assert said in ran.stderr
+    assert ran.stdout == ""
+
+
+def test_the_help_names_every_server_and_its_options() -> None:
+    told = serve("--help")
+    assert told.returncode == 0
+    for name in ("dice", "rules", "files", "duality"):
+        assert f"\n  {name} " in told.stdout
+    assert "--tables FILE" in serve("dice", "--help").stdout
