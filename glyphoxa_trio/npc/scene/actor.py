@@ -171,14 +171,8 @@ class SceneActor:
         self._cut += 1
         place.scope.cancel(why)
         place.over.set()  # what is left of it is not to be played
-        if not place.begun:  # its session may be about to take it
+        if not told:  # of one that has left the company, too: it ends what it began
             place.utterance.interrupt(why)
-        elif not told:
-            self._nursery.start_soon(self._interrupt, place)
-
-    async def _interrupt(self, place: Place) -> None:
-        with suppress(GlyphoxaError):  # it is gone, and says nothing more
-            await self.company.npc(place.npc).interrupt(speaker=place.speaker)
 
     async def _carry(self, place: Place) -> None:
         """One utterance, until it was heard and somebody else may speak."""

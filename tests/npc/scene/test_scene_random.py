@@ -292,12 +292,22 @@ def only_what_was_said_is_heard(evening: Evening) -> None:
 @example([("say", "a", "Bartok, ", None, False, 2.0, inf), ("mute", NAMES[0])], 3)
 @example(
     [
+        ("say", "a", "", NAMES[1], False, 0.0, inf),
+        ("reload", set()),
+        ("reload", {NAMES[1]}),
+        ("sleep", 0.0),
+        ("mute", NAMES[1]),
+    ],
+    256,
+)
+@example(
+    [
         ("sleep", 0.0),
         ("say", "a", "Ysolde, ", None, False, 0.0, inf),
         ("reload", set()),
         ("mute", NAMES[0]),
         ("reload", set()),
-        ("mute", NAMES[1]),
+        ("mute", NAMES[2]),
     ],
     0,
 )
