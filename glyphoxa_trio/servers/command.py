@@ -7,18 +7,29 @@ not need is not imported.
 from __future__ import annotations
 
 import argparse
+import logging
+import os
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+import threading
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import trio
 
+from glyphoxa_trio.actors import Flights, lone_errors
+from glyphoxa_trio.cli.terminal import interrupts
+from glyphoxa_trio.errors import GlyphoxaError
+
 from .dispatch import Dispatch
-from .offer import Offer
+from .log import Stderr
+from .offer import CannotServe, Offer
 from .shelf import SHELF
+
+USAGE: Final = 2  # the exit status for what cannot be served as it was asked for
+_END_AFTER: Final = 5.0  # seconds; for what does not let itself be cancelled
 
 
 class Served(Protocol):
@@ -34,8 +45,9 @@ class Served(Protocol):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve until the client leaves, or Ctrl-C. Returns the exit status."""
-    parser = argparse.ArgumentParser(
+    """Serve until the client leaves, or a signal. Returns the exit status: 2 for what
+    cannot be served, 128 and its number for a signal."""
+    parser = _Parser(
         prog="glyphoxa serve",
         usage="glyphoxa serve [-h] NAME [options]",
         description="Serve tools over MCP. NAME is one of these, or the path of a "
@@ -45,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("server", metavar="NAME", type=_name, help=argparse.SUPPRESS)
-    name: str = parser.parse_known_args(arguments[:1])[0].server
+    name: str = parser.parse_args(arguments[:1]).server
     served: Served
     if name in SHELF:
         served, what = _shelved(name), SHELF[name]
@@ -59,16 +71,29 @@ def main(arguments: Sequence[str]) -> int:
 def run(served: Served, arguments: Sequence[str], *, prog: str, what: str) -> int:
     """Serve what these arguments say, to the end. Returns the exit status."""
     options = _parser(served, prog, what).parse_args(arguments)
-    status = 0
+    log = Stderr(prog)
+    logging.getLogger().addHandler(log)
     try:
-        trio.run(_serve, served, options)
-    except* ValueError as errors:
-        for error in errors.exceptions:
-            sys.stderr.write(f"{prog}: {error}\n")
-        status = 2
-    except* KeyboardInterrupt:
-        status = 130
-    return status
+        return trio.run(_serve, served, options)
+    except CannotServe as error:
+        sys.stderr.write(f"{prog}: {error}\n")
+        return USAGE
+    except KeyboardInterrupt:  # before there was anybody to hear of it
+        return 130
+    finally:
+        logging.getLogger().removeHandler(log)
+        log.close()
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that shows all of its help to whoever gets it wrong."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        self.print_help(sys.stderr)
+        self.exit(USAGE, f"\n{self.prog}: error: {message}\n")
 
 
 def _name(word: str) -> str:
@@ -86,7 +111,7 @@ def _shelved(name: str) -> Served:
 
 
 def _parser(served: Served, prog: str, what: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=prog, description=what)
+    parser = _Parser(prog=prog, description=what)
     parser.add_argument(
         "--transport", choices=("stdio", "http"), default="stdio", help="default: stdio"
     )
@@ -100,15 +125,64 @@ def _parser(served: Served, prog: str, what: str) -> argparse.ArgumentParser:
     return parser
 
 
-async def _serve(served: Served, options: argparse.Namespace) -> None:
-    async with served.open_offer(options) as offer:
-        dispatch = Dispatch(offer)
-        if options.transport == "stdio":
-            from .stdio import serve_stdio
+async def _serve(served: Served, options: argparse.Namespace) -> int:
+    """Returns the exit status."""
+    status = 0
+    with trio.CancelScope() as scope:
 
-            await serve_stdio(dispatch, _version())
-        else:
-            raise ValueError("--transport http: not yet")
+        def leave(number: int) -> None:
+            nonlocal status
+            status = 128 + number
+            scope.cancel("a signal")
+            _end_for_sure(status)
+
+        async with interrupts(leave):
+            with lone_errors():
+                if options.transport == "stdio":
+                    await _on_stdio(served, options)
+                else:
+                    raise CannotServe("--transport http: not yet")
+    return status
+
+
+async def _on_stdio(served: Served, options: argparse.Namespace) -> None:
+    from .stdio import own_stdio, serve_stdio
+
+    # First of all: whatever opens the offer may print.
+    async with own_stdio() as (incoming, outgoing):
+        async with _opened(served, options) as dispatch:
+            await serve_stdio(dispatch, _version(), incoming, outgoing)
+            _end_for_sure(0)
+
+
+@asynccontextmanager
+async def _opened(
+    served: Served, options: argparse.Namespace
+) -> AsyncGenerator[Dispatch]:
+    """What answers, with a nursery for its handlers, which end with the block.
+
+    What goes wrong before there is an offer is for whoever started the server.
+    """
+    opened = False
+    try:
+        with lone_errors():
+            async with served.open_offer(options) as offer:
+                opened = True
+                async with trio.open_nursery() as nursery:
+                    yield Dispatch(offer, Flights(nursery))
+                    nursery.cancel_scope.cancel("nobody waits for an answer any more")
+    except (GlyphoxaError, ValueError, OSError) as error:
+        if opened or isinstance(error, CannotServe):
+            raise
+        raise CannotServe(str(error)) from error
+
+
+def _end_for_sure(status: int) -> None:
+    """Leave the process some seconds from now, even if a handler resists: trio cannot
+    end one that shields itself, and nobody waits for its answer any more."""
+    timer = threading.Timer(_END_AFTER, os._exit, (status,))
+    timer.daemon = True
+    timer.start()
 
 
 def _version() -> str:

@@ -10,98 +10,34 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.actors import Flights
 from glyphoxa_trio.tools.arguments import InvalidArguments
-from glyphoxa_trio.tools.definition import (
-    CallContext,
-    Tool,
-    ToolError,
-    ToolUnavailable,
-)
-from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tools.definition import CallContext, Tool
 from glyphoxa_trio.tools.schema import ArgumentSchema
 
 from . import wording
 from .budget import MARGIN, remaining_seconds
-from .offer import Offer, ResourceError, Resources
+from .offer import Offer
+from .reading import resource_methods
+from .request import ASKED as ASKED
+from .request import INTERNAL_ERROR as INTERNAL_ERROR
+from .request import INVALID_PARAMS as INVALID_PARAMS
+from .request import LEVELS as LEVELS
+from .request import METHOD_NOT_FOUND as METHOD_NOT_FOUND
+from .request import RESOURCE_NOT_FOUND as RESOURCE_NOT_FOUND
+from .request import Channel as Channel
+from .request import Client as Client
+from .request import Request as Request
+from .request import RpcError as RpcError
+from .running import run
 
-METHOD_NOT_FOUND: Final = -32601
-INVALID_PARAMS: Final = -32602
-INTERNAL_ERROR: Final = -32603
-RESOURCE_NOT_FOUND: Final = -32002
-
-MOST_SUBSCRIPTIONS: Final = 256  # of one client
-
-
-class RpcError(GlyphoxaError):
-    """The answer to a request that has no result."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.data = data
-
-
-class Channel(Protocol):
-    """The way back to a client, for as long as one request of its runs."""
-
-    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Raises nothing: a client that is gone is told nothing."""
-        ...
-
-    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """What the client answers.
-
-        Raises:
-          RpcError: if it refuses, or cannot be asked on this transport.
-        """
-        ...
-
-
-@attrs.define(eq=False, kw_only=True)
-class Client:
-    """One client, for as long as its session lasts.
-
-    Args:
-      session: which one it is; empty for requests that have nothing to do with each
-        other.
-      version: of the protocol, as agreed on.
-      subscriptions: the URIs it wants to hear of.
-    """
-
-    session: str = ""
-    version: str = ""
-    capabilities: Mapping[str, Any] = attrs.field(factory=dict)
-    subscriptions: set[str] = attrs.field(factory=set)
-
-
-@attrs.frozen(eq=False, kw_only=True)
-class Request:
-    """One question of a client's. ``params`` is an object of JSON, unchecked."""
-
-    method: str
-    params: Mapping[str, Any]
-    client: Client
-    channel: Channel
-
-    def text(self, name: str) -> str:
-        """A parameter that must be there, and be text.
-
-        Raises:
-          RpcError: naming it.
-        """
-        value = self.params.get(name)
-        if not isinstance(value, str):
-            raise RpcError(INVALID_PARAMS, f"params.{name} must be a string")
-        return value
-
+LONGEST_CALL: Final = 300.0  # seconds, of a tool that has no limit of its own
 
 Method = Callable[[Request], Awaitable[Mapping[str, Any]]]
 
@@ -117,16 +53,23 @@ class _Served:
 
 @attrs.define(eq=False, init=False)
 class Dispatch:
-    """The requests that an offer answers."""
+    """The requests that an offer answers.
+
+    Args:
+      flights: where handlers run. Without, a call waits for a handler that does not
+        stop when its time is over.
+    """
 
     offer: Offer
     capabilities: Mapping[str, Any]
     methods: Mapping[str, Method]
+    _flights: Flights | None
     _tools: Mapping[str, _Served]
     _entries: list[dict[str, Any]]
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, flights: Flights | None = None) -> None:
         self.offer = offer
+        self._flights = flights
         self._tools = {
             tool.definition.name: _Served(
                 tool, ArgumentSchema(tool.definition.parameters), _limit(tool)
@@ -140,10 +83,12 @@ class Dispatch:
             methods |= {"tools/list": self._list_tools, "tools/call": self._call}
             capabilities["tools"] = {}
         if offer.resources is not None:
-            methods |= _resource_methods(offer.resources)
+            methods |= resource_methods(offer.resources)
             capabilities["resources"] = {"subscribe": True, "listChanged": True}
-        self.methods = methods | dict(offer.methods)
         self.capabilities = capabilities | dict(offer.capabilities)
+        if "logging" in self.capabilities:
+            methods["logging/setLevel"] = _set_level
+        self.methods = methods | dict(offer.methods)
 
     def tool(self, name: str) -> Tool | None:
         served = self._tools.get(name)
@@ -171,6 +116,8 @@ class Dispatch:
         if served is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:100]}")
         arguments = request.params.get("arguments")
+        if not isinstance(arguments, dict | None):
+            raise RpcError(INVALID_PARAMS, "params.arguments must be an object")
         try:
             # Compact JSON once more: the check is of what a model wrote, as text.
             text = "" if arguments is None else json.dumps(arguments)
@@ -185,85 +132,22 @@ class Dispatch:
             deadline=now + min(left, served.limit),
             awaited_until=now + left,
         )
-        return await _run(served.tool, checked, context)
+        ASKED.set(request)
+        if self._flights is not None:
+            return await run(self._flights, served.tool, checked, context)
+        async with trio.open_nursery() as nursery:
+            return await run(Flights(nursery), served.tool, checked, context)
+        raise AssertionError("a nursery hides nothing")
 
 
 def _limit(tool: Tool) -> float:
-    return tool.definition.own_limit
+    limit = tool.definition.own_limit
+    return LONGEST_CALL if math.isinf(limit) else limit
 
 
-async def _run(
-    tool: Tool, arguments: Mapping[str, Any], context: CallContext
-) -> Mapping[str, Any]:
-    """What the handler says, by its deadline, as a CallToolResult."""
-    try:
-        with trio.CancelScope(deadline=context.deadline) as scope:
-            outcome = (
-                await trio.to_thread.run_sync(
-                    partial(tool.handler, arguments, context), abandon_on_cancel=True
-                )
-                if tool.blocking
-                else tool.handler(arguments, context)
-            )
-            result = outcome if isinstance(outcome, ToolResult) else await outcome
-            return wording.answer(result)
-    except ToolError as error:
-        return wording.refused(str(error), error.code)
-    except ToolUnavailable as error:
-        return wording.refused(str(error), "Unavailable")
-    except Exception as error:  # border: a bug in a handler costs its call
-        return wording.refused(f"{tool.key}: {type(error).__name__}", "Internal")
-    if scope.cancelled_caught:
-        return wording.refused("the time for this call is over", "DeadlineExceeded")
-    raise AssertionError("neither an answer nor a limit")
-
-
-def _resource_methods(resources: Resources) -> dict[str, Method]:
-    async def listed(request: Request) -> Mapping[str, Any]:
-        cursor = request.params.get("cursor")
-        if cursor is not None and not isinstance(cursor, str):
-            raise RpcError(INVALID_PARAMS, "params.cursor must be a string")
-        try:
-            page = await resources.page(cursor)
-        except ResourceError as error:
-            raise _rpc(error, cursor) from None
-        entries = [wording.resource_entry(item) for item in page.resources]
-        more = {} if page.after is None else {"nextCursor": page.after}
-        return {"resources": entries, **more}
-
-    async def templates(request: Request) -> Mapping[str, Any]:
-        entries = [wording.resource_entry(item) for item in resources.templates]
-        return {"resourceTemplates": entries}
-
-    async def read(request: Request) -> Mapping[str, Any]:
-        uri = request.text("uri")
-        try:
-            contents = await resources.read(uri, request.client.session)
-        except ResourceError as error:
-            raise _rpc(error, uri) from None
-        return {"contents": [wording.content_entry(content) for content in contents]}
-
-    async def subscribe(request: Request) -> Mapping[str, Any]:
-        uri = request.text("uri")
-        wanted = request.client.subscriptions
-        if len(wanted) >= MOST_SUBSCRIPTIONS and uri not in wanted:
-            raise RpcError(INVALID_PARAMS, f"{MOST_SUBSCRIPTIONS} subscriptions is all")
-        wanted.add(uri)
-        return {}
-
-    async def unsubscribe(request: Request) -> Mapping[str, Any]:
-        request.client.subscriptions.discard(request.text("uri"))
-        return {}
-
-    return {
-        "resources/list": listed,
-        "resources/templates/list": templates,
-        "resources/read": read,
-        "resources/subscribe": subscribe,
-        "resources/unsubscribe": unsubscribe,
-    }
-
-
-def _rpc(error: ResourceError, uri: str | None) -> RpcError:
-    code = RESOURCE_NOT_FOUND if error.code == "NotFound" else INVALID_PARAMS
-    return RpcError(code, str(error), {"code": error.code, "uri": uri})
+async def _set_level(request: Request) -> Mapping[str, Any]:
+    level = request.text("level")
+    if level not in LEVELS:
+        raise RpcError(INVALID_PARAMS, f"params.level is one of {', '.join(LEVELS)}")
+    request.client.log_level = level
+    return {}

@@ -27,6 +27,13 @@ class ResourceError(GlyphoxaError):
         self.code = code
 
 
+class CannotServe(GlyphoxaError):
+    """Nothing can be served as it was asked for: whoever started the server must act.
+
+    The command says so in a line and ends with 2.
+    """
+
+
 @attrs.frozen(kw_only=True)
 class Resource:
     """Something to read, at a URI that is known beforehand."""

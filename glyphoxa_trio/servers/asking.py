@@ -1,0 +1,148 @@
+"""What goes to a client beside answers, and what we ask it: a completion, a question
+to its user, its directories."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from itertools import count
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from . import jsonrpc
+from .jsonrpc import INVALID_REQUEST
+from .outbox import Outbox
+from .request import INTERNAL_ERROR, Client, RpcError
+
+PATIENCE: Final = 300.0  # seconds: people are asked as well
+MOST_ASKED: Final = 64  # at once
+
+REQUEST_TIMEOUT: Final = -32001
+CONNECTION_CLOSED: Final = -32000
+
+# What a client must have said that it can.
+_NEEDED: Final[Mapping[str, str]] = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False)
+class _Asked:
+    reply: jsonrpc.Reply | None = None
+    answered: trio.Event = attrs.field(factory=trio.Event)
+
+
+@attrs.define(eq=False)
+class Asking:
+    """The owner of what one client was asked and has not answered."""
+
+    _outbox: Outbox
+    _asked: dict[jsonrpc.Id, _Asked] = attrs.field(factory=dict, init=False)
+    _ids: count[int] = attrs.field(factory=lambda: count(1), init=False)
+    _gone: bool = attrs.field(default=False, init=False)
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    async def request(
+        self, client: Client, method: str, params: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """What the client answers. Cancelled, the client is told to forget it.
+
+        Raises:
+          RpcError: if it refuses, cannot, has left, or takes more than five minutes.
+        """
+        needed = _NEEDED.get(method)
+        if needed is not None and needed not in client.capabilities:
+            raise RpcError(INVALID_REQUEST, f"the client has no {needed}")
+        if len(self._asked) >= MOST_ASKED:
+            wrong = f"the client has {MOST_ASKED} other requests to answer"
+            raise RpcError(INTERNAL_ERROR, wrong)
+        ident, asked = next(self._ids), _Asked()
+        if not self._gone:
+            message = {"jsonrpc": "2.0", "id": ident, "method": method}
+            line = jsonrpc.write(message | {"params": params})
+            await self._outbox.put(line)
+            self._asked[ident] = asked
+            try:
+                with trio.move_on_after(PATIENCE):
+                    await asked.answered.wait()
+            finally:
+                del self._asked[ident]
+                if not asked.answered.is_set():
+                    self._forget(ident)
+            if not asked.answered.is_set():
+                raise RpcError(REQUEST_TIMEOUT, "the client did not answer")
+        reply = asked.reply
+        if reply is None:
+            raise RpcError(CONNECTION_CLOSED, "the client has left")
+        if reply.error is not None:
+            raise _refusal(reply.error)
+        return dict(reply.result)
+
+    def answered(self, reply: jsonrpc.Reply) -> None:
+        """An answer came, to one of ours or to nothing."""
+        for ident in (reply.id, jsonrpc.same_id(reply.id)):
+            asked = None if ident is None else self._asked.get(ident)
+            if asked is not None:
+                asked.reply = reply
+                asked.answered.set()
+                return
+
+    def hang_up(self) -> None:
+        """No answer will come any more."""
+        self._gone = True
+        for asked in self._asked.values():
+            asked.answered.set()
+
+    def _forget(self, ident: jsonrpc.Id) -> None:
+        params = {"requestId": ident, "reason": "nobody waits for it any more"}
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        self._outbox.put_nowait(jsonrpc.write(message | {"params": params}))
+
+
+def _refusal(error: Mapping[str, Any]) -> RpcError:
+    code, message = error.get("code"), error.get("message")
+    return RpcError(
+        code if type(code) is int else INTERNAL_ERROR,
+        message[:1000] if isinstance(message, str) else "the client refused",
+        error.get("data"),
+    )
+
+
+@attrs.define(eq=False)
+class Back:
+    """The way back to the client while one request runs, until it is over.
+
+    Args:
+      asking: None for a client that cannot be asked.
+    """
+
+    _outbox: Outbox
+    _asking: Asking | None
+    _client: Client
+    over: bool = False
+
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        if self.over:
+            return
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        try:
+            line = jsonrpc.write(message)
+        except jsonrpc.NotSendable as error:
+            _log.error("%s is no JSON: %s", method, error)
+            return
+        await self._outbox.put(line)
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        if self.over or self._asking is None:
+            wrong = "nobody can be asked in this version of the protocol"
+            raise RpcError(INVALID_REQUEST, wrong)
+        return await self._asking.request(self._client, method, params)

@@ -1,0 +1,73 @@
+"""Who asks: the client of a handshake, or whoever each request says. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from . import eras
+from .dispatch import Dispatch
+from .jsonrpc import INVALID_REQUEST, Call
+from .request import INVALID_PARAMS, METHOD_NOT_FOUND, Client, RpcError
+
+
+@attrs.define(eq=False)
+class Introduction:
+    """What a connection knows of its client.
+
+    Args:
+      info: who answers.
+      stateless: None until the first request has said which way the client speaks.
+      client: by its handshake.
+    """
+
+    _dispatch: Dispatch
+    info: Mapping[str, Any]
+    stateless: bool | None = attrs.field(default=None, init=False)
+    client: Client | None = attrs.field(default=None, init=False)
+
+    def shake_hands(self, params: Mapping[str, Any]) -> tuple[Client, dict[str, Any]]:
+        """The client, and the answer to its ``initialize``.
+
+        A second one agrees anew; what the client has subscribed to stays.
+
+        Raises:
+          RpcError: saying why not.
+        """
+        if self.stateless:
+            raise eras.unsupported(params.get("protocolVersion"))
+        self.stateless = False
+        client, answer = eras.shake_hands(self._dispatch, self.info, params)
+        if self.client is None:
+            self.client = client
+        else:
+            self.client.version = client.version
+            self.client.capabilities = client.capabilities
+        return self.client, answer
+
+    def asker(self, call: Call) -> Client:
+        """Who sends a request other than ``initialize``.
+
+        Raises:
+          RpcError: if nobody may ask this, here and now.
+        """
+        stateless = eras.is_stateless(call.params)
+        if self.stateless is None:
+            self.stateless = stateless
+        if self.stateless:
+            client = eras.envelope(call.params)
+            eras.check(call.method, stateless=True)
+            return client
+        if stateless:
+            wrong = "this connection began with a handshake, in an older version"
+            raise RpcError(INVALID_REQUEST, wrong)
+        eras.check(call.method, stateless=False)
+        if self.client is not None:
+            return self.client
+        if call.method == "ping":
+            return Client()
+        if call.method not in self._dispatch.methods:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", call.method)
+        raise RpcError(INVALID_PARAMS, "initialize comes first")

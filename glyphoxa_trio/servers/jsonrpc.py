@@ -1,0 +1,246 @@
+"""JSON-RPC as clients write it, one message a line: no I/O, no tasks, no clock.
+
+What a client writes is not to be trusted: `read` never raises, and says of a line
+that is no message whom an answer to it would reach. It is the parser of the standard
+library, since another one takes as long to import as all the rest of a server.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+import attrs
+
+from .lines import HEAD, LONGEST_LINE, Overlong
+from .request import INVALID_PARAMS
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+
+LONGEST_BATCH: Final = 100  # messages
+
+_LONGEST_INTEGER: Final = 18  # digits of an id in a line that is no JSON
+_ID: Final = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\\x00-\x1f]{0,200}")\s*[,}]')
+
+Id = int | str
+
+
+class NotSendable(ValueError):
+    """What was to be sent has no place in JSON."""
+
+
+@attrs.frozen
+class Call:
+    """A request: it is answered under its ``id``."""
+
+    id: Id
+    method: str
+    params: Mapping[str, Any]
+
+
+@attrs.frozen
+class Notice:
+    """A notification: nobody waits for anything."""
+
+    method: str
+    params: Mapping[str, Any]
+
+
+@attrs.frozen
+class Reply:
+    """The answer to what we asked; ``error`` is None if there is a result."""
+
+    id: Id
+    result: Mapping[str, Any]
+    error: Mapping[str, Any] | None
+
+
+@attrs.frozen
+class Malformed:
+    """What is no message, and how to say so; ``id`` is None if nobody knows it."""
+
+    id: Id | None
+    code: int
+    message: str
+
+
+@attrs.frozen
+class Ignored:
+    """What is no message, and must not be answered: it looks like an answer."""
+
+
+@attrs.frozen
+class Batch:
+    """Several at once, as one version of the protocol has it."""
+
+    messages: tuple[Message, ...]
+
+
+Message = Call | Notice | Reply | Malformed | Ignored
+
+
+def read(line: bytes | Overlong) -> Message | Batch:
+    """What a line says. Raises nothing, whatever the line is."""
+    if isinstance(line, Overlong):
+        told = _id_in_head(line.head)
+        wrong = f"a line has at most {LONGEST_LINE} bytes"
+        return Malformed(told, INVALID_REQUEST, wrong)
+    try:
+        text = line.decode()
+        value = _STRICT.decode(text)
+        if "\\u" in text:  # halves of characters are only found when written
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        return Malformed(_id_in(line), PARSE_ERROR, f"Parse error: {_why(error)}")
+    if type(value) is not list:
+        return _message(value)
+    if not value:
+        return Malformed(None, INVALID_REQUEST, "an empty batch")
+    if len(value) > LONGEST_BATCH:
+        wrong = f"a batch has at most {LONGEST_BATCH} messages"
+        return Malformed(None, INVALID_REQUEST, wrong)
+    return Batch(tuple(map(_message, value)))
+
+
+def write(message: Mapping[str, Any]) -> bytes:
+    """One message as one line.
+
+    Raises:
+      NotSendable: for what is no JSON: a NaN, half a character, a strange object.
+    """
+    try:
+        return _WRITER.encode(message).encode() + b"\n"
+    except (ValueError, TypeError, RecursionError) as error:
+        raise NotSendable(str(error)) from error
+
+
+def same_id(ident: object) -> Id | None:
+    """The id that some clients mean by ``ident``: they write "7" for 7."""
+    if type(ident) is int:
+        return str(ident) if abs(ident) < 10**_LONGEST_INTEGER else None
+    if type(ident) is not str:
+        return None
+    digits = ident.removeprefix("-")
+    if len(digits) <= _LONGEST_INTEGER and digits.isascii() and digits.isdigit():
+        return int(ident)
+    return None
+
+
+def _message(value: object) -> Message:
+    if type(value) is not dict:
+        return Malformed(None, INVALID_REQUEST, "a message is an object")
+    known = _is_id(value.get("id"))
+    ident = value["id"] if known else None
+    if "method" not in value:
+        if not {"result", "error"} & value.keys():
+            return Malformed(ident, INVALID_REQUEST, "a message has a method")
+        return _reply(value, ident)
+    if value.get("jsonrpc") != "2.0":
+        return Malformed(ident, INVALID_REQUEST, 'jsonrpc must be "2.0"')
+    method = value["method"]
+    if type(method) is not str:
+        return Malformed(ident, INVALID_REQUEST, "method must be a string")
+    params = value.get("params")
+    if params is None:
+        params = {}
+    if "id" not in value:
+        return Notice(method, params) if type(params) is dict else Ignored()
+    if not known:
+        return Malformed(None, INVALID_REQUEST, "id must be a string or an integer")
+    if type(params) is not dict:
+        return Malformed(ident, INVALID_PARAMS, "params must be an object")
+    return Call(ident, method, params)  # type: ignore[arg-type]  # it is known
+
+
+def _reply(value: dict[str, Any], ident: Id | None) -> Message:
+    """Never to be answered, whatever it is: two who did would never end."""
+    result, error = value.get("result"), value.get("error")
+    if ident is None or value.get("jsonrpc") != "2.0":
+        return Ignored()
+    if type(error) is dict:
+        return Reply(ident, {}, error)
+    if type(result) is dict:
+        return Reply(ident, result, None)
+    wrong = {"code": INVALID_REQUEST, "message": "the answer is no object"}
+    return Reply(ident, {}, wrong)
+
+
+def _is_id(value: object) -> bool:
+    return type(value) is int or type(value) is str
+
+
+def _id_in(line: bytes) -> Id | None:
+    """Who waits for an answer to a line that is almost JSON, or is cut off."""
+    try:
+        text = line.decode(errors="replace")
+        value = json.loads(text, strict=False, parse_int=_integer)
+        if type(value) is dict and "method" in value and _is_id(value.get("id")):
+            ident: Id = value["id"]
+            if type(ident) is str:
+                ident.encode()
+            return ident
+    except (ValueError, RecursionError):
+        return _id_in_head(line[:HEAD])
+    return None
+
+
+def _id_in_head(head: bytes) -> Id | None:
+    """An id among the first members of a message, before anything that is nested."""
+    head = head.lstrip()
+    if not head.startswith(b"{"):
+        return None
+    flat = re.split(rb"[{\[]", head[1:], maxsplit=1)[0]
+    if b'"method"' not in flat:
+        return None
+    found = _ID.search(flat)
+    if found is None:
+        return None
+    try:
+        ident: Id = json.loads(found[1])
+    except ValueError:  # not UTF-8
+        return None
+    return ident
+
+
+def _integer(digits: str) -> int | None:
+    """Any integer that could be an id; Python refuses to read very long ones."""
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError("a number in it is too large")
+    return value
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    if isinstance(error, UnicodeEncodeError):
+        return "a string holds half of a surrogate pair"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {error.pos}"
+    return str(error)[:200]
+
+
+_STRICT: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_WRITER: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
+)

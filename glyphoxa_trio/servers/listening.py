@@ -1,0 +1,107 @@
+"""Telling a client of what changes, as fast as it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from . import eras, jsonrpc
+from .changes import Untold
+from .offer import Changed
+from .outbox import Outbox
+from .request import INTERNAL_ERROR, RpcError
+
+MOST_LISTENERS: Final = 16
+
+
+@attrs.define(eq=False)
+class Listener:
+    """One who is told of changes.
+
+    Args:
+      meta: what each notification carries, to say which subscription it is for.
+    """
+
+    _outbox: Outbox
+    _untold: Untold
+    _meta: Mapping[str, Any] | None = None
+    _more: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+
+    def note(self, changed: Changed) -> None:
+        """Something changed. Called by whoever changed it: neither waits nor raises."""
+        self._untold.note(changed)
+        if self._untold:
+            self._more.unpark()
+
+    async def tell(self) -> None:
+        """Tell what there is to tell, for ever."""
+        while True:
+            while not self._untold:
+                await self._more.park()
+            for method, params in self._untold.take():
+                await self.send(method, params)
+
+    async def send(self, method: str, params: Mapping[str, Any]) -> None:
+        told = dict(params) if self._meta is None else {**params, "_meta": self._meta}
+        message = {"jsonrpc": "2.0", "method": method, "params": told}
+        await self._outbox.put(jsonrpc.write(message))
+
+
+@attrs.define(eq=False)
+class Listeners:
+    """Everybody at one connection who is told of changes, until the client hangs up."""
+
+    _outbox: Outbox
+    _all: set[Listener] = attrs.field(factory=set, init=False)
+    _over: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    def note(self, changed: Changed) -> None:
+        for listener in self._all:
+            listener.note(changed)
+
+    def hang_up(self) -> None:
+        """Nobody is told any more: what goes on returns."""
+        self._over.set()
+
+    async def tell(self, uris: set[str]) -> None:
+        """Tell the client of a handshake of ``uris``, which may change meanwhile."""
+        listener = Listener(self._outbox, Untold(uris, lists=True))
+        await self._tell(listener)
+
+    async def listen(
+        self, ident: jsonrpc.Id, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Answer ``subscriptions/listen``: it lasts as long as its request.
+
+        Raises:
+          RpcError: saying why not.
+        """
+        untold, honored = eras.interests(params)
+        if len(self._all) >= MOST_LISTENERS:
+            wrong = f"{MOST_LISTENERS} subscriptions at once is all"
+            raise RpcError(INTERNAL_ERROR, wrong)
+        meta = {eras.SUBSCRIPTION: ident}
+        listener = Listener(self._outbox, untold, meta)
+        acknowledged = {"notifications": honored}
+        await self._tell(listener, (eras.ACKNOWLEDGED, acknowledged))
+        return {"_meta": meta}
+
+    async def _tell(
+        self, listener: Listener, first: tuple[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        self._all.add(listener)
+        try:
+            if first is not None:
+                await listener.send(*first)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(listener.tell)
+                await self._over.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._all.remove(listener)

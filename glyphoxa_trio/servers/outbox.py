@@ -1,0 +1,99 @@
+"""What waits to be written to a client, in order and within bounds."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import attrs
+
+import trio
+
+MOST_BYTES: Final = 4 * 2**20
+MOST_LINES: Final = 1024
+_BATCH: Final = 2**16  # bytes: what a pipe holds
+
+
+@attrs.define(eq=False)
+class Outbox:
+    """Lines for one writer. Whoever puts them waits for room, and so does whoever
+    reads: a client that does not read is not listened to either."""
+
+    _lines: deque[bytes] = attrs.field(factory=deque, init=False)
+    _size: int = attrs.field(default=0, init=False)
+    _writing: bool = attrs.field(default=False, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+    _filled: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+    _emptier: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+
+    @property
+    def full(self) -> bool:
+        return self._size >= MOST_BYTES or len(self._lines) >= MOST_LINES
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait."""
+        return self._size
+
+    def put_nowait(self, line: bytes) -> None:
+        """Queue a line even beyond the bound: for what is small and of bounded
+        number, as the answers to one line of input. After `close` it is dropped."""
+        if self._closed:
+            return
+        self._lines.append(line)
+        self._size += len(line)
+        self._filled.unpark()
+
+    async def roomy(self) -> None:
+        """Wait until there is room for a line."""
+        while self.full and not self._closed:
+            await self._emptier.park()
+
+    async def put(self, line: bytes) -> None:
+        """Queue a line when there is room. Cancelled, it has not been queued."""
+        await self.roomy()
+        self.put_nowait(line)
+
+    async def drained(self) -> None:
+        """Wait until everything has been written, or never will be."""
+        while (self._lines or self._writing) and not self._closed:
+            await self._emptier.park()
+
+    async def write_to(self, stream: trio.abc.SendStream) -> None:
+        """Write what comes, for ever.
+
+        Raises:
+          trio.BrokenResourceError: if nobody reads any more.
+        """
+        while True:
+            while not self._lines:
+                await self._filled.park()
+            batch = self._batch()
+            self._writing = True
+            await stream.send_all(batch)
+            self._writing = False
+            self._emptier.unpark_all()
+
+    def close(self) -> None:
+        """Nobody reads any more: drop what waits, and wake whoever waits."""
+        self._closed = True
+        self._lines.clear()
+        self._size = 0
+        self._emptier.unpark_all()
+
+    def _batch(self) -> bytes:
+        first = self._lines.popleft()
+        if not self._lines:
+            self._size = 0
+            return first
+        batch, size = [first], len(first)
+        while self._lines and size + len(self._lines[0]) <= _BATCH:
+            line = self._lines.popleft()
+            batch.append(line)
+            size += len(line)
+        self._size -= size
+        return b"".join(batch)

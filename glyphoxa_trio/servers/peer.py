@@ -1,0 +1,289 @@
+"""One client at the other end of two streams: its requests, our answers, and back.
+
+One task reads, one writes, and each request runs in its own. Only so much is taken
+from a client at once: beyond the bounds nothing more is read until something has been
+answered, and written. Whoever asks is answered once, unless it took its request back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from . import eras, jsonrpc
+from .asking import CONNECTION_CLOSED, Asking, Back
+from .dispatch import Dispatch
+from .introduction import Introduction
+from .jsonrpc import INVALID_REQUEST
+from .lines import Lines
+from .listening import Listeners
+from .outbox import Outbox
+from .request import INTERNAL_ERROR, METHOD_NOT_FOUND, Client, Request, RpcError
+
+MOST_REQUESTS: Final = 1024  # read and not yet answered; then no more is read
+MOST_BYTES: Final = 16 * 2**20  # of the lines they came in
+MOST_RUNNING: Final = 64  # of those, at once
+
+# Seconds that requests may still take when nobody will ask anything more, which is
+# less than clients wait before they send a signal; and that the last answers take.
+GRACE: Final = 0.5
+_LAST_WORDS: Final = 0.5
+
+_CHUNK: Final = 2**16
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False)
+class _Taken:
+    """A request that was read and is not yet answered."""
+
+    size: int
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    taken_back: bool = False
+
+
+@attrs.define(eq=False)
+class Peer:
+    """The owner of one client's requests.
+
+    Args:
+      version: of this program, for whoever asks who answers.
+    """
+
+    _dispatch: Dispatch
+    _version: str
+    _outbox: Outbox = attrs.field(factory=Outbox, init=False)
+    _asking: Asking = attrs.field(init=False)
+    _listeners: Listeners = attrs.field(init=False)
+    _who: Introduction = attrs.field(init=False)
+    _taken: dict[jsonrpc.Id, _Taken] = attrs.field(factory=dict, init=False)
+    _held: int = attrs.field(default=0, init=False)
+    _running: trio.Semaphore = attrs.field(
+        factory=partial(trio.Semaphore, MOST_RUNNING), init=False
+    )
+    _fewer: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self._asking = Asking(self._outbox)
+        self._listeners = Listeners(self._outbox)
+        info = eras.server_info(self._dispatch, self._version)
+        self._who = Introduction(self._dispatch, info)
+
+    async def serve(
+        self, incoming: trio.abc.ReceiveStream, outgoing: trio.abc.SendStream
+    ) -> None:
+        """Serve until the client hangs up or stops reading for good.
+
+        Cancelled, it answers what is still owed, if that can be done at once.
+        """
+        # The writer outlives the cancellation of everything else, by the last words.
+        writing = trio.CancelScope(shield=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write, outgoing, writing, nursery.cancel_scope)
+            try:
+                await self._serve(incoming)
+            finally:
+                with trio.move_on_after(_LAST_WORDS, shield=True):
+                    await self._outbox.drained()
+                self._outbox.close()
+                writing.cancel()
+                if self._who.client is not None:
+                    self._dispatch.offer.ended(self._who.client.session)
+
+    async def _serve(self, incoming: trio.abc.ReceiveStream) -> None:
+        resources = self._dispatch.offer.resources
+        async with trio.open_nursery() as requests:
+            if resources is None:
+                await self._read(incoming, requests)
+            else:
+                with resources.changes.tap(self._listeners.note):
+                    await self._read(incoming, requests)
+            self._listeners.hang_up()
+            self._asking.hang_up()
+            with trio.move_on_after(GRACE):
+                while self._taken:
+                    await self._fewer.park()
+            requests.cancel_scope.cancel("the client has hung up")
+
+    async def _write(
+        self,
+        outgoing: trio.abc.SendStream,
+        writing: trio.CancelScope,
+        everything: trio.CancelScope,
+    ) -> None:
+        with writing, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._outbox.write_to(outgoing)
+        self._outbox.close()
+        everything.cancel("nobody reads our answers")
+
+    async def _read(
+        self, incoming: trio.abc.ReceiveStream, nursery: trio.Nursery
+    ) -> None:
+        lines = Lines()
+        while True:
+            try:
+                chunk = await incoming.receive_some(_CHUNK)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                chunk = b""
+            for line in lines.feed(chunk) if chunk else lines.end():
+                size = len(line) if isinstance(line, bytes) else 0
+                await self._room(size)
+                said = jsonrpc.read(line)
+                if isinstance(said, jsonrpc.Batch):
+                    await self._take_all(said, size, nursery)
+                else:
+                    self._take(said, size, nursery)
+            if not chunk:
+                return
+
+    async def _room(self, size: int) -> None:
+        """Wait until one more message may be taken."""
+        await self._outbox.roomy()
+        while self._taken and (
+            len(self._taken) >= MOST_REQUESTS or self._held + size > MOST_BYTES
+        ):
+            await self._fewer.park()
+
+    async def _take_all(
+        self, batch: jsonrpc.Batch, size: int, nursery: trio.Nursery
+    ) -> None:
+        """The messages of a batch as if each had come alone: it is answered alone."""
+        client = self._who.client
+        if client is None or client.version != eras.WITH_BATCHES:
+            wrong = f"batches are for version {eras.WITH_BATCHES} only"
+            self._refuse(None, RpcError(INVALID_REQUEST, wrong))
+            return
+        for message in batch.messages:
+            await self._room(size)
+            if isinstance(message, jsonrpc.Call) and message.method == "initialize":
+                wrong = "initialize must not be in a batch"
+                self._refuse(message.id, RpcError(INVALID_REQUEST, wrong))
+            else:
+                self._take(message, size // len(batch.messages), nursery)
+
+    def _take(self, message: jsonrpc.Message, size: int, nursery: trio.Nursery) -> None:
+        match message:
+            case jsonrpc.Call():
+                try:
+                    self._take_call(message, size, nursery)
+                except RpcError as error:
+                    self._refuse(message.id, error)
+            case jsonrpc.Notice():
+                self._take_notice(message)
+            case jsonrpc.Reply():
+                self._asking.answered(message)
+            case jsonrpc.Malformed(ident, code, text):
+                self._refuse(ident, RpcError(code, text))
+
+    def _take_notice(self, notice: jsonrpc.Notice) -> None:
+        # Of all the others nobody here needs to hear, nor which name
+        # ``notifications/initialized`` has: in seed 002 it is a shorter one.
+        if notice.method == "notifications/cancelled":
+            ident = notice.params.get("requestId")
+            for known in (ident, jsonrpc.same_id(ident)):
+                if isinstance(known, int | str) and known in self._taken:
+                    taken = self._taken[known]
+                    taken.taken_back = True
+                    taken.scope.cancel("the client took it back")
+                    return
+
+    def _take_call(self, call: jsonrpc.Call, size: int, nursery: trio.Nursery) -> None:
+        """Raises `RpcError` if it is refused at once."""
+        if call.method == "initialize":
+            # At once, since what follows may already be there.
+            known = self._who.client
+            client, answer = self._who.shake_hands(call.params)
+            self._send({"jsonrpc": "2.0", "id": call.id, "result": answer})
+            if client is not known and self._dispatch.offer.resources is not None:
+                nursery.start_soon(self._listeners.tell, client.subscriptions)
+            return
+        client = self._who.asker(call)
+        if call.id in self._taken:
+            raise RpcError(
+                INVALID_REQUEST, "a request with this id is not answered yet"
+            )
+        if call.method == "ping" and not self._who.stateless:
+            self._send({"jsonrpc": "2.0", "id": call.id, "result": {}})
+            return
+        taken = self._taken[call.id] = _Taken(size)
+        self._held += size
+        nursery.start_soon(self._run, call, client, taken)
+
+    async def _run(self, call: jsonrpc.Call, client: Client, taken: _Taken) -> None:
+        """One request, from here to its answer."""
+        answered = False
+        try:
+            with taken.scope:
+                line = await self._line_for(call, client)
+                await self._outbox.put(line)
+                answered = True
+        finally:
+            del self._taken[call.id]
+            self._held -= taken.size
+            self._fewer.unpark_all()
+            if not (answered or taken.taken_back):
+                closed = RpcError(CONNECTION_CLOSED, "the server is ending")
+                self._refuse(call.id, closed)
+
+    async def _line_for(self, call: jsonrpc.Call, client: Client) -> bytes:
+        """The answer as a line, whatever happens on the way to it."""
+        stateless = bool(self._who.stateless)
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": call.id}
+        try:
+            result = await self._result(call, client, stateless)
+            if stateless:
+                result = eras.complete(call.method, result, self._who.info)
+            return jsonrpc.write(answer | {"result": result})
+        except RpcError as error:
+            refused = error
+        except jsonrpc.NotSendable as error:
+            _log.error("the answer to %s is no JSON: %s", call.method[:100], error)
+            refused = RpcError(INTERNAL_ERROR, "the answer cannot be written as JSON")
+        except Exception:  # border: a bug in what is offered costs its request
+            _log.exception("%s failed", call.method[:100])
+            refused = RpcError(INTERNAL_ERROR, "Internal error")
+        return self._error_line(call.id, refused)
+
+    async def _result(
+        self, call: jsonrpc.Call, client: Client, stateless: bool
+    ) -> Mapping[str, Any]:
+        if stateless and call.method == "server/discover":
+            return eras.discovery(self._dispatch)
+        if stateless and call.method == "subscriptions/listen":
+            if self._dispatch.offer.resources is None:
+                raise RpcError(METHOD_NOT_FOUND, "Method not found", call.method)
+            return await self._listeners.listen(call.id, call.params)
+        channel = Back(self._outbox, None if stateless else self._asking, client)
+        request = Request(
+            method=call.method, params=call.params, client=client, channel=channel
+        )
+        try:
+            async with self._running:
+                return await self._dispatch.answer(request)
+        finally:
+            channel.over = True
+
+    def _refuse(self, ident: jsonrpc.Id | None, refused: RpcError) -> None:
+        self._outbox.put_nowait(self._error_line(ident, refused))
+
+    def _error_line(self, ident: jsonrpc.Id | None, refused: RpcError) -> bytes:
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": ident}
+        written = eras.error(refused, stateless=bool(self._who.stateless))
+        try:
+            return jsonrpc.write(answer | {"error": written})
+        except jsonrpc.NotSendable:  # half a character in what it quotes
+            plain = {"code": refused.code, "message": ascii(str(refused))}
+            return jsonrpc.write(answer | {"error": plain})
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        self._outbox.put_nowait(jsonrpc.write(message))

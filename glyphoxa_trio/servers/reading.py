@@ -1,0 +1,67 @@
+"""The requests about resources: what there is, what it says, who is told of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from . import wording
+from .offer import ResourceError, Resources
+from .request import INVALID_PARAMS, RESOURCE_NOT_FOUND, Request, RpcError
+
+MOST_SUBSCRIPTIONS: Final = 256  # of one client
+
+
+def resource_methods(
+    resources: Resources,
+) -> dict[str, Callable[[Request], Awaitable[Mapping[str, Any]]]]:
+    """What answers them, by its name in MCP."""
+
+    async def listed(request: Request) -> Mapping[str, Any]:
+        cursor = request.params.get("cursor")
+        if cursor is not None and not isinstance(cursor, str):
+            raise RpcError(INVALID_PARAMS, "params.cursor must be a string")
+        try:
+            page = await resources.page(cursor)
+        except ResourceError as error:
+            raise _rpc(error, cursor) from None
+        entries = [wording.resource_entry(item) for item in page.resources]
+        more = {} if page.after is None else {"nextCursor": page.after}
+        return {"resources": entries, **more}
+
+    async def templates(request: Request) -> Mapping[str, Any]:
+        entries = [wording.resource_entry(item) for item in resources.templates]
+        return {"resourceTemplates": entries}
+
+    async def read(request: Request) -> Mapping[str, Any]:
+        uri = request.text("uri")
+        try:
+            contents = await resources.read(uri, request.client.session)
+        except ResourceError as error:
+            raise _rpc(error, uri) from None
+        return {"contents": [wording.content_entry(content) for content in contents]}
+
+    async def subscribe(request: Request) -> Mapping[str, Any]:
+        uri = request.text("uri")
+        wanted = request.client.subscriptions
+        if len(wanted) >= MOST_SUBSCRIPTIONS and uri not in wanted:
+            raise RpcError(INVALID_PARAMS, f"{MOST_SUBSCRIPTIONS} subscriptions is all")
+        wanted.add(uri)
+        return {}
+
+    async def unsubscribe(request: Request) -> Mapping[str, Any]:
+        request.client.subscriptions.discard(request.text("uri"))
+        return {}
+
+    return {
+        "resources/list": listed,
+        "resources/templates/list": templates,
+        "resources/read": read,
+        "resources/subscribe": subscribe,
+        "resources/unsubscribe": unsubscribe,
+    }
+
+
+def _rpc(error: ResourceError, uri: str | None) -> RpcError:
+    code = RESOURCE_NOT_FOUND if error.code == "NotFound" else INVALID_PARAMS
+    return RpcError(code, str(error), {"code": error.code, "uri": uri})

@@ -1,0 +1,88 @@
+"""One call of a tool, to the answer that a client gets.
+
+Handlers are foreign code (D3a): they run as flights, so that one which does not stop
+when its time is over does not keep the answer back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import outcome
+
+import trio
+
+from glyphoxa_trio.actors import Flight, FlightCancelled, Flights
+from glyphoxa_trio.errors import TooManyFlights
+from glyphoxa_trio.tools.definition import (
+    CallContext,
+    Tool,
+    ToolError,
+    ToolUnavailable,
+)
+from glyphoxa_trio.tools.outcome import ToolResult
+
+from . import wording
+
+_log = logging.getLogger(__name__)
+
+
+async def run(
+    flights: Flights, tool: Tool, arguments: Mapping[str, Any], context: CallContext
+) -> Mapping[str, Any]:
+    """What the handler says by its deadline, or why it does not, as a CallToolResult.
+
+    Cancelled, it cancels the handler and waits for nobody.
+    """
+    try:
+        flight = _launch(flights, tool, arguments, context)
+    except TooManyFlights as error:
+        return wording.refused(str(error), "Unavailable")
+    flight.board()
+    try:
+        with trio.CancelScope(deadline=context.deadline):
+            return _answer(tool, await flight.settled())
+    finally:
+        flight.leave()
+    return wording.refused("the time for this call is over", "DeadlineExceeded")
+
+
+def _launch(
+    flights: Flights, tool: Tool, arguments: Mapping[str, Any], context: CallContext
+) -> Flight[Any]:
+    if tool.blocking:
+        work = partial(tool.handler, arguments, context)
+        return flights.launch_in_thread(tool.key, work)
+    return flights.launch(tool.key, _handle, tool, arguments, context)
+
+
+async def _handle(
+    tool: Tool, arguments: Mapping[str, Any], context: CallContext
+) -> ToolResult:
+    said = tool.handler(arguments, context)
+    return said if isinstance(said, ToolResult) else await said
+
+
+def _answer(tool: Tool, end: outcome.Maybe[Any]) -> Mapping[str, Any]:
+    if isinstance(end, outcome.Value):
+        try:
+            return wording.answer(end.value)
+        except Exception as error:  # border: what a handler returned
+            return _crashed(tool, error)
+    match end.error:
+        case ToolError() as no:
+            return wording.refused(str(no), no.code)
+        case ToolUnavailable() as away:
+            return wording.refused(str(away), "Unavailable")
+        case FlightCancelled():
+            return wording.refused("the server is ending", "Unavailable")
+    return _crashed(tool, end.error)
+
+
+def _crashed(tool: Tool, error: BaseException) -> Mapping[str, Any]:
+    """A bug costs its call. What it says may be secret: it is for our own log."""
+    _log.error("%s crashed", tool.key, exc_info=error)
+    return wording.refused(f"{tool.key}: {type(error).__name__}", "Internal")

@@ -1,0 +1,105 @@
+"""A client that writes lines and reads lines, and servers for it in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+
+import trio
+import trio.testing
+
+from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.servers.dispatch import Dispatch
+from glyphoxa_trio.servers.offer import Offer
+from glyphoxa_trio.servers.peer import Peer
+
+STATELESS = "2026-07-28"
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": STATELESS,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@attrs.define(eq=False)
+class LineClient:
+    """One line out, one line in. ``rest`` is what was read behind the last one."""
+
+    stream: trio.StapledStream[Any, Any]
+    rest: bytearray = attrs.field(factory=bytearray)
+
+    async def write(self, line: bytes) -> None:
+        await self.stream.send_all(line + b"\n")
+
+    async def send(self, method: str, ident: Any = None, **params: Any) -> None:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+        if ident is not None:
+            message["id"] = ident
+        await self.write(json.dumps(message).encode())
+
+    async def read(self) -> dict[str, Any]:
+        """The next message. Raises `trio.EndOfChannel` if there is none."""
+        while b"\n" not in self.rest:
+            chunk = await self.stream.receive_some()
+            if not chunk:
+                raise trio.EndOfChannel
+            self.rest += chunk
+        line, _, rest = bytes(self.rest).partition(b"\n")
+        self.rest = bytearray(rest)
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    async def ask(self, method: str, ident: Any = 1, **params: Any) -> dict[str, Any]:
+        """One request, and the next message, which should be its answer."""
+        await self.send(method, ident, **params)
+        answer = await self.read()
+        assert answer.get("id") == ident, answer
+        return answer
+
+    async def shake_hands(
+        self, version: str = "2025-11-25", capabilities: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        answer = await self.ask(
+            "initialize",
+            0,
+            protocolVersion=version,
+            clientInfo={"name": "test", "version": "1"},
+            capabilities=dict(capabilities or {}),
+        )
+        await self.send("notifications/initialized")
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    async def hang_up(self) -> None:
+        await self.stream.send_stream.aclose()
+
+
+@asynccontextmanager
+async def served(offer: Offer, pipe: int | None = None) -> AsyncGenerator[LineClient]:
+    """A client of ``offer`` in this process; left, the server has ended.
+
+    Args:
+      pipe: without a number, as many bytes as anybody likes fit between the two;
+        else each writer waits until the other has read.
+    """
+    make = (
+        trio.testing.memory_stream_pair
+        if pipe is None
+        else trio.testing.lockstep_stream_pair
+    )
+    ours, theirs = make()
+    async with trio.open_nursery() as flights:
+        dispatch = Dispatch(offer, Flights(flights))
+        async with trio.open_nursery() as nursery:
+
+            async def serve() -> None:
+                await Peer(dispatch, "1.0").serve(theirs, theirs)
+                await theirs.aclose()
+
+            nursery.start_soon(serve)
+            yield LineClient(ours)
+            await ours.send_stream.aclose()
+        flights.cancel_scope.cancel()
