@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := tests/peers/node_modules
+EARLIER := tests/peers/.python
 
 .PHONY: demo test mutants peers conformance bench lint types check clean
 
@@ -19,11 +20,12 @@ test: $(VENV)/.tests
 mutants: $(VENV)/.tests
 	$(BIN)/python -m tests.mutants
 
-# Other people's MCP servers and the conformance suite, as pinned. Needs npm. With
-# them, `make test` runs tests/peers, too.
-peers: $(PEERS)/.installed
+# Other people's MCP servers and clients and the conformance suite, as pinned. Needs
+# npm. With them, `make test` runs tests/peers, too.
+peers: $(PEERS)/.installed $(EARLIER)/.installed
 
-# The official conformance suite against our client: docs/conformance.md.
+# The official conformance suite against our client and our servers:
+# docs/conformance.md.
 conformance: $(PEERS)/.installed $(VENV)/.tests
 	$(BIN)/python -m tests.conformance
 
@@ -63,5 +65,11 @@ $(PEERS)/.installed: $(addprefix tests/peers/,package.json package-lock.json .np
 	npm --prefix tests/peers ci --loglevel=error
 	@touch $@
 
+# The Python SDK of the major before ours cannot be where ours is.
+$(EARLIER)/.installed: tests/peers/mcp1.txt
+	$(PYTHON) -m venv --clear $(EARLIER)
+	$(EARLIER)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(EARLIER) .hypothesis .mypy_cache .ruff_cache

@@ -112,6 +112,9 @@ class Offer:
     Args:
       name: of the server, as clients show it to people.
       instructions: for the client's model, how to use it.
+      calls: answers to calls of tools that need more of MCP than arguments and a
+        result, by the tool's name, in place of its handler: they ask or tell the
+        client meanwhile, or answer in blocks of another kind.
       methods: answers to requests beyond tools and resources, by their MCP name.
       capabilities: what those methods let the server announce.
       ended: told of the session of each client that has left.
@@ -125,6 +128,9 @@ class Offer:
     instructions: str = ""
     tools: tuple[Tool, ...] = ()
     resources: Resources | None = None
+    calls: Mapping[str, Callable[[Request], Awaitable[Mapping[str, Any]]]] = (
+        attrs.field(factory=dict)
+    )
     methods: Mapping[str, Callable[[Request], Awaitable[Mapping[str, Any]]]] = (
         attrs.field(factory=dict)
     )
