@@ -124,11 +124,13 @@ class Dispatch:
             checked = served.schema.parse(text)
         except (InvalidArguments, ValueError, RecursionError) as error:
             return wording.refused(str(error), "InvalidArgument")
-        if name in self.offer.calls:
-            return await self.offer.calls[name](request)
         awaited = remaining_seconds(request.params.get("_meta"))
         left = math.inf if awaited is None else max(0.0, awaited - MARGIN)
         now = trio.current_time()
+        if name in self.offer.calls:
+            with trio.CancelScope(deadline=now + min(left, served.limit)):
+                return await self.offer.calls[name](request)
+            return wording.too_late()
         context = CallContext(
             session=request.client.session,
             deadline=now + min(left, served.limit),

@@ -47,7 +47,7 @@ async def run(
             return _answer(tool, await flight.settled())
     finally:
         flight.leave()
-    return wording.refused("the time for this call is over", "DeadlineExceeded")
+    return wording.too_late()
 
 
 def _launch(

@@ -93,6 +93,11 @@ def refused(message: str, code: str | None) -> dict[str, Any]:
     return written
 
 
+def too_late() -> dict[str, Any]:
+    """A CallToolResult for a call that was cut off at its limit."""
+    return refused("the time for this call is over", "DeadlineExceeded")
+
+
 def _media(item: Media) -> dict[str, Any]:
     return {
         "type": item.mime.partition("/")[0],

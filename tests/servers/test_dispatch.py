@@ -150,3 +150,40 @@ async def test_what_is_unknown_is_an_error_of_the_protocol() -> None:
     with pytest.raises(RpcError, match="Unknown tool: dance") as tool_unknown:
         await called("dance")
     assert tool_unknown.value.code == INVALID_PARAMS
+
+
+async def _spoken(request: Request) -> Mapping[str, Any]:
+    await request.progress(1, 2)
+    if request.params["arguments"]["word"] == "refuse":
+        raise RpcError(-32021, "it cannot be asked", {"requiredCapabilities": {}})
+    if request.params["arguments"]["word"] == "dawdle":
+        await trio.sleep_forever()
+    return {"content": [], "resultType": "input_required"}
+
+
+async def spoke(word: object, meta: Any = None) -> Mapping[str, Any]:
+    """What a call brings that is answered by `Offer.calls`."""
+    offer = Offer(name="t", tools=(echo,), calls={"echo": _spoken})
+    params = {"name": "echo", "arguments": {"word": word}, "_meta": meta}
+    asked = Request(
+        method="tools/call", params=params, client=Client(), channel=Nobody()
+    )
+    return await Dispatch(offer).answer(asked)
+
+
+async def test_a_call_may_be_answered_with_all_of_mcp() -> None:
+    assert await spoke("hm") == {"content": [], "resultType": "input_required"}
+    with pytest.raises(RpcError, match="cannot be asked") as refused:
+        await spoke("refuse")
+    assert refused.value.code == -32021
+    # Its arguments are checked as those of any tool.
+    assert "$.word" in (await spoke(3))["content"][0]["text"]
+
+
+async def test_such_a_call_has_its_limits_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    began = trio.current_time()
+    answer = await spoke("dawdle", {"glyphoxa/remaining_ms": 120})
+    assert trio.current_time() - began == pytest.approx(0.1)
+    assert answer["structuredContent"]["error"]["code"] == "DeadlineExceeded"
