@@ -52,6 +52,7 @@ DOORS = {
     "observability/sending.py",
     "cli/",
     "control/",
+    "servers/http/",
     "testing/",
 }
 IO_MODULES = {"socket", "subprocess", "httpx2", "h11", "mcp", "apsw", "sqlite3"}

@@ -24,7 +24,7 @@ REQUEST_TIMEOUT: Final = -32001
 CONNECTION_CLOSED: Final = -32000
 
 # What a client must have said that it can.
-_NEEDED: Final[Mapping[str, str]] = {
+NEEDED: Final[Mapping[str, str]] = {
     "sampling/createMessage": "sampling",
     "elicitation/create": "elicitation",
     "roots/list": "roots",
@@ -59,7 +59,7 @@ class Asking:
         Raises:
           RpcError: if it refuses, cannot, has left, or takes more than five minutes.
         """
-        needed = _NEEDED.get(method)
+        needed = NEEDED.get(method)
         if needed is not None and needed not in client.capabilities:
             raise RpcError(INVALID_REQUEST, f"the client has no {needed}")
         if len(self._asked) >= MOST_ASKED:

@@ -11,8 +11,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
@@ -24,6 +24,7 @@ from glyphoxa_trio.cli.terminal import interrupts
 from glyphoxa_trio.errors import GlyphoxaError
 
 from .dispatch import Dispatch
+from .http.options import add_options, http_options, refuse_options
 from .log import Stderr
 from .offer import CannotServe, Offer
 from .shelf import SHELF
@@ -115,18 +116,17 @@ def _parser(served: Served, prog: str, what: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--transport", choices=("stdio", "http"), default="stdio", help="default: stdio"
     )
-    parser.add_argument(
-        "--http-addr",
-        metavar="HOST:PORT",
-        default="localhost:8081",
-        help="where to listen, with --transport http; default: localhost:8081",
-    )
+    add_options(parser)
     served.add_options(parser)
     return parser
 
 
 async def _serve(served: Served, options: argparse.Namespace) -> int:
     """Returns the exit status."""
+    if options.transport == "http":
+        return await _on_http(served, options)
+    with _usage():
+        refuse_options(options)
     status = 0
     with trio.CancelScope() as scope:
 
@@ -138,11 +138,17 @@ async def _serve(served: Served, options: argparse.Namespace) -> int:
 
         async with interrupts(leave):
             with lone_errors():
-                if options.transport == "stdio":
-                    await _on_stdio(served, options)
-                else:
-                    raise CannotServe("--transport http: not yet")
+                await _on_stdio(served, options)
     return status
+
+
+async def _on_http(served: Served, options: argparse.Namespace) -> int:
+    with _usage():
+        asked = http_options(options)
+    from .http.serving import serve_http
+
+    opening = _opened(served, options)
+    return await serve_http(opening, asked, _version(), ending=_end_for_sure)
 
 
 async def _on_stdio(served: Served, options: argparse.Namespace) -> None:
@@ -175,6 +181,15 @@ async def _opened(
         if opened or isinstance(error, CannotServe):
             raise
         raise CannotServe(str(error)) from error
+
+
+@contextmanager
+def _usage() -> Generator[None]:
+    """What is wrong with an option is for whoever gave it."""
+    try:
+        yield
+    except ValueError as error:
+        raise CannotServe(str(error)) from None
 
 
 def _end_for_sure(status: int) -> None:

@@ -49,7 +49,7 @@ _ONLY_STATELESS: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 # How long an answer stays good, milliseconds, and whether for everybody. The lists
 # of tools and templates do not change while a server runs.
-_FRESH: Final[Mapping[str, tuple[int, str]]] = {
+FRESH: Final[Mapping[str, tuple[int, str]]] = {
     "server/discover": (300_000, "public"),
     "tools/list": (300_000, "public"),
     "resources/templates/list": (300_000, "public"),
@@ -174,8 +174,8 @@ def complete(
 ) -> dict[str, Any]:
     """A result as a client without a handshake must have it."""
     written: dict[str, Any] = {"resultType": "complete", **result}
-    if method in _FRESH:
-        milliseconds, scope = _FRESH[method]
+    if method in FRESH:
+        milliseconds, scope = FRESH[method]
         written.setdefault("ttlMs", milliseconds)
         written.setdefault("cacheScope", scope)
     meta = written.get("_meta")

@@ -1,0 +1,115 @@
+"""Whether a request may come in: by its Host, its Origin and its token. No I/O."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from typing import Final
+
+import attrs
+
+from .options import LOCAL_HOSTS, Access
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+# What may be there once: which of two would count, somebody else could choose.
+_ONCE: Final = frozenset(
+    {
+        *("host", "origin", "authorization", "content-type", "content-length"),
+        *("content-encoding", "mcp-session-id", "mcp-protocol-version"),
+        *("last-event-id",),
+    }
+)
+
+
+@attrs.frozen
+class Refusal:
+    """Why a request is not served: status, words, and headers."""
+
+    status: int
+    message: str
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+def read_headers(headers: Headers) -> dict[str, str] | Refusal:
+    """Headers by their name; a list among them joined by commas."""
+    found: dict[str, str] = {}
+    for raw_name, raw in headers:
+        name, text = raw_name.decode("latin-1").lower(), raw.decode("latin-1")
+        if name in found:
+            if name in _ONCE:
+                return Refusal(400, f"more than one {name} header")
+            text = f"{found[name]}{'; ' if name == 'cookie' else ', '}{text}"
+        found[name] = text
+    return found
+
+
+def refusal(headers: Mapping[str, str], access: Access) -> Refusal | None:
+    """Why this request may not come in; None if it may."""
+    if not host_allowed(headers.get("host", ""), access):
+        return Refusal(421, "this server does not go by that Host (--allow-host)")
+    origin = headers.get("origin")
+    if origin is not None and not origin_allowed(origin, access):
+        return Refusal(403, "pages of that Origin may not come in (--allow-origin)")
+    if access.tokens and principal(headers, access) is None:
+        challenge = 'Bearer realm="glyphoxa"'
+        if "authorization" in headers:
+            challenge += ', error="invalid_token"'
+        return Refusal(401, "a bearer token is needed", {"WWW-Authenticate": challenge})
+    return None
+
+
+def principal(headers: Mapping[str, str], access: Access) -> str | None:
+    """Whose token it is, by its number; all tokens are compared, in constant time.
+
+    Without tokens everybody is the same, the empty name.
+    """
+    if not access.tokens:
+        return ""
+    scheme, _, shown = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    given = shown.strip().encode("latin-1")
+    found: str | None = None
+    for number, token in enumerate(access.tokens):
+        if hmac.compare_digest(token.reveal().encode(), given):
+            found = str(number)
+    return found
+
+
+def host_allowed(host: str, access: Access) -> bool:
+    name = _without_port(host.lower())
+    if name is None:
+        return False
+    return name in access.hosts or (not access.local and _is_address(name))
+
+
+def origin_allowed(origin: str, access: Access) -> bool:
+    origin = origin.lower()
+    if origin in access.origins:
+        return True
+    scheme, mark, rest = origin.partition("://")
+    if not access.local or not mark or scheme not in ("http", "https"):
+        return False
+    return _without_port(rest) in LOCAL_HOSTS
+
+
+def _without_port(host: str) -> str | None:
+    if host.startswith("["):
+        name, bracket, port = host.partition("]")
+        name += bracket
+        port = port.removeprefix(":")
+    else:
+        name, _, port = host.partition(":")
+    if not name or (port and not (port.isascii() and port.isdigit())):
+        return None
+    return name
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,124 @@
+"""What the SDK answers, on its way to the client.
+
+It writes Server-Sent Events for clients that take them. For one that does not, the
+answer is lifted out of its event and sent as JSON. What opens a session is held back
+until it is known whether there is one, so that the cookie goes with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+from starlette.types import Message, Send
+
+import trio
+
+from .replies import as_json, error_body
+
+SSE: Final = b"text/event-stream"
+
+
+@attrs.define(eq=False, kw_only=True)
+class Answering:
+    """An ASGI ``send`` in front of the client's.
+
+    Args:
+      plain: the client takes no stream.
+      settled: whether it is known what becomes of the session that this opens.
+      headers: to add when the answer begins.
+      without: a header that must not be there when the answer begins.
+      gone: whether the session has ended meanwhile.
+    """
+
+    send: Send
+    plain: bool = False
+    settled: Callable[[], bool] = lambda: True
+    headers: Callable[[], list[tuple[bytes, bytes]]] = list
+    without: Callable[[], bytes | None] = lambda: None
+    gone: Callable[[], bool] = lambda: False
+    status: int | None = None
+    done: bool = False
+    _start: Message | None = None
+    _held: list[Message] = attrs.field(factory=list)
+    _lifting: bool = False
+    _rest: bytes = b""
+    _answer: bytes | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if self.done:
+            return  # the SDK answers an error of its own once more
+        if message["type"] == "http.response.start":
+            if self.status is None:
+                await self._begin(message)
+        elif self._lifting:
+            self._lift(message)
+        else:
+            await self._pass(message)
+
+    async def end(self) -> None:
+        """Nothing more comes: send what was lifted."""
+        if not self.done and self._lifting:
+            if self._answer is not None:
+                await self._reply(200, self._answer)
+            else:
+                lost = error_body("the session ended before the answer")
+                await self._reply(404, lost)
+
+    async def _begin(self, message: Message) -> None:
+        self.status = message["status"]
+        if message["status"] >= 500 and self.gone():
+            await self._reply(404, error_body("the session has ended"))
+            return
+        kinds = [value for name, value in message["headers"] if name == b"content-type"]
+        if self.plain and kinds and kinds[0].startswith(SSE):
+            self._lifting = True
+            self._start = message
+        else:
+            self._held.append(message)
+            await self._flush()
+
+    async def _pass(self, message: Message) -> None:
+        self._held.append(message)
+        last = not message.get("more_body", False)
+        # The first event with a message in it is the answer to `initialize`.
+        told = b"data: {" in message.get("body", b"")
+        await self._flush(last=last, told=told)
+
+    async def _flush(self, *, last: bool = False, told: bool = False) -> None:
+        if not (last or told or self.settled()):
+            return
+        held, self._held = self._held, []
+        self.done = last
+        # With the last piece hypercorn tells the SDK that the request is over, who
+        # then cancels whoever still sends it: the connection would not be idle again.
+        with trio.CancelScope(shield=last):  # `connections` has a limit for each piece
+            for message in held:
+                if message["type"] == "http.response.start":
+                    message = {**message, "headers": self._headers(message["headers"])}
+                await self.send(message)
+
+    def _lift(self, message: Message) -> None:
+        *events, self._rest = (self._rest + message.get("body", b"")).split(b"\r\n\r\n")
+        for event in events:
+            for line in event.split(b"\r\n"):
+                if line.startswith(b"data: {") and _is_answer(line[6:]):
+                    self._answer = line[6:]
+
+    async def _reply(self, status: int, body: bytes) -> None:
+        self.done = True
+        start = self._start or {"headers": []}
+        kept = [(n, v) for n, v in start["headers"] if n == b"mcp-session-id"]
+        for message in as_json(status, body, self._headers(kept)):
+            await self.send(message)
+
+    def _headers(self, headers: Any) -> list[tuple[bytes, bytes]]:
+        without = self.without()
+        return [(n, v) for n, v in headers if n != without] + self.headers()
+
+
+def _is_answer(data: bytes) -> bool:
+    message = json.loads(data)
+    return "result" in message or "error" in message

@@ -1,0 +1,137 @@
+"""The ASGI application of a server: ``/mcp`` and ``/mcp/health``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import attrs
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+import trio
+
+from glyphoxa_trio.servers.dispatch import Dispatch
+from glyphoxa_trio.servers.offer import Changed
+
+from .bridge import Bridge
+from .options import Access, Limits
+from .replies import Intake, error_body, refuse
+from .sessions import Sessions, open_sessions
+from .shim import Shim
+
+_ANSWERED = 1.0  # seconds for answers of requests that were cut to be written
+
+
+@attrs.define(eq=False)
+class Service:
+    """What is served, from the moment that it can be."""
+
+    shim: Shim
+    bridge: Bridge
+
+    @property
+    def sessions(self) -> Sessions:
+        return self.shim.sessions
+
+    async def drain(self) -> bool:
+        """Begin nothing new, and wait for what runs, for as long as it may take.
+
+        Returns whether all of it was finished; what was not is cut, and told so.
+        """
+        shim = self.shim
+        shim.draining = True
+        self.bridge.listen.close()
+        for session in shim.sessions:
+            session.end_streams()
+        await self._wait(shim.limits.drain)
+        finished = not shim.running
+        with trio.CancelScope(shield=True):
+            for session in shim.sessions:
+                await shim.sessions.discard(session)
+        await self._wait(_ANSWERED)
+        return finished
+
+    async def _wait(self, seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            while self.shim.running:
+                await self.shim.idle.park()
+
+
+@asynccontextmanager
+async def open_service(
+    dispatch: Dispatch,
+    version: str,
+    access: Access,
+    limits: Limits,
+    *,
+    secure: bool = False,
+) -> AsyncIterator[Service]:
+    """A server of ``dispatch``, to be put into a `Gate`."""
+    bridge = Bridge(dispatch, version, listening=limits.listening)
+    stateless = StreamableHTTPSessionManager(
+        bridge, stateless=True, max_request_body_size=limits.body + 4096
+    )
+    async with AsyncExitStack() as stack:
+        sessions = await stack.enter_async_context(open_sessions(bridge, limits))
+        await stack.enter_async_context(stateless.run())
+        resources = dispatch.offer.resources
+        if resources is not None:
+
+            def note(changed: Changed) -> None:
+                sessions.note(changed)
+                bridge.changes.note(changed)
+
+            stack.enter_context(resources.changes.tap(note))
+        shim = Shim(
+            sessions=sessions,
+            stateless=stateless,
+            access=access,
+            limits=limits,
+            secure=secure,
+        )
+        yield Service(shim, bridge)
+
+
+@attrs.define(eq=False)
+class Gate:
+    """What listens before there is a service, and while there is one."""
+
+    service: Service | None = None
+    asgi: Starlette = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.asgi = Starlette(
+            routes=[
+                Route("/mcp/health", self._health, methods=["GET"]),
+                Route("/mcp", _Endpoint(self)),
+            ]
+        )
+
+    @property
+    def state(self) -> str:
+        if self.service is None:
+            return "starting"
+        return "stopping" if self.service.shim.draining else "ready"
+
+    async def _health(self, request: Request) -> Response:
+        await request.body()
+        ready = self.state == "ready"
+        return JSONResponse({"status": self.state}, 200 if ready else 503)
+
+
+@attrs.frozen(eq=False)
+class _Endpoint:
+    _gate: Gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        service = self._gate.service
+        if service is None:
+            body = error_body("the server is starting", -32603)
+            await refuse(Intake(receive), send, 503, body, {"Retry-After": "1"})
+        else:
+            await service.shim(scope, receive, send)

@@ -1,0 +1,250 @@
+"""Our `Dispatch` as a server of the SDK's, which has the handshake and both eras.
+
+Only what the SDK knows better is left to it: ``initialize``, ``ping``,
+``server/discover`` and ``subscriptions/listen``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import attrs
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import (
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+)
+from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import Request as HttpRequest
+
+import trio
+
+from glyphoxa_trio.servers import eras
+from glyphoxa_trio.servers.asking import NEEDED, PATIENCE
+from glyphoxa_trio.servers.dispatch import Dispatch
+from glyphoxa_trio.servers.jsonrpc import INVALID_REQUEST
+from glyphoxa_trio.servers.offer import Changed
+from glyphoxa_trio.servers.request import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Client,
+    Request,
+    RpcError,
+)
+
+logger = logging.getLogger(__name__)
+
+EXCHANGE = "glyphoxa.exchange"  # where a request's scope has its `Exchange`
+
+
+class _Params(BaseModel):
+    """Any object: what is in it, our dispatch checks."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _Result(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+@attrs.define(eq=False, kw_only=True)
+class Exchange:
+    """One HTTP request of a client's, as the handler of its message finds it.
+
+    Args:
+      client: whose it is, for as long as its session lasts; None if there is none.
+      streams: whether more than the answer can be sent back.
+      greeted: called with the way back, once ``initialize`` has been accepted.
+    """
+
+    client: Client | None = None
+    streams: bool = True
+    greeted: Callable[[ServerSession], None] | None = None
+
+
+@attrs.define(eq=False)
+class Changes:
+    """What `subscriptions/listen` hears: a `SubscriptionBus`, told without waiting."""
+
+    _listeners: dict[object, Callable[[ServerEvent], None]] = attrs.field(factory=dict)
+
+    def note(self, changed: Changed) -> None:
+        event: ServerEvent = (
+            ResourcesListChanged()
+            if changed.uri is None
+            else ResourceUpdated(changed.uri)
+        )
+        for listener in list(self._listeners.values()):
+            listener(event)
+
+    async def publish(self, event: ServerEvent) -> None:
+        raise AssertionError("noted from the topic")
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        token = object()
+        self._listeners[token] = listener
+
+        def unsubscribe() -> None:
+            self._listeners.pop(token, None)
+
+        return unsubscribe
+
+
+class Bridge(Server[Any]):
+    """The SDK's server, whose requests are answered by a `Dispatch`."""
+
+    def __init__(self, dispatch: Dispatch, version: str, *, listening: int) -> None:
+        offer = dispatch.offer
+        self.offer = offer
+        super().__init__(
+            offer.name,
+            version=version,
+            title=offer.title or None,
+            instructions=offer.instructions or None,
+            cache_hints={
+                method: CacheHint(ttl_ms, scope)
+                for method, (ttl_ms, scope) in eras.FRESH.items()
+            },
+            get_tool_input_schema=self._schema_of,
+        )
+        self._dispatch = dispatch
+        self._capabilities = types.ServerCapabilities.model_validate(
+            dispatch.capabilities
+        )
+        self.changes = Changes()
+        self.listen = ListenHandler(self.changes, max_subscriptions=listening)
+        for method in dispatch.methods:
+            self.add_request_handler(method, _Params, self._answer)
+        if offer.resources is not None:
+            self.add_request_handler(
+                "subscriptions/listen",
+                types.SubscriptionsListenRequestParams,
+                self.listen,
+            )
+        self.middleware.append(self._watch)
+
+    def get_capabilities(self, *_: Any, **__: Any) -> types.ServerCapabilities:
+        return self._capabilities
+
+    @property
+    def initialization(self) -> InitializationOptions:
+        return self.create_initialization_options()
+
+    def _schema_of(self, name: str) -> Mapping[str, Any] | None:
+        tool = self._dispatch.tool(name)
+        return None if tool is None else tool.definition.parameters
+
+    async def _watch(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Let `initialize` tell whose session it is."""
+        result = await call_next(ctx)
+        exchange = _exchange(ctx)
+        if ctx.method == "initialize" and exchange.client is not None:
+            client, params = exchange.client, ctx.params or {}
+            client.version = cast("dict[str, Any]", result)["protocolVersion"]
+            client.capabilities = params.get("capabilities") or {}
+            if exchange.greeted is not None:
+                exchange.greeted(ctx.session)
+        return result
+
+    async def _answer(
+        self, ctx: ServerRequestContext[Any, Any], params: _Params
+    ) -> dict[str, Any]:
+        exchange = _exchange(ctx)
+        client = exchange.client
+        if client is None:  # every request stands alone
+            declared = ctx.session.client_capabilities
+            client = Client(
+                version=ctx.protocol_version,
+                capabilities={}
+                if declared is None
+                else declared.model_dump(by_alias=True, exclude_none=True),
+            )
+        request = Request(
+            method=ctx.method,
+            params=ctx.params or {},
+            client=client,
+            channel=_Channel(ctx, client, exchange.streams),
+        )
+        try:
+            return dict(await self._dispatch.answer(request))
+        except RpcError as error:
+            refused = eras.error(error, stateless=not client.session)
+            raise MCPError(
+                refused["code"], refused["message"], refused.get("data")
+            ) from None
+        except Exception:  # border: a bug in what is offered costs its request
+            logger.exception("%s failed", ctx.method)
+            raise MCPError(INTERNAL_ERROR, "Internal error") from None
+
+
+async def notify(
+    session: ServerSession,
+    method: str,
+    params: Mapping[str, Any],
+    related: types.RequestId | None = None,
+) -> None:
+    """Tell a client, in the stream of a request or in that of its GET, if it is there."""
+    notification: Any = types.Notification[dict[str, Any], str](
+        method=method, params=dict(params)
+    )
+    try:
+        await session.send_notification(notification, related)
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        return  # it is gone
+
+
+def _exchange(ctx: ServerRequestContext[Any, Any]) -> Exchange:
+    return cast("Exchange", cast("HttpRequest", ctx.request).scope[EXCHANGE])
+
+
+@attrs.frozen(eq=False)
+class _Channel:
+    """The stream of the request's own answer, back to whoever asked."""
+
+    _ctx: ServerRequestContext[Any, Any]
+    _client: Client
+    _streams: bool
+
+    async def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        if not self._streams:
+            return
+        await notify(self._ctx.session, method, params, related=self._ctx.request_id)
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        needed = NEEDED.get(method)
+        if needed is not None and needed not in self._client.capabilities:
+            raise RpcError(INVALID_REQUEST, f"the client has no {needed}")
+        if not self._streams:
+            raise RpcError(METHOD_NOT_FOUND, f"{method}: the client takes no stream")
+        request: Any = types.Request[dict[str, Any], str](
+            method=method, params=dict(params)
+        )
+        try:
+            answer = await self._ctx.session.send_request(
+                request,
+                _Result,
+                request_read_timeout_seconds=PATIENCE,
+                metadata=ServerMessageMetadata(related_request_id=self._ctx.request_id),
+            )
+        except NoBackChannelError as error:
+            raise RpcError(METHOD_NOT_FOUND, str(error)) from None
+        except MCPError as error:
+            raise RpcError(error.code, error.message, error.data) from None
+        except ValidationError:
+            wrong = f"{method}: the client's answer is not what MCP says it is"
+            raise RpcError(INVALID_PARAMS, wrong) from None
+        return answer.model_dump(by_alias=True)

@@ -1,0 +1,33 @@
+"""How many calls a second are let through. No clock: the time is handed in."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+
+
+@attrs.define
+class Bucket:
+    """As many calls as ``rate`` a second, and one second's worth at once."""
+
+    rate: float
+    _left: float = attrs.field(init=False)
+    _at: float = attrs.field(default=-math.inf, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._left = self._most
+
+    @property
+    def _most(self) -> float:
+        return max(1.0, self.rate)
+
+    def take(self, now: float) -> float:
+        """Let one call through, and return 0; or the seconds until one may come."""
+        if self._at > -math.inf:
+            self._left = min(self._most, self._left + (now - self._at) * self.rate)
+        self._at = now
+        if self._left >= 1.0 - 1e-9:
+            self._left -= 1.0
+            return 0.0
+        return (1.0 - self._left) / self.rate

@@ -1,0 +1,173 @@
+"""What was sent to clients over Server-Sent Events, for those who lost some of it.
+
+Bounded for each session and in all; the oldest goes first. A client that comes back
+with ``Last-Event-ID`` is sent what it missed of that stream, and then what follows,
+from here as well, so that nothing falls between the two.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+import attrs
+from mcp.server.streamable_http import (
+    GET_STREAM_KEY,
+    EventCallback,
+    EventMessage,
+    EventStore,
+)
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
+
+import trio
+
+MOST_EVENTS: Final = 256  # of one session
+MOST_BYTES: Final = 1024 * 1024  # of one session
+MOST_BYTES_IN_ALL: Final = 32 * 1024 * 1024
+
+
+@attrs.frozen(eq=False)
+class _Event:
+    log: SessionEvents
+    stream: str
+    message: JSONRPCMessage | None
+    size: int
+
+    @property
+    def is_answer(self) -> bool:
+        return isinstance(self.message, JSONRPCResponse | JSONRPCError)
+
+
+@attrs.define(eq=False)
+class EventLog:
+    """The events of all sessions, by a number that no two of them share."""
+
+    most_bytes: int = MOST_BYTES_IN_ALL
+    bytes: int = 0
+    _events: OrderedDict[int, _Event] = attrs.field(factory=OrderedDict, init=False)
+    _last: int = attrs.field(default=0, init=False)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def add(self, event: _Event) -> int:
+        self._last += 1
+        self._events[self._last] = event
+        self.bytes += event.size
+        while self.bytes > self.most_bytes and len(self._events) > 1:
+            oldest = next(iter(self._events))
+            self._events[oldest].log.forget(oldest)
+        return self._last
+
+    def get(self, number: int) -> _Event | None:
+        return self._events.get(number)
+
+    def remove(self, number: int) -> _Event:
+        event = self._events.pop(number)
+        self.bytes -= event.size
+        return event
+
+
+@attrs.define(eq=False, init=False)
+class SessionEvents(EventStore):
+    """The events of one session, as the SDK stores and replays them.
+
+    It also knows which requests still owe their answer, since every answer comes
+    by: ``owed`` holds their ids, as text.
+    """
+
+    owed: set[str]
+    tails: set[str]
+    _log: EventLog
+    _numbers: OrderedDict[int, int]  # size by number
+    _bytes: int
+    _closed: bool
+    _more: trio.lowlevel.ParkingLot
+
+    def __init__(self, log: EventLog) -> None:
+        self.owed = set()
+        self.tails = set()
+        self._log = log
+        self._numbers = OrderedDict()
+        self._bytes = 0
+        self._closed = False
+        self._more = trio.lowlevel.ParkingLot()
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+        """Keep an event, and return its id. Never waits."""
+        size = 64 if message is None else 64 + len(message.model_dump_json())
+        event = _Event(self, stream_id, message, size)
+        if event.is_answer:
+            self.owed.discard(stream_id)
+        number = self._log.add(event)
+        self._numbers[number] = size
+        self._bytes += size
+        while len(self._numbers) > MOST_EVENTS or (
+            self._bytes > MOST_BYTES and len(self._numbers) > 1
+        ):
+            self.forget(next(iter(self._numbers)))
+        self._more.unpark_all()
+        return str(number)
+
+    def stream_of(self, event_id: str) -> str | None:
+        """The stream of an event that is still known, in this session."""
+        number = self._own(event_id)
+        event = None if number is None else self._log.get(number)
+        return None if event is None else event.stream
+
+    async def replay_events_after(
+        self, last_event_id: str, send_callback: EventCallback
+    ) -> str | None:
+        """Send what followed in that stream, and what follows, to its end.
+
+        The SDK would go on from its own buffer if it was told the stream; what
+        arrived between the two would be lost. So it is told None, when all is said.
+        """
+        at = self._own(last_event_id)
+        stream = self.stream_of(last_event_id)
+        if at is None or stream is None or stream in self.tails:
+            return None
+        self.tails.add(stream)
+        try:
+            while not self._closed and stream in self.tails:
+                for number in [number for number in self._numbers if number > at]:
+                    event = self._log.get(number)
+                    at = number
+                    if event is None or event.stream != stream or not event.message:
+                        continue
+                    await send_callback(EventMessage(event.message, str(number)))
+                    if event.is_answer:
+                        return None
+                if self._numbers and next(reversed(self._numbers)) > at:
+                    continue
+                if stream != GET_STREAM_KEY and stream not in self.owed:
+                    return None
+                await self._more.park()
+        finally:
+            self.tails.discard(stream)
+        return None
+
+    def end_tail(self, stream: str) -> None:
+        """Somebody else follows the stream from now on."""
+        self.tails.discard(stream)
+        self._more.unpark_all()
+
+    def close(self) -> None:
+        """Forget everything, and end who follows."""
+        self._closed = True
+        for number in list(self._numbers):
+            self.forget(number)
+        self._more.unpark_all()
+
+    def forget(self, number: int) -> None:
+        self._bytes -= self._numbers.pop(number)
+        self._log.remove(number)
+
+    def _own(self, event_id: str) -> int | None:
+        if not (event_id.isascii() and event_id.isdigit()) or len(event_id) > 18:
+            return None
+        number = int(event_id)
+        return number if number in self._numbers else None

@@ -1,0 +1,223 @@
+"""``glyphoxa serve NAME --transport http``: listen, open what is offered, serve it
+until told to stop, and stop in order.
+
+hypercorn speaks HTTP on each connection. The connections are ours: it waits without
+end for a peer that does not read, and sets no bound to how many there are.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import ssl
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, cast
+
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, ConnectionState
+
+import trio
+
+from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.cli.terminal import interrupts
+from glyphoxa_trio.servers.dispatch import Dispatch
+from glyphoxa_trio.servers.offer import CannotServe
+
+from .app import Gate, open_service
+from .connections import BoundedListener, Connection
+from .options import HttpOptions, is_loopback
+
+logger = logging.getLogger(__name__)
+
+_LAST_WORDS = 1.0  # seconds for connections to end by themselves
+_TRIES = 10  # for a port that is free in both families
+
+
+async def serve_http(
+    opening: AbstractAsyncContextManager[Dispatch],
+    options: HttpOptions,
+    version: str,
+    *,
+    ending: Callable[[int], None] = lambda status: None,
+) -> int:
+    """Serve until SIGTERM or Ctrl-C, which lets what runs finish; a second one does
+    not. Returns the exit status.
+
+    Args:
+      opening: what answers; entered once the address is taken.
+      ending: told of the status when there is nothing left but to end.
+
+    Raises:
+      CannotServe: for an address that cannot be listened at, or a certificate that
+        is none.
+    """
+    gate = Gate()
+    told = trio.Event()
+    status = 0
+    with trio.CancelScope() as scope:
+
+        def leave(number: int) -> None:
+            nonlocal status
+            if gate.service is None or told.is_set():
+                status = 128 + number
+                scope.cancel("a signal")
+                ending(status)
+            told.set()
+
+        with lone_errors():
+            async with interrupts(leave), open_listening(gate, options) as url:
+                async with (
+                    opening as dispatch,
+                    open_service(
+                        dispatch,
+                        version,
+                        options.access,
+                        options.limits,
+                        secure=options.certificate is not None,
+                    ) as service,
+                ):
+                    gate.service = service
+                    _say(f"{dispatch.offer.name} at {url}/mcp")
+                    await told.wait()
+                    if not await service.drain():
+                        _say("stopped; not every request had finished")
+                    ending(status)
+    return status
+
+
+@asynccontextmanager
+async def open_listening(gate: Gate, options: HttpOptions) -> AsyncIterator[str]:
+    """Serve ``gate`` at the address of ``options``, until the block is left.
+
+    Yields the URL, without a path.
+
+    Raises:
+      CannotServe: for an address that cannot be listened at, or a certificate that
+        is none.
+    """
+    tls = _tls(options)
+    listeners = await _listeners(options)
+    port = listeners[0].socket.getsockname()[1]
+    name = f"[{options.host}]" if ":" in options.host else options.host
+    context = WorkerContext(None)
+    serve = partial(
+        _serve_connection,
+        ASGIWrapper(cast("ASGIFramework", gate.asgi)),
+        _config(options),
+        context,
+    )
+    places = trio.Semaphore(options.limits.connections)
+    bounded = [
+        BoundedListener(listener, places, options.limits.write_within)
+        for listener in listeners
+    ]
+    accepted: list[Any] = list(bounded)
+    if tls is not None:
+        accepted = [
+            trio.SSLListener(listener, tls, https_compatible=True)
+            for listener in bounded
+        ]
+    with lone_errors():
+        async with trio.open_nursery() as connections:
+            async with trio.open_nursery() as accepting:
+                accepting.start_soon(
+                    partial(
+                        trio.serve_listeners,
+                        serve,
+                        accepted,
+                        handler_nursery=connections,
+                    )
+                )
+                yield f"http{'' if tls is None else 's'}://{name}:{port}"
+                accepting.cancel_scope.cancel()
+            await context.terminated.set()  # connections without a request end
+            connections.cancel_scope.deadline = trio.current_time() + _LAST_WORDS
+
+
+async def _serve_connection(
+    app: ASGIWrapper,
+    config: Config,
+    context: WorkerContext,
+    stream: Connection | trio.SSLStream[Connection],
+) -> None:
+    try:
+        await TCPServer(app, config, context, ConnectionState({}), stream)  # type: ignore[arg-type]
+    except Exception:  # border: hypercorn; one connection costs no other
+        logger.exception("a connection ended with an error")
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+def _config(options: HttpOptions) -> Config:
+    config = Config()
+    config.keep_alive_timeout = options.limits.head_within
+    config.ssl_handshake_timeout = options.limits.head_within
+    config.include_server_header = False
+    return config
+
+
+def _tls(options: HttpOptions) -> ssl.SSLContext | None:
+    if options.certificate is None or options.key is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(options.certificate, options.key)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or "not a certificate and its key, in PEM"
+        if isinstance(error, ssl.SSLError):
+            reason = "not a certificate and its key, in PEM"
+        raise CannotServe(f"--tls-cert, --tls-key: {reason}") from None
+    return context
+
+
+async def _listeners(options: HttpOptions) -> list[trio.SocketListener]:
+    """Where to accept: ``localhost`` is both of its addresses, at one port."""
+    where = f"--http-addr {options.host}:{options.port}"
+    for left in reversed(range(_TRIES)):
+        try:
+            return await _listen(options)
+        except OSError as error:
+            if options.port == 0 and error.errno == errno.EADDRINUSE and left:
+                continue  # free in one family, taken in the other
+            reason = error.strerror or str(error)
+            if error.errno == errno.EADDRINUSE:
+                reason = "somebody listens there already"
+            raise CannotServe(f"{where}: {reason}") from None
+    raise AssertionError("the last try raises")
+
+
+async def _listen(options: HttpOptions) -> list[trio.SocketListener]:
+    listeners = await trio.open_tcp_listeners(options.port, host=options.host)
+    try:
+        if not options.remote:
+            for listener in listeners:
+                address = listener.socket.getsockname()[0]
+                if not is_loopback(address):
+                    raise OSError(0, f"it is {address} here, which others reach")
+        if options.port == 0 and len(listeners) > 1:
+            port = listeners[0].socket.getsockname()[1]
+            for listener in listeners[1:]:
+                await listener.aclose()
+            first = listeners[0]
+            listeners = [first]
+            other = {"127.0.0.1": "::1", "::1": "127.0.0.1"}[
+                first.socket.getsockname()[0]
+            ]
+            listeners += await trio.open_tcp_listeners(port, host=other)
+    except BaseException:
+        for listener in listeners:
+            await trio.aclose_forcefully(listener)
+        raise
+    return listeners
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"glyphoxa serve: {what}\n")
+    sys.stderr.flush()

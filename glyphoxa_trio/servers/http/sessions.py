@@ -1,0 +1,193 @@
+"""The sessions of clients that shake hands: the SDK's transport and loop for each.
+
+A session begins with ``initialize``, or with a ``GET`` that waits for one; it ends
+when it is deleted, when nobody has used it for a while, or when the server stops.
+The manager of the SDK would do, if all its sessions did not share one store of
+events, and if it told anybody when one has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import attrs
+from mcp.server.runner import serve_loop
+from mcp.server.session import ServerSession
+from mcp.server.streamable_http import (
+    GET_STREAM_KEY,
+    StreamableHTTPServerTransport,
+)
+
+import trio
+
+from glyphoxa_trio.servers.changes import Untold
+from glyphoxa_trio.servers.offer import Changed
+from glyphoxa_trio.servers.request import Client
+
+from .bridge import Bridge, notify
+from .bucket import Bucket
+from .events import EventLog, SessionEvents
+from .options import Limits
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False, kw_only=True)
+class Session:
+    """One client that shook hands, or is about to.
+
+    Args:
+      owner: whose token opened it.
+      back: the way to tell it something without being asked, once it is greeted.
+    """
+
+    id: str
+    owner: str
+    client: Client
+    events: SessionEvents
+    transport: StreamableHTTPServerTransport
+    bucket: Bucket | None
+    back: ServerSession | None = None
+    ended: bool = False
+    _untold: Untold = attrs.field(init=False)
+    _told: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self._untold = Untold(self.client.subscriptions, lists=True)
+
+    @property
+    def is_greeted(self) -> bool:
+        return self.back is not None
+
+    def greet(self, back: ServerSession) -> None:
+        self.back = back
+
+    def note(self, changed: Changed) -> None:
+        """Something changed. Neither waits nor raises."""
+        self._untold.note(changed)
+        if self._untold:
+            self._told.unpark_all()
+
+    async def tell(self) -> None:
+        """Tell the client what it wants to know, for ever, as fast as it reads."""
+        while True:
+            while not self._untold or self.back is None:
+                await self._told.park()
+            for method, params in self._untold.take():
+                await notify(self.back, method, params)
+
+    def end_streams(self) -> None:
+        """End what only waits for something to say, so that the client knows."""
+        self.transport.close_standalone_sse_stream()
+        self.events.end_tail(GET_STREAM_KEY)
+
+
+@attrs.define(eq=False)
+class Sessions:
+    """All sessions of a server, while `open_sessions` is open."""
+
+    bridge: Bridge
+    limits: Limits
+    log: EventLog
+    _nursery: trio.Nursery
+    _sessions: dict[str, Session] = attrs.field(factory=dict, init=False)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(tuple(self._sessions.values()))
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._sessions) >= self.limits.sessions
+
+    def find(self, id: str, owner: str) -> Session | None:  # noqa: A002
+        """A session, for who opened it: to others it does not exist."""
+        session = self._sessions.get(id)
+        return session if session is not None and session.owner == owner else None
+
+    def note(self, changed: Changed) -> None:
+        for session in self._sessions.values():
+            session.note(changed)
+
+    async def open(self, owner: str) -> Session:
+        """A session that serves; `discard` it if its first request gets nowhere."""
+        number = uuid4().hex
+        events = SessionEvents(self.log)
+        rate = self.limits.rate
+        session = Session(
+            id=number,
+            owner=owner,
+            client=Client(session=number),
+            events=events,
+            transport=StreamableHTTPServerTransport(
+                number, event_store=events, idle_timeout=self.limits.session_idle
+            ),
+            bucket=None if rate is None else Bucket(rate),
+        )
+        self._sessions[number] = session
+        try:
+            await self._nursery.start(self._serve, session)
+        except BaseException:
+            self._forget(session)
+            raise
+        return session
+
+    async def discard(self, session: Session) -> None:
+        """End a session; its requests in flight are answered, or cut."""
+        self._forget(session)
+        if not session.transport.is_terminated:
+            with trio.CancelScope(shield=True):  # a few closings, nobody waited for
+                await session.transport.terminate()
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.pop(session.id, None)
+        session.events.close()
+        if not session.ended:
+            session.ended = True
+            self.bridge.offer.ended(session.id)
+
+    async def _serve(
+        self,
+        session: Session,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        transport = session.transport
+        try:
+            async with transport.connect() as (incoming, outgoing):
+                task_status.started()
+                idle = transport.idle_scope
+                assert idle is not None
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(session.tell)
+                    with idle:
+                        await serve_loop(
+                            self.bridge,
+                            incoming,
+                            outgoing,
+                            lifespan_state={},
+                            session_id=session.id,
+                            init_options=self.bridge.initialization,
+                        )
+                    nursery.cancel_scope.cancel()
+        except Exception:  # border: the SDK's loop; one session costs no other
+            logger.exception("a session ended with an error")
+        finally:
+            await self.discard(session)
+
+
+@asynccontextmanager
+async def open_sessions(bridge: Bridge, limits: Limits) -> AsyncIterator[Sessions]:
+    """Sessions to find and to open; left, all have ended."""
+    async with trio.open_nursery() as nursery:
+        sessions = Sessions(bridge, limits, EventLog(), nursery)
+        try:
+            yield sessions
+        finally:
+            nursery.cancel_scope.cancel()

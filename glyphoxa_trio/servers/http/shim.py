@@ -1,0 +1,410 @@
+"""In front of the SDK's transport, at ``/mcp``: who may come in, with what, and how
+much of it (D24, D25). An ASGI application.
+
+A cookie stands for ``Mcp-Session-Id``; ``Accept`` need not name the stream; a body
+is read whole, within its bounds, before anybody else sees it. What is refused here
+never reaches the SDK.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+
+import attrs
+from mcp.server.streamable_http import GET_STREAM_KEY
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.types import Receive, Scope, Send
+
+import trio
+
+from .access import Refusal, principal, read_headers, refusal
+from .answering import SSE, Answering
+from .bridge import EXCHANGE, Exchange
+from .bucket import Bucket
+from .message import BadMessage, Message, read_message
+from .options import Access, Limits
+from .replies import INVALID_REQUEST, Intake, TooLong, error_body, read_body, refuse
+from .sessions import Session, Sessions
+
+COOKIE: Final = "mcp_session"
+_STRANGERS: Final = 1024  # addresses whose calls are counted, without a session
+
+
+class _Refused(Exception):
+    """This request is answered here."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        code: int = INVALID_REQUEST,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = error_body(message, code)
+        self.headers = headers or {}
+
+
+@attrs.define(eq=False, kw_only=True)
+class Shim:
+    """The application at ``/mcp``.
+
+    Args:
+      stateless: serves what has no session, the protocol of 2026-07-28.
+      secure: over TLS, cookies are kept from going anywhere else.
+      draining: nothing new is begun.
+      running: requests with an answer still to come.
+    """
+
+    sessions: Sessions
+    stateless: StreamableHTTPSessionManager
+    access: Access
+    limits: Limits
+    secure: bool = False
+    draining: bool = False
+    running: int = 0
+    idle: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+    _strangers: OrderedDict[str, Bucket] = attrs.field(factory=OrderedDict, init=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        intake = Intake(receive)
+        try:
+            await self._serve(scope, intake, send)
+        except _Refused as refused:
+            await refuse(intake, send, refused.status, refused.body, refused.headers)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = read_headers(scope["headers"])
+        refused = headers if isinstance(headers, Refusal) else None
+        if isinstance(headers, dict):
+            refused = refusal(headers, self.access)
+        if refused is not None:
+            raise _Refused(refused.status, refused.message, refused.headers)
+        assert isinstance(headers, dict)
+        if scope["http_version"] not in ("1.0", "1.1"):
+            # Its flow control would hide readers that do not read from us.
+            raise _Refused(505, "HTTP/1.1, please")
+        if scope["method"] not in ("GET", "POST", "DELETE"):
+            raise _Refused(405, "Method Not Allowed", {"Allow": "GET, POST, DELETE"})
+        if self.draining and scope["method"] != "DELETE":
+            raise _Refused(503, "the server is stopping", {"Retry-After": "5"})
+        owner = principal(headers, self.access)
+        assert owner is not None
+        body = await self._body(scope, headers, receive)
+        if body is None:
+            return
+        request = _Request(scope, headers, owner, body, receive, send)
+        if _is_modern(headers):
+            await self._alone(request)
+        elif scope["method"] == "POST":
+            await self._post(request)
+        elif scope["method"] == "GET":
+            await self._get(request)
+        else:
+            await self._delete(request)
+
+    async def _body(
+        self, scope: Scope, headers: dict[str, str], receive: Receive
+    ) -> bytes | None:
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise _Refused(415, "no Content-Encoding, please")
+        if scope["method"] == "POST":
+            kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json":
+                raise _Refused(415, "Content-Type must be application/json")
+        most = self.limits.body if scope["method"] == "POST" else 1024
+        too_long = _Refused(413, f"a body of at most {most} bytes, please")
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit():
+            raise _Refused(400, "Content-Length must be a number")
+        if len(length) > 18 or int(length) > most:
+            raise too_long
+        with trio.move_on_after(self.limits.body_within) as scope_:
+            try:
+                return await read_body(receive, most)
+            except TooLong:
+                raise too_long from None
+        assert scope_.cancelled_caught
+        raise _Refused(408, "the body did not come in time", {"Connection": "close"})
+
+    async def _alone(self, request: _Request) -> None:
+        """A request without a session."""
+        plain = True
+        if request.method == "POST":
+            message = request.message()
+            plain = request.is_plain and message.method != "subscriptions/listen"
+            self._take(self._stranger(request), request)
+        if plain:
+            request.accept()
+        # A listener is no work that a stopping server waits for: it is told.
+        counted = request.method == "POST" and plain
+        answering = Answering(send=request.send, plain=plain)
+        with self._counted(counted):
+            await self.stateless.handle_request(
+                request.handed_on(Exchange(streams=not plain)),
+                request.replayed,
+                answering,
+            )
+            await answering.end()
+
+    async def _post(self, request: _Request) -> None:
+        message = request.message()
+        request.accept()
+        if message.opens and "mcp-session-id" not in request.headers:
+            await self._open(request, message)
+            return
+        session = self._session(request)
+        self._take(session.bucket, request)
+        exchange = Exchange(
+            client=session.client,
+            streams=not request.is_plain,
+            greeted=session.greet,
+        )
+        owed = session.events.owed
+        if message.id is not None:
+            if message.id in owed:
+                raise _Refused(400, "this id is that of a request still running")
+            if len(owed) >= self.limits.running:
+                raise _Refused(
+                    429, f"{self.limits.running} requests run", {"Retry-After": "1"}
+                )
+            owed.add(message.id)
+        answering = Answering(
+            send=request.send, plain=request.is_plain, gone=lambda: session.ended
+        )
+        try:
+            with self._counted(message.id is not None):
+                await self._hand_on(session, request, exchange, answering)
+        finally:
+            if message.id is not None and (answering.status or 500) >= 400:
+                owed.discard(message.id)
+
+    async def _open(self, request: _Request, message: Message) -> None:
+        """`initialize` begins a session: that of a GET that waits, or another."""
+        waiting = self.sessions.find(request.cookie or "", request.owner)
+        if waiting is not None and waiting.is_greeted:
+            waiting = None
+        session = waiting or await self._new(request)
+        request.set_session(session.id)
+        assert message.id is not None
+        session.events.owed.add(message.id)
+        answering = Answering(
+            send=request.send,
+            plain=request.is_plain,
+            settled=lambda: session.is_greeted,
+            headers=lambda: self._cookie(session) if session.is_greeted else [],
+            without=lambda: None if session.is_greeted else b"mcp-session-id",
+            gone=lambda: session.ended,
+        )
+        exchange = Exchange(
+            client=session.client,
+            streams=not request.is_plain,
+            greeted=session.greet,
+        )
+        try:
+            with self._counted(True):
+                await self._hand_on(session, request, exchange, answering)
+        finally:
+            if not session.is_greeted and waiting is None:
+                await self.sessions.discard(session)
+
+    async def _get(self, request: _Request) -> None:
+        if "accept" not in request.headers:
+            request.set_header(b"accept", SSE)
+        known = self._known(request)
+        session = known or await self._new(request)
+        request.set_session(session.id)
+        last = request.headers.get("last-event-id")
+        if known is not None and last is not None:
+            stream = session.events.stream_of(last)
+            if stream is None:
+                raise _Refused(400, "Last-Event-ID: no such event any more")
+            # Who comes back takes the stream over from a connection that is dead.
+            session.transport.close_sse_stream(stream)
+            session.events.end_tail(stream)
+            await trio.lowlevel.checkpoint()
+        elif GET_STREAM_KEY in session.events.tails:
+            raise _Refused(409, "Conflict: one stream a session")
+        answering = Answering(
+            send=request.send,
+            headers=lambda: self._cookie(session) if known is None else [],
+            gone=lambda: session.ended,
+        )
+        try:
+            await self._hand_on(session, request, Exchange(), answering)
+        finally:
+            if not session.is_greeted:
+                await self.sessions.discard(session)
+
+    async def _delete(self, request: _Request) -> None:
+        session = self._session(request)
+        answering = Answering(
+            send=request.send,
+            headers=lambda: [(b"set-cookie", _cookie("", "Max-Age=0"))],
+        )
+        await self._hand_on(session, request, Exchange(), answering)
+        await self.sessions.discard(session)
+
+    async def _hand_on(
+        self,
+        session: Session,
+        request: _Request,
+        exchange: Exchange,
+        answering: Answering,
+    ) -> None:
+        await session.transport.handle_request(
+            request.handed_on(exchange), request.replayed, answering
+        )
+        await answering.end()
+
+    async def _new(self, request: _Request) -> Session:
+        if self.sessions.is_full:
+            raise _Refused(503, "Too many open sessions", {"Retry-After": "30"})
+        return await self.sessions.open(request.owner)
+
+    def _session(self, request: _Request) -> Session:
+        """The session of a request that must have one."""
+        session = self._known(request)
+        if session is None:
+            raise _Refused(400, "Bad Request: Missing session ID")
+        request.set_session(session.id)
+        return session
+
+    def _known(self, request: _Request) -> Session | None:
+        """The session that a request names; None if it names none.
+
+        A cookie that means nothing here may be another server's on this host: to a
+        GET it is as good as none.
+        """
+        named = request.headers.get("mcp-session-id")
+        session_id = named if named is not None else request.cookie
+        if session_id is None:
+            return None
+        session = self.sessions.find(session_id, request.owner)
+        if session is None and (named is not None or request.method != "GET"):
+            raise _Refused(404, "Session not found")
+        return session
+
+    def _stranger(self, request: _Request) -> Bucket | None:
+        if self.limits.rate is None:
+            return None
+        client = request.scope.get("client") or ("",)
+        key = f"{request.owner} {client[0]}"
+        bucket = self._strangers.pop(key, None) or Bucket(self.limits.rate)
+        self._strangers[key] = bucket
+        if len(self._strangers) > _STRANGERS:
+            self._strangers.popitem(last=False)
+        return bucket
+
+    def _take(self, bucket: Bucket | None, request: _Request) -> None:
+        wait = 0.0 if bucket is None else bucket.take(trio.current_time())
+        if wait > 0:
+            seconds = str(max(1, math.ceil(wait)))
+            raise _Refused(
+                429, "too many calls (--rate-limit)", {"Retry-After": seconds}
+            )
+
+    @contextmanager
+    def _counted(self, counts: bool) -> Iterator[None]:
+        self.running += counts
+        try:
+            yield
+        finally:
+            self.running -= counts
+            if not self.running:
+                self.idle.unpark_all()
+
+    def _cookie(self, session: Session) -> list[tuple[bytes, bytes]]:
+        secure = ("Secure",) if self.secure else ()
+        return [(b"set-cookie", _cookie(session.id, *secure))]
+
+
+@attrs.define(eq=False)
+class _Request:
+    """One request, read, as it is handed on."""
+
+    scope: Scope
+    headers: dict[str, str]
+    owner: str
+    body: bytes
+    receive: Receive
+    send: Send
+    _changed: dict[bytes, bytes] = attrs.field(factory=dict)
+    _replayed: bool = False
+
+    @property
+    def method(self) -> str:
+        return str(self.scope["method"])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the client asked for no stream; ``*/*`` asks for nothing."""
+        accept = self.headers.get("accept", "*/*").lower()
+        return "text/event-stream" not in accept and "text/*" not in accept
+
+    @property
+    def cookie(self) -> str | None:
+        try:
+            cookie = SimpleCookie(self.headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return None
+        return cookie.value if cookie is not None else None
+
+    def message(self) -> Message:
+        try:
+            message = read_message(self.body)
+        except BadMessage as bad:
+            raise _Refused(400, str(bad), code=bad.code) from None
+        self.body = message.body
+        return message
+
+    def accept(self) -> None:
+        """Let the SDK find what it insists on; what it answers is put right after."""
+        kinds = self.headers.get("accept", "*/*").lower()
+        if not any(kind in kinds for kind in _KINDS):
+            raise _Refused(406, "Not Acceptable: application/json is what there is")
+        self.set_header(b"accept", b"application/json, text/event-stream")
+
+    def set_session(self, number: str) -> None:
+        self.set_header(b"mcp-session-id", number.encode())
+
+    def set_header(self, name: bytes, value: bytes) -> None:
+        self._changed[name] = value
+
+    def handed_on(self, exchange: Exchange) -> Scope:
+        kept = [
+            (name, value)
+            for name, value in self.scope["headers"]
+            if name.lower() not in self._changed
+        ]
+        headers = [*kept, *self._changed.items()]
+        return {**self.scope, "headers": headers, EXCHANGE: exchange}
+
+    async def replayed(self) -> Any:
+        if self._replayed:
+            return await self.receive()
+        self._replayed = True
+        return {"type": "http.request", "body": self.body, "more_body": False}
+
+
+_KINDS: Final = ("application/json", "application/*", "*/*", "text/")
+
+
+def _is_modern(headers: dict[str, str]) -> bool:
+    version = headers.get("mcp-protocol-version")
+    return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _cookie(value: str, *more: str) -> bytes:
+    kept = ("HttpOnly", "SameSite=Strict", "Path=/", *more)
+    return "; ".join((f"{COOKIE}={value}", *kept)).encode()
