@@ -59,6 +59,11 @@ class _Result(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+def _discovery_hint() -> CacheHint:
+    milliseconds, scope = eras.FRESH["server/discover"]
+    return CacheHint(milliseconds, cast("Any", scope))
+
+
 @attrs.define(eq=False, kw_only=True)
 class Exchange:
     """One HTTP request of a client's, as the handler of its message finds it.
@@ -113,13 +118,11 @@ class Bridge(Server[Any]):
             version=version,
             title=offer.title or None,
             instructions=offer.instructions or None,
-            cache_hints={
-                method: CacheHint(ttl_ms, scope)
-                for method, (ttl_ms, scope) in eras.FRESH.items()
-            },
+            cache_hints={"server/discover": _discovery_hint()},
             get_tool_input_schema=self._schema_of,
         )
         self._dispatch = dispatch
+        self._info = eras.server_info(dispatch, version)
         self._capabilities = types.ServerCapabilities.model_validate(
             dispatch.capabilities
         )
@@ -180,7 +183,10 @@ class Bridge(Server[Any]):
             channel=_Channel(ctx, client, exchange.streams),
         )
         try:
-            return dict(await self._dispatch.answer(request))
+            result = await self._dispatch.answer(request)
+            if client.session:
+                return dict(result)
+            return eras.complete(ctx.method, result, self._info)
         except RpcError as error:
             refused = eras.error(error, stateless=not client.session)
             raise MCPError(
@@ -197,7 +203,7 @@ async def notify(
     params: Mapping[str, Any],
     related: types.RequestId | None = None,
 ) -> None:
-    """Tell a client, in the stream of a request or in that of its GET, if it is there."""
+    """Tell a client, in the stream of one of its requests or in that of its GET."""
     notification: Any = types.Notification[dict[str, Any], str](
         method=method, params=dict(params)
     )

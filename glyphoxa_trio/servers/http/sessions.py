@@ -66,6 +66,7 @@ class Session:
 
     def greet(self, back: ServerSession) -> None:
         self.back = back
+        self._told.unpark_all()
 
     def note(self, changed: Changed) -> None:
         """Something changed. Neither waits nor raises."""
