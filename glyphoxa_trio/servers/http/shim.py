@@ -10,47 +10,28 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final
+from typing import Final
 
 import attrs
 from mcp.server.streamable_http import GET_STREAM_KEY
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Receive, Scope, Send
 
 import trio
 
 from .access import Refusal, principal, read_headers, refusal
 from .answering import SSE, Answering
-from .bridge import EXCHANGE, Exchange
+from .bridge import Exchange
 from .bucket import Bucket
-from .message import BadMessage, Message, read_message
+from .incoming import COOKIE, HttpRequest, Refused
+from .message import Message
 from .options import Access, Limits
-from .replies import INVALID_REQUEST, Intake, TooLong, error_body, read_body, refuse
+from .replies import Intake, TooLong, read_body, refuse
 from .sessions import Session, Sessions
 
-COOKIE: Final = "mcp_session"
 _STRANGERS: Final = 1024  # addresses whose calls are counted, without a session
-
-
-class _Refused(Exception):
-    """This request is answered here."""
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        headers: Mapping[str, str] | None = None,
-        *,
-        code: int = INVALID_REQUEST,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.body = error_body(message, code)
-        self.headers = headers or {}
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -80,7 +61,7 @@ class Shim:
         intake = Intake(receive)
         try:
             await self._serve(scope, intake, send)
-        except _Refused as refused:
+        except Refused as refused:
             await refuse(intake, send, refused.status, refused.body, refused.headers)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,22 +70,22 @@ class Shim:
         if isinstance(headers, dict):
             refused = refusal(headers, self.access)
         if refused is not None:
-            raise _Refused(refused.status, refused.message, refused.headers)
+            raise Refused(refused.status, refused.message, refused.headers)
         assert isinstance(headers, dict)
         if scope["http_version"] not in ("1.0", "1.1"):
             # Its flow control would hide readers that do not read from us.
-            raise _Refused(505, "HTTP/1.1, please")
+            raise Refused(505, "HTTP/1.1, please")
         if scope["method"] not in ("GET", "POST", "DELETE"):
-            raise _Refused(405, "Method Not Allowed", {"Allow": "GET, POST, DELETE"})
+            raise Refused(405, "Method Not Allowed", {"Allow": "GET, POST, DELETE"})
         if self.draining and scope["method"] != "DELETE":
-            raise _Refused(503, "the server is stopping", {"Retry-After": "5"})
+            raise Refused(503, "the server is stopping", {"Retry-After": "5"})
         owner = principal(headers, self.access)
         assert owner is not None
         body = await self._body(scope, headers, receive)
         if body is None:
             return
-        request = _Request(scope, headers, owner, body, receive, send)
-        if _is_modern(headers):
+        request = HttpRequest(scope, headers, owner, body, receive, send)
+        if request.is_alone:
             await self._alone(request)
         elif scope["method"] == "POST":
             await self._post(request)
@@ -117,16 +98,16 @@ class Shim:
         self, scope: Scope, headers: dict[str, str], receive: Receive
     ) -> bytes | None:
         if headers.get("content-encoding", "identity").lower() != "identity":
-            raise _Refused(415, "no Content-Encoding, please")
+            raise Refused(415, "no Content-Encoding, please")
         if scope["method"] == "POST":
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
-                raise _Refused(415, "Content-Type must be application/json")
+                raise Refused(415, "Content-Type must be application/json")
         most = self.limits.body if scope["method"] == "POST" else 1024
-        too_long = _Refused(413, f"a body of at most {most} bytes, please")
+        too_long = Refused(413, f"a body of at most {most} bytes, please")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
-            raise _Refused(400, "Content-Length must be a number")
+            raise Refused(400, "Content-Length must be a number")
         if len(length) > 18 or int(length) > most:
             raise too_long
         with trio.move_on_after(self.limits.body_within) as scope_:
@@ -135,9 +116,9 @@ class Shim:
             except TooLong:
                 raise too_long from None
         assert scope_.cancelled_caught
-        raise _Refused(408, "the body did not come in time", {"Connection": "close"})
+        raise Refused(408, "the body did not come in time", {"Connection": "close"})
 
-    async def _alone(self, request: _Request) -> None:
+    async def _alone(self, request: HttpRequest) -> None:
         """A request without a session."""
         plain = True
         if request.method == "POST":
@@ -157,7 +138,7 @@ class Shim:
             )
             await answering.end()
 
-    async def _post(self, request: _Request) -> None:
+    async def _post(self, request: HttpRequest) -> None:
         message = request.message()
         request.accept()
         if message.opens and "mcp-session-id" not in request.headers:
@@ -173,9 +154,9 @@ class Shim:
         owed = session.events.owed
         if message.id is not None:
             if message.id in owed:
-                raise _Refused(400, "this id is that of a request still running")
+                raise Refused(400, "this id is that of a request still running")
             if len(owed) >= self.limits.running:
-                raise _Refused(
+                raise Refused(
                     429, f"{self.limits.running} requests run", {"Retry-After": "1"}
                 )
             owed.add(message.id)
@@ -189,7 +170,7 @@ class Shim:
             if message.id is not None and (answering.status or 500) >= 400:
                 owed.discard(message.id)
 
-    async def _open(self, request: _Request, message: Message) -> None:
+    async def _open(self, request: HttpRequest, message: Message) -> None:
         """`initialize` begins a session: that of a GET that waits, or another."""
         waiting = self.sessions.find(request.cookie or "", request.owner)
         if waiting is not None and waiting.is_greeted:
@@ -218,7 +199,7 @@ class Shim:
             if not session.is_greeted and waiting is None:
                 await self.sessions.discard(session)
 
-    async def _get(self, request: _Request) -> None:
+    async def _get(self, request: HttpRequest) -> None:
         if "accept" not in request.headers:
             request.set_header(b"accept", SSE)
         known = self._known(request)
@@ -228,13 +209,13 @@ class Shim:
         if known is not None and last is not None:
             stream = session.events.stream_of(last)
             if stream is None:
-                raise _Refused(400, "Last-Event-ID: no such event any more")
+                raise Refused(400, "Last-Event-ID: no such event any more")
             # Who comes back takes the stream over from a connection that is dead.
             session.transport.close_sse_stream(stream)
             session.events.end_tail(stream)
             await trio.lowlevel.checkpoint()
         elif GET_STREAM_KEY in session.events.tails:
-            raise _Refused(409, "Conflict: one stream a session")
+            raise Refused(409, "Conflict: one stream a session")
         answering = Answering(
             send=request.send,
             headers=lambda: self._cookie(session) if known is None else [],
@@ -246,7 +227,7 @@ class Shim:
             if not session.is_greeted:
                 await self.sessions.discard(session)
 
-    async def _delete(self, request: _Request) -> None:
+    async def _delete(self, request: HttpRequest) -> None:
         session = self._session(request)
         answering = Answering(
             send=request.send,
@@ -258,7 +239,7 @@ class Shim:
     async def _hand_on(
         self,
         session: Session,
-        request: _Request,
+        request: HttpRequest,
         exchange: Exchange,
         answering: Answering,
     ) -> None:
@@ -267,20 +248,20 @@ class Shim:
         )
         await answering.end()
 
-    async def _new(self, request: _Request) -> Session:
+    async def _new(self, request: HttpRequest) -> Session:
         if self.sessions.is_full:
-            raise _Refused(503, "Too many open sessions", {"Retry-After": "30"})
+            raise Refused(503, "Too many open sessions", {"Retry-After": "30"})
         return await self.sessions.open(request.owner)
 
-    def _session(self, request: _Request) -> Session:
+    def _session(self, request: HttpRequest) -> Session:
         """The session of a request that must have one."""
         session = self._known(request)
         if session is None:
-            raise _Refused(400, "Bad Request: Missing session ID")
+            raise Refused(400, "Bad Request: Missing session ID")
         request.set_session(session.id)
         return session
 
-    def _known(self, request: _Request) -> Session | None:
+    def _known(self, request: HttpRequest) -> Session | None:
         """The session that a request names; None if it names none.
 
         A cookie that means nothing here may be another server's on this host: to a
@@ -292,10 +273,10 @@ class Shim:
             return None
         session = self.sessions.find(session_id, request.owner)
         if session is None and (named is not None or request.method != "GET"):
-            raise _Refused(404, "Session not found")
+            raise Refused(404, "Session not found")
         return session
 
-    def _stranger(self, request: _Request) -> Bucket | None:
+    def _stranger(self, request: HttpRequest) -> Bucket | None:
         if self.limits.rate is None:
             return None
         client = request.scope.get("client") or ("",)
@@ -306,11 +287,11 @@ class Shim:
             self._strangers.popitem(last=False)
         return bucket
 
-    def _take(self, bucket: Bucket | None, request: _Request) -> None:
+    def _take(self, bucket: Bucket | None, request: HttpRequest) -> None:
         wait = 0.0 if bucket is None else bucket.take(trio.current_time())
         if wait > 0:
             seconds = str(max(1, math.ceil(wait)))
-            raise _Refused(
+            raise Refused(
                 429, "too many calls (--rate-limit)", {"Retry-After": seconds}
             )
 
@@ -327,82 +308,6 @@ class Shim:
     def _cookie(self, session: Session) -> list[tuple[bytes, bytes]]:
         secure = ("Secure",) if self.secure else ()
         return [(b"set-cookie", _cookie(session.id, *secure))]
-
-
-@attrs.define(eq=False)
-class _Request:
-    """One request, read, as it is handed on."""
-
-    scope: Scope
-    headers: dict[str, str]
-    owner: str
-    body: bytes
-    receive: Receive
-    send: Send
-    _changed: dict[bytes, bytes] = attrs.field(factory=dict)
-    _replayed: bool = False
-
-    @property
-    def method(self) -> str:
-        return str(self.scope["method"])
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the client asked for no stream; ``*/*`` asks for nothing."""
-        accept = self.headers.get("accept", "*/*").lower()
-        return "text/event-stream" not in accept and "text/*" not in accept
-
-    @property
-    def cookie(self) -> str | None:
-        try:
-            cookie = SimpleCookie(self.headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return None
-        return cookie.value if cookie is not None else None
-
-    def message(self) -> Message:
-        try:
-            message = read_message(self.body)
-        except BadMessage as bad:
-            raise _Refused(400, str(bad), code=bad.code) from None
-        self.body = message.body
-        return message
-
-    def accept(self) -> None:
-        """Let the SDK find what it insists on; what it answers is put right after."""
-        kinds = self.headers.get("accept", "*/*").lower()
-        if not any(kind in kinds for kind in _KINDS):
-            raise _Refused(406, "Not Acceptable: application/json is what there is")
-        self.set_header(b"accept", b"application/json, text/event-stream")
-
-    def set_session(self, number: str) -> None:
-        self.set_header(b"mcp-session-id", number.encode())
-
-    def set_header(self, name: bytes, value: bytes) -> None:
-        self._changed[name] = value
-
-    def handed_on(self, exchange: Exchange) -> Scope:
-        kept = [
-            (name, value)
-            for name, value in self.scope["headers"]
-            if name.lower() not in self._changed
-        ]
-        headers = [*kept, *self._changed.items()]
-        return {**self.scope, "headers": headers, EXCHANGE: exchange}
-
-    async def replayed(self) -> Any:
-        if self._replayed:
-            return await self.receive()
-        self._replayed = True
-        return {"type": "http.request", "body": self.body, "more_body": False}
-
-
-_KINDS: Final = ("application/json", "application/*", "*/*", "text/")
-
-
-def _is_modern(headers: dict[str, str]) -> bool:
-    version = headers.get("mcp-protocol-version")
-    return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def _cookie(value: str, *more: str) -> bytes:

@@ -1,0 +1,111 @@
+"""One request as it came, whole, and as it is handed on to the SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+
+import attrs
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.types import Receive, Scope, Send
+
+from .bridge import EXCHANGE, Exchange
+from .message import BadMessage, Message, read_message
+from .replies import INVALID_REQUEST, error_body
+
+COOKIE: Final = "mcp_session"
+
+
+class Refused(Exception):
+    """This request is answered here."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        code: int = INVALID_REQUEST,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = error_body(message, code)
+        self.headers = headers or {}
+
+
+@attrs.define(eq=False)
+class HttpRequest:
+    """One request, read, as it is handed on."""
+
+    scope: Scope
+    headers: dict[str, str]
+    owner: str
+    body: bytes
+    receive: Receive
+    send: Send
+    _changed: dict[bytes, bytes] = attrs.field(factory=dict)
+    _replayed: bool = False
+
+    @property
+    def method(self) -> str:
+        return str(self.scope["method"])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the client asked for no stream; ``*/*`` asks for nothing."""
+        accept = self.headers.get("accept", "*/*").lower()
+        return "text/event-stream" not in accept and "text/*" not in accept
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has nothing to do with a session: a version says so."""
+        version = self.headers.get("mcp-protocol-version")
+        return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+
+    @property
+    def cookie(self) -> str | None:
+        try:
+            cookie = SimpleCookie(self.headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return None
+        return cookie.value if cookie is not None else None
+
+    def message(self) -> Message:
+        try:
+            message = read_message(self.body)
+        except BadMessage as bad:
+            raise Refused(400, str(bad), code=bad.code) from None
+        self.body = message.body
+        return message
+
+    def accept(self) -> None:
+        """Let the SDK find what it insists on; what it answers is put right after."""
+        kinds = self.headers.get("accept", "*/*").lower()
+        if not any(kind in kinds for kind in _KINDS):
+            raise Refused(406, "Not Acceptable: application/json is what there is")
+        self.set_header(b"accept", b"application/json, text/event-stream")
+
+    def set_session(self, number: str) -> None:
+        self.set_header(b"mcp-session-id", number.encode())
+
+    def set_header(self, name: bytes, value: bytes) -> None:
+        self._changed[name] = value
+
+    def handed_on(self, exchange: Exchange) -> Scope:
+        kept = [
+            (name, value)
+            for name, value in self.scope["headers"]
+            if name.lower() not in self._changed
+        ]
+        headers = [*kept, *self._changed.items()]
+        return {**self.scope, "headers": headers, EXCHANGE: exchange}
+
+    async def replayed(self) -> Any:
+        if self._replayed:
+            return await self.receive()
+        self._replayed = True
+        return {"type": "http.request", "body": self.body, "more_body": False}
+
+
+_KINDS: Final = ("application/json", "application/*", "*/*", "text/")
