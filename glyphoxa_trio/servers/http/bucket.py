@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
+from typing import Final
 
 import attrs
+
+MOST_BUCKETS: Final = 1024
 
 
 @attrs.define
@@ -31,3 +35,21 @@ class Bucket:
             self._left -= 1.0
             return 0.0
         return (1.0 - self._left) / self.rate
+
+
+@attrs.define
+class Buckets:
+    """A bucket for each of those who have no session; who was away longest is
+    forgotten first. Without a rate there are none."""
+
+    rate: float | None
+    _buckets: OrderedDict[str, Bucket] = attrs.field(factory=OrderedDict, init=False)
+
+    def find(self, who: str) -> Bucket | None:
+        if self.rate is None:
+            return None
+        bucket = self._buckets.pop(who, None) or Bucket(self.rate)
+        self._buckets[who] = bucket
+        if len(self._buckets) > MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+        return bucket

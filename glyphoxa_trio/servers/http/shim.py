@@ -9,10 +9,8 @@ never reaches the SDK.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 import attrs
 from mcp.server.streamable_http import GET_STREAM_KEY
@@ -24,14 +22,12 @@ import trio
 from .access import Refusal, principal, read_headers, refusal
 from .answering import SSE, Answering
 from .bridge import Exchange
-from .bucket import Bucket
+from .bucket import Bucket, Buckets
 from .incoming import COOKIE, HttpRequest, Refused
 from .message import Message
 from .options import Access, Limits
 from .replies import Intake, TooLong, read_body, refuse
 from .sessions import Session, Sessions
-
-_STRANGERS: Final = 1024  # addresses whose calls are counted, without a session
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -55,7 +51,10 @@ class Shim:
     idle: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
-    _strangers: OrderedDict[str, Bucket] = attrs.field(factory=OrderedDict, init=False)
+    strangers: Buckets = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.strangers = Buckets(self.limits.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         intake = Intake(receive)
@@ -124,7 +123,8 @@ class Shim:
         if request.method == "POST":
             message = request.message()
             plain = request.is_plain and message.method != "subscriptions/listen"
-            self._take(self._stranger(request), request)
+            address = (request.scope.get("client") or ("",))[0]
+            self._take(self.strangers.find(f"{request.owner} {address}"))
         if plain:
             request.accept()
         # A listener is no work that a stopping server waits for: it is told.
@@ -145,7 +145,7 @@ class Shim:
             await self._open(request, message)
             return
         session = self._session(request)
-        self._take(session.bucket, request)
+        self._take(session.bucket)
         exchange = Exchange(
             client=session.client,
             streams=not request.is_plain,
@@ -276,18 +276,7 @@ class Shim:
             raise Refused(404, "Session not found")
         return session
 
-    def _stranger(self, request: HttpRequest) -> Bucket | None:
-        if self.limits.rate is None:
-            return None
-        client = request.scope.get("client") or ("",)
-        key = f"{request.owner} {client[0]}"
-        bucket = self._strangers.pop(key, None) or Bucket(self.limits.rate)
-        self._strangers[key] = bucket
-        if len(self._strangers) > _STRANGERS:
-            self._strangers.popitem(last=False)
-        return bucket
-
-    def _take(self, bucket: Bucket | None, request: HttpRequest) -> None:
+    def _take(self, bucket: Bucket | None) -> None:
         wait = 0.0 if bucket is None else bucket.take(trio.current_time())
         if wait > 0:
             seconds = str(max(1, math.ceil(wait)))
