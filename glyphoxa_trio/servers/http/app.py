@@ -48,18 +48,12 @@ class Service:
         self.bridge.listen.close()
         for session in shim.sessions:
             session.end_streams()
-        await self._wait(shim.limits.drain)
-        finished = not shim.running
+        finished = await shim.running.wait_none(shim.limits.drain)
         with trio.CancelScope(shield=True):
             for session in shim.sessions:
                 await shim.sessions.discard(session)
-        await self._wait(_ANSWERED)
+        await shim.running.wait_none(_ANSWERED)
         return finished
-
-    async def _wait(self, seconds: float) -> None:
-        with trio.move_on_after(seconds):
-            while self.shim.running:
-                await self.shim.idle.park()
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ events, and if it told anybody when one has ended.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from uuid import uuid4
 
 import attrs
@@ -33,6 +33,32 @@ from .events import EventLog, SessionEvents
 from .options import Limits
 
 logger = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False)
+class Running:
+    """How many requests have an answer still to come."""
+
+    count: int = 0
+    _ended: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+
+    @contextmanager
+    def counted(self, counts: bool = True) -> Generator[None]:
+        self.count += counts
+        try:
+            yield
+        finally:
+            self.count -= counts
+            self._ended.unpark_all()
+
+    async def wait_none(self, seconds: float) -> bool:
+        """Wait for the last one, or so long; returns whether there is none."""
+        with trio.move_on_after(seconds):
+            while self.count:
+                await self._ended.park()
+        return not self.count
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -9,8 +9,6 @@ never reaches the SDK.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import attrs
 from mcp.server.streamable_http import GET_STREAM_KEY
@@ -27,7 +25,7 @@ from .incoming import COOKIE, HttpRequest, Refused
 from .message import Message
 from .options import Access, Limits
 from .replies import Intake, TooLong, read_body, refuse
-from .sessions import Session, Sessions
+from .sessions import Running, Session, Sessions
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -38,7 +36,6 @@ class Shim:
       stateless: serves what has no session, the protocol of 2026-07-28.
       secure: over TLS, cookies are kept from going anywhere else.
       draining: nothing new is begun.
-      running: requests with an answer still to come.
     """
 
     sessions: Sessions
@@ -47,10 +44,7 @@ class Shim:
     limits: Limits
     secure: bool = False
     draining: bool = False
-    running: int = 0
-    idle: trio.lowlevel.ParkingLot = attrs.field(
-        factory=trio.lowlevel.ParkingLot, init=False
-    )
+    running: Running = attrs.field(factory=Running, init=False)
     strangers: Buckets = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -130,7 +124,7 @@ class Shim:
         # A listener is no work that a stopping server waits for: it is told.
         counted = request.method == "POST" and plain
         answering = Answering(send=request.send, plain=plain)
-        with self._counted(counted):
+        with self.running.counted(counted):
             await self.stateless.handle_request(
                 request.handed_on(Exchange(streams=not plain)),
                 request.replayed,
@@ -164,7 +158,7 @@ class Shim:
             send=request.send, plain=request.is_plain, gone=lambda: session.ended
         )
         try:
-            with self._counted(message.id is not None):
+            with self.running.counted(message.id is not None):
                 await self._hand_on(session, request, exchange, answering)
         finally:
             if message.id is not None and (answering.status or 500) >= 400:
@@ -193,7 +187,7 @@ class Shim:
             greeted=session.greet,
         )
         try:
-            with self._counted(True):
+            with self.running.counted(True):
                 await self._hand_on(session, request, exchange, answering)
         finally:
             if not session.is_greeted and waiting is None:
@@ -283,16 +277,6 @@ class Shim:
             raise Refused(
                 429, "too many calls (--rate-limit)", {"Retry-After": seconds}
             )
-
-    @contextmanager
-    def _counted(self, counts: bool) -> Iterator[None]:
-        self.running += counts
-        try:
-            yield
-        finally:
-            self.running -= counts
-            if not self.running:
-                self.idle.unpark_all()
 
     def _cookie(self, session: Session) -> list[tuple[bytes, bytes]]:
         secure = ("Secure",) if self.secure else ()
