@@ -147,6 +147,16 @@ def test_one_question_may_be_put_to_several_tools_at_once() -> None:
     ]
 
 
+def test_a_choice_is_read_where_other_text_is_taken_too() -> None:
+    mode = {"anyOf": [{"enum": ["HUMAN", "AI", None]}, {"type": "string"}]}
+    wanted = {"type": "object", "properties": {"mode": mode}, "required": ["mode"]}
+    tool = ToolSpec(name="begin_game", description="", parameters=wanted)
+    for text, mode_read in [("led by an AI", "AI"), ("led by a human", "HUMAN")]:
+        first, *_ = respond(request(f"begin a game {text}", tools=(tool,)))
+        assert isinstance(first, CallReady)
+        assert json.loads(first.call.arguments) == {"mode": mode_read}
+
+
 def test_several_wishes_are_several_calls_in_their_order_three_at_most() -> None:
     wishes = "Open a tab for Bram and roll 1d6; then read 'a and b' or notes.txt"
     assert calls(wishes) == [

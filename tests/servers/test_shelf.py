@@ -7,6 +7,7 @@ A process costs half a second of CPU to start, so one test asks all of them.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterable
@@ -31,6 +32,7 @@ from glyphoxa_trio.config import (
     ServerSpec,
 )
 from glyphoxa_trio.host import Caller
+from glyphoxa_trio.servers.shelf import SHELF
 from glyphoxa_trio.servers.wording import ON_THE_WAY, tool_entry
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.estimate import Source
@@ -247,6 +249,16 @@ def test_options_that_are_none_are_named(tmp_path: Path, words: str, said: str) 
     assert ran.returncode == 2
     assert said in ran.stderr
     assert ran.stdout == ""
+
+
+def test_the_readmes_servers_take_the_options_it_gives_them() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    lines = re.findall(r"(?m)^\.venv/bin/glyphoxa serve (\w+)(.*)$", readme)
+    assert {name for name, _ in lines} <= SHELF.keys()
+    for name, options in lines:
+        told = serve(name, "--help").stdout
+        for option in re.findall(r"--[\w-]+", options):
+            assert option in told, (name, option)
 
 
 def test_the_help_names_every_server_and_its_options() -> None:

@@ -93,7 +93,11 @@ def tools(rng: random.Random | None = None) -> list[Tool]:
     # Nothing is changed by it, and no two of them are the same: never from a cache.
     roll = partial(made, read_only=True)
 
-    @pure(title="Duality rules", parameters=_object({}))
+    @pure(
+        title="Duality rules",
+        parameters=_object({}),
+        speech_template="{system}, Duality rules {rules_version}.",
+    )
     async def duality_rules_version() -> dict[str, Any]:
         """Get the ruleset semantics by which Duality rolls are evaluated."""
         return {**METADATA, "outcomes": list(METADATA["outcomes"])}

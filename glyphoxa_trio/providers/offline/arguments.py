@@ -140,8 +140,13 @@ def _type(schema: Mapping[str, Any]) -> str:
 def _choices(schema: Mapping[str, Any]) -> list[Any]:
     if "const" in schema:
         return [schema["const"]]
-    choices = schema.get("enum")
-    return list(choices) if isinstance(choices, list | tuple) else []
+    # Where any text is taken, those that are named are meant all the same.
+    options = schema.get("anyOf")
+    for one in [schema, *(options if isinstance(options, list | tuple) else ())]:
+        choices = one.get("enum") if isinstance(one, Mapping) else None
+        if isinstance(choices, list | tuple):
+            return [choice for choice in choices if choice is not None]
+    return []
 
 
 def _chosen(choices: list[Any], utterance: Utterance) -> Any:
