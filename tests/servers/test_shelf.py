@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +18,9 @@ import pytest
 
 import trio
 
-from glyphoxa_trio import Config, Runtime, open_runtime
+from glyphoxa_trio import Runtime
 from glyphoxa_trio.builtin import dice, duality, files, rules
-from glyphoxa_trio.config import (
-    BuiltinConfig,
-    CalibrationConfig,
-    DiceConfig,
-    McpConfig,
-    NpcConfig,
-    RulesConfig,
-    ServerSpec,
-)
+from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.host import Caller
 from glyphoxa_trio.servers.shelf import SHELF
 from glyphoxa_trio.servers.wording import ON_THE_WAY, tool_entry
@@ -40,29 +30,7 @@ from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
-COMMAND = Path(sys.executable).with_name("glyphoxa")
-LIMIT = 60.0  # seconds; no test that passes comes near it
-
-
-@asynccontextmanager
-async def client_of(**servers: str) -> AsyncGenerator[Runtime]:
-    """A runtime without tools of its own, and without measurements of any."""
-    specs = tuple(
-        ServerSpec(name=name, command=("glyphoxa", "serve", *words.split()))
-        for name, words in servers.items()
-    )
-    config = Config(
-        npcs=(NpcConfig(name="Bo", tools=tuple(f"{name}.*" for name in servers)),),
-        mcp=McpConfig(servers=specs, remember=False),
-        builtin=BuiltinConfig(
-            dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
-        ),
-        calibration=CalibrationConfig(at_start=False),
-    )
-    with trio.fail_after(LIMIT):
-        async with open_runtime(config, wait_for_servers=LIMIT) as runtime:
-            assert not runtime.warnings
-            yield runtime
+from .processes import COMMAND, LIMIT, client_of, over_http
 
 
 async def call(runtime: Runtime, name: str, **arguments: Any) -> Outcome:
@@ -104,11 +72,15 @@ async def test_a_second_runtime_tiers_every_group_without_a_probe(
         '[{"id": "house-ale", "name": "Ale", "category": "house", "text": "Warm."}]'
     )
     base = tmp_path / "notes"
+    commands = {
+        "dice": f"dice --tables {tmp_path / 'tables.yaml'}",
+        "rules": f"rules --dataset {tmp_path / 'house.json'}",
+        "files": f"files --base {base}",
+        "duality": "duality",
+    }
     async with client_of(
-        dice=f"dice --tables {tmp_path / 'tables.yaml'}",
-        rules=f"rules --dataset {tmp_path / 'house.json'}",
-        files=f"files --base {base}",
-        duality="duality",
+        ServerSpec(name=name, command=("glyphoxa", "serve", *words.split()))
+        for name, words in commands.items()
     ) as runtime:
         tables = {"rumours": ["The well tastes of iron."]}
         assert_same(runtime, dice.tools(tables=tables))
@@ -176,6 +148,32 @@ async def test_a_second_runtime_tiers_every_group_without_a_probe(
             outcome = await call(runtime, name, **arguments)
             assert outcome.status is Status.TOOL_ERROR, (name, outcome)
             assert words in outcome.message
+
+
+async def test_the_same_over_http(tmp_path: Path) -> None:  # G15, G20
+    with trio.fail_after(LIMIT):
+        async with (
+            over_http("dice") as dice_url,
+            over_http("files", "--base", str(tmp_path)) as files_url,
+            over_http("duality") as duality_url,
+            client_of(
+                [
+                    ServerSpec(name="dice", url=dice_url),
+                    ServerSpec(name="files", url=files_url),
+                    ServerSpec(name="duality", url=duality_url),
+                ]
+            ) as runtime,
+        ):
+            assert_same(runtime, dice.tools())
+            assert_same(runtime, files.tools(tmp_path))
+            assert_same(runtime, duality.tools())
+            rolled = await call(runtime, "dice.roll", expression="2d1")
+            assert rolled.data["total"] == 2
+            await call(runtime, "files.write_file", path="a.txt", content="hm")
+            assert (tmp_path / "a.txt").read_text() == "hm"
+            seeded = {"seed": 1, "roll_mode": "REPLAY"}
+            again = await call(runtime, "duality.duality_action_roll", rng=seeded)
+            assert (again.data["hope"], again.data["fear"]) == (6, 5)
 
 
 def hints(tool: Tool) -> str:
