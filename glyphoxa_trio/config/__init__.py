@@ -10,6 +10,9 @@ from .builtin import DiceConfig as DiceConfig
 from .builtin import DualityConfig as DualityConfig
 from .builtin import FilesConfig as FilesConfig
 from .builtin import RulesConfig as RulesConfig
+from .builtin import SearchConfig as SearchConfig
+from .builtin import SearchEngine as SearchEngine
+from .builtin import WebConfig as WebConfig
 from .formats import read_text as read_text
 from .llm import LlmConfig as LlmConfig
 from .llm import ModelConfig as ModelConfig

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from .fields import Text
+from glyphoxa_trio.secret import Secret
+
+from .fields import InMs, Text, above_zero, if_given
+from .problems import ConfigError
+from .servers import is_private, web_address
 
 
 def _sides(_: Any, __: attrs.Attribute[Any], tables: Mapping[str, Any]) -> None:
@@ -44,6 +49,63 @@ class FilesConfig:
         return self.enabled and self.base is not None
 
 
+class SearchEngine(StrEnum):
+    SEARXNG = "searxng"
+    BRAVE = "brave"
+
+
+@attrs.frozen(kw_only=True)
+class SearchConfig:
+    """Who is asked by ``search``. Brave's address is known.
+
+    Raises:
+      ConfigError: if the engine needs what is not given, or the key could be read on
+        the way.
+    """
+
+    engine: SearchEngine
+    base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
+    api_key: Secret | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.engine is SearchEngine.SEARXNG and self.base_url is None:
+            raise ConfigError("searxng needs base_url")
+        if self.engine is SearchEngine.BRAVE and self.api_key is None:
+            raise ConfigError("brave needs api_key")
+        if self.api_key and self.base_url and not is_private(self.base_url):
+            raise ConfigError(
+                "base_url must start with https://, unless it is on this machine: the"
+                " key would be readable on the way"
+            )
+
+
+def _ports(_: Any, __: attrs.Attribute[Any], ports: tuple[int, ...]) -> None:
+    if not ports or not all(0 < port < 65536 for port in ports):
+        raise ValueError("must be ports, 1 to 65535, and at least one")
+
+
+@attrs.frozen(kw_only=True)
+class WebConfig:
+    """The group ``web``: ``fetch_page``, and ``search`` when there is an engine.
+
+    Args:
+      fetch: whether there is ``fetch_page``.
+      allow_private: networks, addresses and names beside the public internet.
+      ports: of pages; 80 and 443 by default.
+      user_agent: None is our own.
+      most_text: characters of a page.
+    """
+
+    enabled: bool = False
+    fetch: bool = True
+    search: SearchConfig | None = None
+    allow_private: tuple[Text, ...] = ()
+    ports: tuple[int, ...] = attrs.field(default=(80, 443), validator=_ports)
+    user_agent: Text | None = None
+    most_text: int = attrs.field(default=8000, validator=above_zero)
+    timeout: InMs = attrs.field(default=4.0, validator=above_zero)
+
+
 @attrs.frozen(kw_only=True)
 class DualityConfig:
     """The group ``duality``, for those who play with Hope and Fear."""
@@ -59,3 +121,4 @@ class BuiltinConfig:
     rules: RulesConfig = RulesConfig()
     files: FilesConfig = FilesConfig()
     duality: DualityConfig = DualityConfig()
+    web: WebConfig = WebConfig()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from glyphoxa_trio.config import Config, ConfigError
+from glyphoxa_trio.config import Config, ConfigError, SearchEngine, WebConfig
 from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
 from glyphoxa_trio.npc.selection import Keywords, SelectionRules
 from glyphoxa_trio.tools.definition import Tool
@@ -96,6 +96,44 @@ def _builtin(config: Config) -> list[Tool]:
         from glyphoxa_trio.builtin import duality
 
         found += duality.tools()
+    if builtin.web.enabled:
+        found += _web(builtin.web)
+    return found
+
+
+def _web(config: WebConfig) -> list[Tool]:
+    from glyphoxa_trio.builtin import web
+
+    found: list[Tool] = []
+    if config.search is not None:
+        asked = config.search
+        brave = asked.engine is SearchEngine.BRAVE
+        try:
+            search = web.Search(
+                engine=web.Brave() if brave else web.SearXNG(),
+                base_url=asked.base_url or web.BRAVE_URL,
+                key=asked.api_key,
+            )
+        except ValueError as error:
+            raise ConfigError(f"{error} @ builtin.web.search") from None
+        found.append(web.search_tool(search, most_seconds=config.timeout))
+    if config.fetch:
+        if not web.installed():
+            raise ConfigError(
+                "reading pages needs more: pip install 'glyphoxa-trio[tools]', or"
+                " set fetch: false @ builtin.web"
+            )
+        try:
+            settings = web.FetchSettings.of(
+                allow_private=config.allow_private,
+                user_agent=config.user_agent,
+                ports=config.ports,
+                most_text=config.most_text,
+                timeout=config.timeout,
+            )
+        except ValueError as error:
+            raise ConfigError(f"{error} @ builtin.web") from None
+        found.append(web.fetch_tool(settings))
     return found
 
 

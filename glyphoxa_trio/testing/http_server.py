@@ -14,7 +14,15 @@ A reply may be good, bad, late or none at all. `open_mcp_server` and
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import ssl
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -70,6 +78,19 @@ class Events:
 
 
 @attrs.frozen
+class Pieces:
+    """A body that comes in pieces, ``pause`` seconds apart; it may have no end.
+
+    Args:
+      pieces: makes them, for each request anew.
+    """
+
+    pieces: Callable[[], Iterable[bytes]]
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    pause: float = 0.0
+
+
+@attrs.frozen
 class Raw:
     """These bytes in place of HTTP; then the connection is closed."""
 
@@ -94,7 +115,7 @@ class Late:
     reply: Reply
 
 
-Reply = Status | Events | Raw | Hang | Die | Late
+Reply = Status | Events | Pieces | Raw | Hang | Die | Late
 Answer = Callable[[Request], Reply | Awaitable[Reply]]
 
 
@@ -121,15 +142,24 @@ class HttpServer:
 
 
 @asynccontextmanager
-async def open_http_server(answer: Answer) -> AsyncIterator[HttpServer]:
-    """Answer requests on a free port of 127.0.0.1 until the block is left."""
+async def open_http_server(
+    answer: Answer, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[HttpServer]:
+    """Answer requests on a free port of 127.0.0.1 until the block is left.
+
+    Args:
+      tls: speak HTTPS, with the certificate of this context.
+    """
 
     async def serve(stream: trio.SocketStream) -> None:
         server.connections += 1
-        await _Connection(HttpConnection(stream), server, answer).serve()
+        wire: trio.abc.Stream = stream
+        if tls is not None:
+            wire = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
+        await _Connection(HttpConnection(wire), server, answer).serve()
 
     async with open_loopback(serve) as origin:
-        server = HttpServer(origin)
+        server = HttpServer(origin if tls is None else f"https{origin[4:]}")
         yield server
 
 
@@ -178,6 +208,13 @@ class _Connection:
                 head = _head(status, {**length, **headers})
                 # At once: a client that has read enough may leave.
                 await self._client.send(head, h11.Data(data=body), h11.EndOfMessage())
+                return True
+            case Pieces(pieces, headers, pause):
+                await self._client.send(_head(200, headers))
+                for piece in pieces():
+                    await self._client.send(h11.Data(data=piece))
+                    await trio.sleep(pause)
+                await self._client.send(h11.EndOfMessage())
                 return True
             case Events(messages, then):
                 await self._client.send(_head(200, _STREAM))

@@ -58,7 +58,7 @@ async def listen(
 class HttpConnection:
     """One client's connection: its requests as events, and answers as events."""
 
-    stream: trio.SocketStream
+    stream: trio.abc.Stream
     _http: h11.Connection = attrs.field(
         factory=lambda: h11.Connection(h11.SERVER), init=False
     )
@@ -97,7 +97,7 @@ class HttpConnection:
                 nonlocal left
                 with suppress(trio.BrokenResourceError):
                     while data := await self.stream.receive_some(_RECEIVE):
-                        self._http.receive_data(data)  # an early next request
+                        self._http.receive_data(bytes(data))  # an early next request
                 left = True
                 nursery.cancel_scope.cancel()
 
@@ -116,5 +116,6 @@ class HttpConnection:
 
     async def _next(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(await self.stream.receive_some(_RECEIVE))
+            data = await self.stream.receive_some(_RECEIVE)
+            self._http.receive_data(bytes(data))
         return event

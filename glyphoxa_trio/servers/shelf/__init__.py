@@ -16,4 +16,5 @@ SHELF: Final[Mapping[str, str]] = {
     "rules": "look up the rules, ours and your own",
     "files": "read and write text files in one folder",
     "duality": "the Duality dice of Daggerheart: rolls, outcomes, odds",
+    "web": "search the web, and read its pages",
 }

@@ -1,0 +1,101 @@
+"""What a body is: by what its server says, and by how it begins. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from .refusals import Unreadable
+
+
+class Kind(Enum):
+    HTML = "html"
+    TEXT = "text"
+    UNSAID = "unsaid"
+
+
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_TEXT: Final = frozenset(
+    {
+        "application/json",
+        "application/ld+json",
+        "application/x-ndjson",
+        "application/xml",
+        "application/yaml",
+        "application/x-yaml",
+        "application/javascript",
+    }
+)
+_BEGINNINGS: Final = (
+    (b"%PDF-", "a PDF"),
+    (b"\x89PNG", "an image"),
+    (b"GIF8", "an image"),
+    (b"\xff\xd8\xff", "an image"),
+    (b"RIFF", "a recording"),
+    (b"OggS", "a recording"),
+    (b"ID3", "a recording"),
+    (b"PK\x03\x04", "an archive"),
+    (b"\x1f\x8b", "an archive"),
+    (b"\x28\xb5\x2f\xfd", "an archive"),
+    (b"BZh", "an archive"),
+    (b"7z\xbc\xaf", "an archive"),
+    (b"\x7fELF", "a program"),
+    (b"MZ\x90\x00", "a program"),
+)
+_KINDS: Final = {
+    "image": "an image",
+    "audio": "a recording",
+    "video": "a film",
+    "font": "a font",
+}
+
+
+def kind_of(header: str) -> tuple[Kind, str | None]:
+    """What the header ``Content-Type`` says, and the charset in it.
+
+    Raises:
+      Unreadable: if it is nothing that has text.
+    """
+    mime, *parameters = (part.strip() for part in header.split(";"))
+    mime = mime.lower()
+    charset = None
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset" and charset is None:
+            charset = value
+    if not mime:
+        return Kind.UNSAID, charset
+    if mime in _HTML:
+        return Kind.HTML, charset
+    if mime.startswith(("text/", "application/")) and mime.endswith(("+json", "+xml")):
+        return Kind.TEXT, charset
+    if mime.startswith("text/") or mime in _TEXT:
+        return Kind.TEXT, charset
+    if mime == "application/pdf":
+        raise _unreadable("a PDF")
+    raise _unreadable(_KINDS.get(mime.partition("/")[0], "a file, and no page"))
+
+
+def guess(data: bytes) -> Kind:
+    """What a body is of which nobody says it."""
+    html = data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+    return Kind.HTML if html else Kind.TEXT
+
+
+def check(data: bytes) -> None:
+    """Whether a body can be text, whatever was said of it.
+
+    Raises:
+      Unreadable: if it is something else.
+    """
+    for beginning, what in _BEGINNINGS:
+        if data.startswith(beginning):
+            raise _unreadable(what)
+    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    # Of UTF-16 without a mark every second byte may be none.
+    if not wide and b"\0\0" in data[:1024]:
+        raise _unreadable("a file, and no page")
+
+
+def _unreadable(what: str) -> Unreadable:
+    return Unreadable(f"That is {what}, and only pages and texts are read.")

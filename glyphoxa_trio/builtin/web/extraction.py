@@ -1,0 +1,145 @@
+"""The text of a page, from a process that may be killed.
+
+Somebody else's HTML meets a parser in C, and a page can be made so that reading it
+takes a minute. So each page has a process of its own, which has little memory and
+little time, knows nothing, and is killed when the page is read or nobody waits any
+more: nothing of one page is left for the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.process import end, start
+
+from .page import Page
+from .refusals import Unreadable
+from .urls import PageUrl
+
+MAX_WORKERS: Final = 4  # at once; others wait
+PATIENCE: Final = 3.0  # seconds to start and to read a page: it needs half of one
+MAX_MEMORY: Final = 512 * 1024 * 1024  # bytes of address space; it needs 100 MB
+_MOST: Final = 4 * 1024 * 1024  # bytes of its answer
+_CHUNK: Final = 64 * 1024
+_WORKER: Final = "glyphoxa_trio.builtin.web.worker"
+
+
+@attrs.frozen(kw_only=True)
+class Read:
+    """What a page says, and where it sends its readers."""
+
+    title: str = ""
+    text: str = ""
+    truncated: bool = False
+    language: str | None = None
+    forward: str | None = None
+    forward_after: float = 0.0
+    frames: Sequence[str] = ()
+    scripted: bool = False
+
+    def page(self, url: PageUrl, *, cut: bool, language: str | None) -> Page:
+        """The page.
+
+        Raises:
+          Unreadable: if it has no text, and why.
+        """
+        if not self.text:
+            raise Unreadable(self._why(url))
+        return Page(
+            url=str(url),
+            title=self.title or url.host.name,
+            text=self.text,
+            truncated=cut or self.truncated,
+            language=self.language or language,
+        )
+
+    def _why(self, url: PageUrl) -> str:
+        if self.frames:
+            places: list[str] = []
+            for frame in self.frames:
+                with suppress(Unreadable, ValueError):
+                    places.append(str(url.joined(frame)))
+            return f"The page has no text but frames: {', '.join(places)}"
+        if self.forward is not None:
+            return "The page only forwards to others, more than once."
+        if self.scripted:
+            return "The page shows nothing without JavaScript, which is not run."
+        return "The page has no text."
+
+
+@attrs.define(eq=False)
+class Extractor:
+    """Reads pages, each in a process of its own.
+
+    Args:
+      patience: seconds for a page; memory: bytes.
+    """
+
+    patience: float = PATIENCE
+    memory: int = MAX_MEMORY
+    _limit: trio.CapacityLimiter = attrs.field(
+        factory=lambda: trio.CapacityLimiter(MAX_WORKERS), init=False
+    )
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Reader]:
+        """A process that gets ready while the page is on its way. Leaving kills it."""
+        # Found as we were, also where it is only checked out.
+        path = {"PYTHONPATH": os.pathsep.join(x for x in sys.path if x)}
+        command = [sys.executable, "-P", "-m", _WORKER]
+        async with self._limit:
+            process = await start([*command, str(self.memory)], env=path)
+            try:
+                yield Reader(process, self.patience)
+            finally:
+                await end(process)
+
+
+@attrs.define(eq=False)
+class Reader:
+    """A process that reads one page."""
+
+    process: trio.Process
+    _patience: float
+
+    async def read(self, data: bytes, charset: str | None, *, most_text: int) -> Read:
+        """What a page says.
+
+        Raises:
+          Unreadable: if that takes too long or too much.
+        """
+        task = {"charset": charset, "most_text": most_text}
+        with trio.move_on_after(self._patience):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._send, json.dumps(task).encode(), data)
+                answer = await self._answer()
+            if isinstance(answer, dict):
+                return Read(**answer)
+        raise Unreadable("The page is too tangled to be read.")
+
+    async def _send(self, task: bytes, data: bytes) -> None:
+        assert self.process.stdin is not None
+        with suppress(trio.BrokenResourceError):  # it died: its answer says so
+            await self.process.stdin.send_all(task + b"\n" + data)
+            await self.process.stdin.aclose()
+
+    async def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        answer = bytearray()
+        while data := await self.process.stdout.receive_some(_CHUNK):
+            answer += data
+            if len(answer) > _MOST:
+                return None
+        try:
+            return json.loads(answer)
+        except ValueError:  # killed, or out of memory
+            return None

@@ -1,0 +1,223 @@
+"""Pages, from their addresses: redirects, limits, and what comes of each answer.
+
+httpcore2 is asked directly, since it does nothing by itself: it follows no
+redirect, keeps no cookie, unpacks nothing and asks the environment for nothing.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+import attrs
+import httpcore2
+
+import trio
+
+from . import unpacking
+from .answers import Answer, problem
+from .connecting import CheckedBackend, Resolver, open_pool, resolve
+from .content import Kind, check, guess, kind_of
+from .extraction import Extractor, Reader
+from .page import Page, plain_page
+from .refusals import Refused, SiteFails
+from .robots import MAX_BYTES as MAX_ROBOTS
+from .settings import DEFAULTS, FetchSettings
+from .sites import Sites
+from .urls import PageUrl, parse
+
+MAX_BODY: Final = 256 * 1024  # bytes of a page, unpacked
+MAX_REDIRECTS: Final = 5
+MAX_FETCHES: Final = 8  # at once; others wait
+
+_ACCEPTED: Final = (
+    "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.1"
+)
+_SILENCE: Final = 5.0  # seconds without a byte; a call as a whole ends elsewhere
+_SOON: Final = 10.0  # seconds: a page that forwards later than that is to be read
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+@attrs.define(eq=False)
+class Fetcher:
+    """Fetches pages, each with connections of its own.
+
+    Args:
+      resolver: how names become addresses.
+      tls: what certificates are held against; by default the usual authorities.
+    """
+
+    settings: FetchSettings = DEFAULTS
+    resolver: Resolver = resolve
+    tls: ssl.SSLContext | None = None
+    extractor: Extractor = attrs.field(factory=Extractor)
+    _sites: Sites = attrs.field(factory=Sites, init=False)
+    _limit: trio.CapacityLimiter = attrs.field(
+        factory=lambda: trio.CapacityLimiter(MAX_FETCHES), init=False
+    )
+
+    async def page(self, address: str) -> Page:
+        """The page at an address, as text. Cancelled, nothing of it is left.
+
+        Raises:
+          ToolError: a sentence that says why there is none.
+        """
+        url = parse(address)
+        backend = CheckedBackend(self.settings.allowed, self.resolver)
+        async with self._limit, open_pool(backend, self.tls) as pool:
+            return await _Visit(self.settings, self.extractor, self._sites, pool).at(
+                url
+            )
+
+
+@attrs.define(eq=False)
+class _Visit:
+    """One call: the way from an address to a page."""
+
+    _settings: FetchSettings
+    _extractor: Extractor
+    _sites: Sites
+    _pool: httpcore2.AsyncConnectionPool
+    _seen: set[PageUrl] = attrs.field(factory=set, init=False)
+    _forwarded: bool = attrs.field(default=False, init=False)
+
+    async def at(self, url: PageUrl) -> Page:
+        while True:
+            if url in self._seen:
+                raise SiteFails("The page leads around in a circle.")
+            if len(self._seen) > MAX_REDIRECTS:
+                raise SiteFails("The page leads on and on, to other pages.")
+            self._seen.add(url)
+            self._check_port(url)
+            async with self._sites.visiting(url):
+                found = await self._look(url)
+            if isinstance(found, Page):
+                return found
+            url = found
+
+    async def _look(self, url: PageUrl) -> Page | PageUrl:
+        """The page that is there, or where it is instead."""
+        if not await self._sites.allows(url, self._settings.user_agent, self._robots):
+            raise Refused(
+                f"The site {url.host} does not want robots to read that page."
+            )
+        async with self._asked(url) as answer:
+            if answer.status in _REDIRECTS and "location" in answer.headers:
+                return url.joined(answer.headers["location"])
+            if (why := problem(answer, url)) is not None:
+                raise why
+            return await self._read(answer, url)
+
+    async def _read(self, answer: Answer, url: PageUrl) -> Page | PageUrl:
+        kind, charset = kind_of(answer.headers.get("content-type", ""))
+        if kind is Kind.HTML:
+            # The process gets ready while the page is on its way.
+            async with self._extractor.open() as reader:
+                data, cut = await answer.body(MAX_BODY)
+                return await self._extracted(reader, answer, url, data, cut, charset)
+        data, cut = await answer.body(MAX_BODY)
+        if kind is Kind.UNSAID and guess(data) is Kind.HTML:
+            async with self._extractor.open() as reader:
+                return await self._extracted(reader, answer, url, data, cut, charset)
+        most = self._settings.most_text
+        return plain_page(url, data, charset, cut=cut, most_text=most)
+
+    async def _extracted(
+        self,
+        reader: Reader,
+        answer: Answer,
+        url: PageUrl,
+        data: bytes,
+        cut: bool,
+        charset: str | None,
+    ) -> Page | PageUrl:
+        """The page as it is read, or where it sends its readers at once."""
+        check(data)
+        read = await reader.read(data, charset, most_text=self._settings.most_text)
+        if (
+            read.forward is not None
+            and read.forward_after <= _SOON
+            and not self._forwarded
+        ):
+            target = url.joined(read.forward)
+            if target not in self._seen:  # else it only reloads itself
+                self._forwarded = True
+                return target
+        return read.page(url, cut=cut, language=answer.language)
+
+    def _check_port(self, url: PageUrl) -> None:
+        if url.port not in self._settings.ports:
+            raise Refused(f"Pages on port {url.port} are not fetched.")
+
+    async def _robots(self, url: PageUrl) -> bytes | None:
+        """A robots.txt; empty if there is none, None if nobody knows.
+
+        Raises:
+          ToolError: if its site cannot be reached at all, or must not be.
+        """
+        for _ in range(MAX_REDIRECTS + 1):
+            self._check_port(url)
+            async with self._asked(url) as answer:
+                if answer.status in _REDIRECTS and "location" in answer.headers:
+                    url = url.joined(answer.headers["location"])
+                    continue
+                if answer.status == 429 or answer.status >= 500:
+                    return None
+                if answer.status != 200:
+                    return b""
+                data, _ = await answer.body(MAX_ROBOTS)
+                return data
+        return b""  # RFC 9309: as if there were none
+
+    @asynccontextmanager
+    async def _asked(self, url: PageUrl) -> AsyncGenerator[Answer]:
+        """What a server answers to a GET; leaving hangs up."""
+        headers = {
+            "Host": url.authority,
+            "User-Agent": self._settings.user_agent,
+            "Accept": _ACCEPTED,
+            "Accept-Encoding": unpacking.ACCEPTED,
+        }
+        where = httpcore2.URL(
+            scheme=url.scheme.encode(),
+            host=url.host.name.encode(),
+            port=url.port,
+            target=url.target.encode(),
+        )
+        timeout = {"connect": _SILENCE, "read": _SILENCE, "write": _SILENCE}
+        with _translating(url):
+            async with self._pool.stream(
+                "GET",
+                where,
+                headers=list(headers.items()),
+                extensions={"timeout": timeout},
+            ) as response:
+                yield Answer.of(response)
+
+
+@contextmanager
+def _translating(url: PageUrl) -> Iterator[None]:
+    """The HTTP client's errors as ours, by one table."""
+    try:
+        yield
+    except httpcore2.ConnectError as error:
+        raise SiteFails(f"The site {url.host} {_why_not(error)}.") from error
+    except httpcore2.TimeoutException as error:
+        raise SiteFails(f"The site {url.host} does not answer.") from error
+    except httpcore2.ProtocolError as error:
+        raise SiteFails(f"The site {url.host} answers with what is no page.") from error
+    except httpcore2.NetworkError as error:
+        raise SiteFails(f"The site {url.host} broke off.") from error
+
+
+def _why_not(error: BaseException) -> str:
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return "has no valid certificate"
+        if isinstance(seen, ssl.SSLError):
+            return "does not speak TLS"
+        seen = seen.__cause__ or seen.__context__
+    return "cannot be reached"

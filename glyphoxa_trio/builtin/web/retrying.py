@@ -1,0 +1,38 @@
+"""How long a server asks us to wait. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+
+def patience(headers: Mapping[str, str]) -> float | None:
+    """Seconds, as ``Retry-After`` says; a date is read by the server's own clock.
+
+    Without one, the first number of ``X-RateLimit-Reset``, as Brave sends it. Names
+    are in small letters.
+    """
+    text = headers.get("retry-after", "").strip()
+    if not text:
+        text = headers.get("x-ratelimit-reset", "").partition(",")[0].strip()
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            now = parsedate_to_datetime(headers.get("date", ""))
+            seconds = max(0.0, (parsedate_to_datetime(text) - now).total_seconds())
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def waiting(seconds: float | None) -> str:
+    """That as somebody would say it; empty if it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"in {max(1, math.ceil(seconds))} seconds"
+    if seconds < 90 * 60:
+        return f"in {math.ceil(seconds / 60)} minutes"
+    return "much later"

@@ -1,0 +1,177 @@
+"""A question to a search engine, over HTTP, and what it found.
+
+The engine is the operator's, so its address may be private, and the proxies of the
+environment count, except for a server on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import aclosing
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import attrs
+
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
+
+from .found import Found
+from .refusals import SiteFails, TooOften
+from .retrying import patience, waiting
+from .unpacking import ACCEPTED, Body
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+
+MAX_ANSWER: Final = 2 * 1024 * 1024  # bytes of what an engine answers
+_CONNECT: Final = 2.0  # seconds
+
+
+class Engine(Protocol):
+    """How one kind of engine is asked. No I/O."""
+
+    @property
+    def name(self) -> str:
+        """As people know it."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Behind the address of the server."""
+        ...
+
+    def parameters(self, query: str, limit: int) -> Mapping[str, str]: ...
+
+    def headers(self, key: Secret | None) -> Mapping[str, str]: ...
+
+    def found(self, query: str, payload: Mapping[str, Any], limit: int) -> Found:
+        """Raises `ToolError` if the answer says that nobody has looked."""
+        ...
+
+    def refusal(self, status: int, payload: object) -> str | None:
+        """What the operator has to mend, if that is what a refusal means."""
+        ...
+
+
+def _bare(url: str) -> str:
+    """An address to which a path can be added."""
+    return url.rstrip("/")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Search:
+    """One engine at one address. Connections are made for each question.
+
+    Raises:
+      ValueError: for an address that is not plain http(s), or that carries
+        credentials or a query, and for a key that no header can hold.
+    """
+
+    engine: Engine
+    base_url: str = attrs.field(converter=_bare)
+    key: Secret | None = None
+
+    def __attrs_post_init__(self) -> None:
+        address = urlsplit(self.base_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError("base_url: must be http://… or https://…")
+        if "@" in address.netloc or address.query or address.fragment:
+            raise ValueError("base_url: no credentials, query or fragment here")
+        key = "k" if self.key is None else self.key.reveal()
+        if not (key.isascii() and key.isprintable() and key) or " " in key:
+            raise ValueError("api_key: empty, or not what a header can hold")
+
+    async def find(self, query: str, limit: int) -> Found:
+        """What the engine finds. Cancelled, the connection is closed.
+
+        Raises:
+          ToolUnavailable: if it cannot be reached.
+          ToolError: if it does not answer the question.
+        """
+        import httpx2
+
+        try:
+            async with self._client() as client:
+                async with client.stream(
+                    "GET",
+                    f"{self.base_url}{self.engine.path}",
+                    params=dict(self.engine.parameters(query, limit)),
+                    headers={"Accept-Encoding": ACCEPTED}
+                    | dict(self.engine.headers(self.key)),
+                ) as response:
+                    body = await _body(response)
+        except (
+            httpx2.ConnectError,
+            httpx2.ConnectTimeout,
+            httpx2.ProxyError,
+        ) as error:
+            raise ToolUnavailable("The search engine cannot be reached.") from error
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise ToolUnavailable("The search engine broke off.") from error
+        return self._read(query, limit, response, body)
+
+    def _read(
+        self, query: str, limit: int, response: httpx2.Response, body: bytes
+    ) -> Found:
+        try:
+            payload = json.loads(body)
+        except (ValueError, RecursionError):
+            payload = None
+        if response.status_code != 200:
+            raise self._refused(response, payload)
+        if not isinstance(payload, dict):
+            # A page for people: a captcha, a login, a proxy's apology.
+            raise SiteFails(
+                "The search engine does not answer as one: it shows a page instead,"
+                " perhaps a captcha."
+            )
+        return self.engine.found(query, payload, limit)
+
+    def _refused(
+        self, response: httpx2.Response, payload: object
+    ) -> ToolError | ToolUnavailable:
+        status = response.status_code
+        if status == 429:
+            wait = waiting(patience(response.headers)) or "later"
+            return TooOften(f"The search engine asks us to come back {wait}.")
+        if (why := self.engine.refusal(status, payload)) is not None:
+            return SiteFails(f"The search engine does not let us ask: {why}.")
+        if status >= 500:
+            wait = waiting(patience(response.headers))
+            then = f" and asks us to come back {wait}" if wait else ""
+            return ToolUnavailable(f"The search engine does not work ({status}){then}.")
+        return SiteFails(f"The search engine does not take the question ({status}).")
+
+    def _client(self) -> httpx2.AsyncClient:
+        import httpx2
+
+        host = urlsplit(self.base_url).hostname or ""
+        local = host in ("localhost", "::1") or host.startswith("127.")
+        return httpx2.AsyncClient(
+            verify=_tls(),
+            trust_env=not local,  # no proxy reaches a server on this machine
+            timeout=httpx2.Timeout(None, connect=_CONNECT),  # a call has its own end
+            follow_redirects=False,
+        )
+
+
+async def _body(response: httpx2.Response) -> bytes:
+    body = Body(response.headers.get("content-encoding", ""), MAX_ANSWER)
+    async with aclosing(response.aiter_raw()) as pieces:
+        async for piece in pieces:
+            if not body.feed(piece):
+                raise SiteFails("The search engine answers without end.")
+    return body.end()
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """The certificates that we trust; reading them takes a while."""
+    import httpx2
+
+    return httpx2.create_ssl_context()

@@ -1,0 +1,103 @@
+"""A body as it comes, unpacked piece by piece, and never more of it than wanted. Pure.
+
+A kilobyte can hold a megabyte, and that a gigabyte: so nothing is unpacked twice, and
+what has filled its room is not looked at further.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Final
+
+import attrs
+
+from .refusals import Unreadable
+
+ACCEPTED: Final = "gzip, deflate"
+# No text gets so much smaller; zeros do.
+BOMB: Final = 100
+
+_GZIP: Final = 31
+_ZLIB: Final = 15
+_RAW: Final = -15
+_MAGIC: Final = b"\x1f\x8b"
+
+
+@attrs.define(eq=False)
+class Body:
+    """At most ``cap`` bytes of a body.
+
+    Args:
+      coding: the header ``Content-Encoding``.
+
+    Raises:
+      Unreadable: for a coding that was not asked for.
+    """
+
+    coding: str
+    cap: int
+    data: bytearray = attrs.field(factory=bytearray, init=False)
+    truncated: bool = attrs.field(default=False, init=False)
+    _windows: list[int] = attrs.field(init=False)
+    _unpacker: Any = attrs.field(default=None, init=False)
+    _eaten: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        match self.coding.strip().lower():
+            case "" | "identity":
+                self._windows = []
+            case "gzip" | "x-gzip":
+                self._windows = [_GZIP]
+            case "deflate":  # some send it without its head
+                self._windows = [_ZLIB, _RAW]
+            case _:
+                raise Unreadable("The page is packed in a way that was not asked for.")
+
+    def feed(self, piece: bytes) -> bool:
+        """Take a piece; False once no more is wanted.
+
+        Raises:
+          Unreadable: if it cannot be unpacked, or is a bomb.
+        """
+        if not self._windows:
+            self._eaten += len(piece)
+            self.data += piece[: self._room]
+        while piece and self._windows and len(self.data) <= self.cap:
+            piece = self._unpack(piece)
+        if len(self.data) > self.cap:
+            if self._windows and len(self.data) > BOMB * self._eaten:
+                raise Unreadable("The page is a bomb: packed small, it has no end.")
+            del self.data[self.cap :]
+            self.truncated = True
+        # A stream may also go on and on, and hold nothing.
+        return not self.truncated and self._eaten <= 2 * self.cap
+
+    def end(self) -> bytes:
+        """The body, when its last piece was taken."""
+        if self._windows and self._unpacker is not None and not self._unpacker.eof:
+            self.truncated = True
+        return bytes(self.data)
+
+    @property
+    def _room(self) -> int:
+        return self.cap + 1 - len(self.data)
+
+    def _unpack(self, piece: bytes) -> bytes:
+        """Unpack what has room; returns what is behind the end of a stream."""
+        if self._unpacker is not None and self._unpacker.eof:
+            if self._windows[0] != _GZIP or not piece.startswith(_MAGIC):
+                return b""  # padding
+            self._unpacker = None  # gzip: another stream follows
+        if self._unpacker is None:
+            self._unpacker = zlib.decompressobj(self._windows[0])
+        try:
+            self.data += self._unpacker.decompress(piece, self._room)
+        except zlib.error:
+            if len(self._windows) == 1 or self._eaten:
+                raise Unreadable("The page is packed, and damaged.") from None
+            self._windows.pop(0)
+            self._unpacker = None
+            return piece
+        rest = bytes(self._unpacker.unused_data)
+        self._eaten += len(piece) - len(rest) - len(self._unpacker.unconsumed_tail)
+        return rest

@@ -1,0 +1,42 @@
+"""The process that reads a page: HTML in, text out. One page, then it ends.
+
+Run as a program, with the bytes of memory it may have as its argument. On stdin is
+a line of JSON that says what is wanted, and the page to the end; on stdout a line of
+JSON. It limits itself before it has read anything.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import sys
+from typing import Final
+
+CPU: Final = 5  # seconds; it is killed by the clock before, if anybody looks
+_FILES: Final = 64
+
+
+def main() -> None:
+    memory = int(sys.argv[1])
+    for what, most in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, CPU),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, _FILES),
+    ):
+        resource.setrlimit(what, (most, most))
+    from glyphoxa_trio.builtin.web.reading import load, read
+
+    logging.disable()  # nobody reads stderr before the end
+    load()  # while the page is on its way
+    task = json.loads(sys.stdin.buffer.readline())
+    said = read(sys.stdin.buffer.read(), task["charset"], task["most_text"])
+    answer = json.dumps(said).encode()
+    with os.fdopen(1, "wb") as stdout:
+        stdout.write(answer)
+
+
+if __name__ == "__main__":
+    main()
