@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Final
 
 import attrs
 import httpcore2
+
+import trio
 
 from glyphoxa_trio.tools.definition import ToolError
 
@@ -19,6 +21,8 @@ from .urls import PageUrl
 
 _MISSING: Final = frozenset({404, 410})
 _CLOSED: Final = frozenset({401, 402, 403, 407, 451})
+_GRACE: Final = 0.05  # seconds
+_NEAR: Final = 32 * 1024  # bytes
 
 
 @attrs.frozen(eq=False)
@@ -59,6 +63,11 @@ class Answer:
                     break
         data = body.end()
         return data, body.truncated
+
+    async def leave(self) -> None:
+        """Read to the end if that is near: the connection is good for the page then."""
+        with trio.move_on_after(_GRACE), suppress(Unreadable):
+            await self.body(_NEAR)
 
 
 def problem(answer: Answer, url: PageUrl) -> ToolError | None:

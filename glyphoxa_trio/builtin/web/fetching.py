@@ -166,6 +166,7 @@ class _Visit:
                 if answer.status == 429 or answer.status >= 500:
                     return None
                 if answer.status != 200:
+                    await answer.leave()
                     return b""
                 data, _ = await answer.body(MAX_ROBOTS)
                 return data

@@ -40,9 +40,8 @@ def html(
     return Status(200, HTML, page.encode())
 
 
-INN = html(
-    f"<nav><a href=/>Home</a></nav><article><h1>Inn</h1>{f'<p>{WORDS}' * 10}</article>"
-)
+STORY = f"<p>{WORDS}</p>" * 10
+INN = html(f"<nav><a href=/>Home</a></nav><article><h1>Inn</h1>{STORY}</article>")
 
 
 @attrs.frozen
