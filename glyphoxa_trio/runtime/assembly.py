@@ -95,7 +95,7 @@ def _builtin(config: Config) -> list[Tool]:
     if builtin.duality.enabled:
         from glyphoxa_trio.builtin import duality
 
-        found += duality.tools()
+        found += duality.tools(replays=False)
     if builtin.web.enabled:
         found += _web(builtin.web)
     return found

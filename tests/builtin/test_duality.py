@@ -503,5 +503,9 @@ def test_npcs_have_duality_where_it_is_asked_for() -> None:
     def found(config: Config) -> set[str]:
         return {tool.definition.group for tool in builtin_tools(config)[0]}
 
+    rolls = [x for x in builtin_tools(on)[0] if x.definition.name in ROLLS]
+    assert len(rolls) == 2
+    for one in rolls:  # a model would give the same seed again and again
+        assert "rng" not in one.definition.parameters["properties"]
     assert found(Config()) == {"dice", "rules"}
     assert found(on) == {"dice", "rules", "duality"}

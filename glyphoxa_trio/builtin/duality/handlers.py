@@ -78,14 +78,17 @@ _POOLS: Final = {
 }
 
 
-def tools(rng: random.Random | None = None) -> list[Tool]:
+def tools(rng: random.Random | None = None, *, replays: bool = True) -> list[Tool]:
     """The five tools of Duality, and ``roll_dice``.
 
     Args:
       rng: the source of chance where no seed is given; the operating system's by
         default.
+      replays: whoever calls may give a seed. Not for NPCs: a model that fills in
+        whatever it is offered would roll the same dice for ever.
     """
     chance = random.SystemRandom() if rng is None else rng
+    seed = {"rng": _RNG} if replays else {}
 
     # Coroutines, though they never wait: a thread would cost more than the answer.
     made = partial(tool, group="duality", estimated_duration_ms=5, max_duration_ms=50)
@@ -105,7 +108,7 @@ def tools(rng: random.Random | None = None) -> list[Tool]:
     @roll(
         title="Roll Duality dice",
         parameters=_object(
-            {"modifier": _MODIFIER, "difficulty": _MAYBE_DIFFICULTY, "rng": _RNG}
+            {"modifier": _MODIFIER, "difficulty": _MAYBE_DIFFICULTY} | seed
         ),
         examples=({"modifier": 2, "difficulty": 15},),
         speech_template="Hope {hope}, Fear {fear}: {total}.",
@@ -173,7 +176,7 @@ def tools(rng: random.Random | None = None) -> list[Tool]:
 
     @roll(
         title="Roll dice pools",
-        parameters=_object({"dice": _POOLS, "rng": _RNG}, "dice"),
+        parameters=_object({"dice": _POOLS} | seed, "dice"),
         examples=({"dice": [{"sides": 20, "count": 2}, {"sides": 6, "count": 1}]},),
         speech_template="The total is {total}.",
     )
