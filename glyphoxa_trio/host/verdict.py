@@ -84,6 +84,7 @@ def answered(
             message=said.message,
         ),
         data=said.data,
+        media=result.media,
         effect=Effect.DONE if wrote else Effect.NONE,
         cached=cached,
         shared=shared,

@@ -45,7 +45,7 @@ class ToolResult:
     """What a tool said: its text blocks, and its structured content if any.
 
     ``is_error`` means the tool itself said no; it is an answer, not a failure.
-    ``media`` is for clients that can show it.
+    ``media`` is for clients that can show it; models read a placeholder of each.
     """
 
     text: tuple[str, ...] = ()
@@ -106,8 +106,9 @@ class Limit(StrEnum):
 class Outcome:
     """The end of one call: exactly one of these per call, in call order.
 
-    ``message`` is short and may be spoken; ``data`` is everything. ``elapsed``
-    is what the caller waited, in seconds. ``tool`` is the canonical key, None
+    ``message`` is short and may be spoken; ``data`` is everything that a model may
+    read, ``media`` what people can look at or listen to. ``elapsed`` is what the caller
+    waited, in seconds. ``tool`` is the canonical key, None
     when the name named nothing; ``answered_by`` that of another server's tool,
     if a second attempt there was faster.
     """
@@ -118,6 +119,7 @@ class Outcome:
     effect: Effect = Effect.NONE
     message: str = ""
     data: Any = None
+    media: tuple[Media, ...] = ()
     limit: Limit | None = None
     elapsed: float = 0.0
     cached: bool = False

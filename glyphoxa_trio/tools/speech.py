@@ -52,10 +52,12 @@ def present(result: ToolResult, definition: ToolDefinition) -> Presented:
     JSON object or array is data, not words: servers without structured content
     answer like that, and no NPC should read braces aloud. A template with a
     placeholder that the result cannot fill does not apply: a sentence with a
-    hole in it sounds worse than the tool's own words.
+    hole in it sounds worse than the tool's own words. Of media a model reads
+    placeholders, which are not spoken.
     """
     words, structured = _read(result)
     text = "\n".join(words)
+    read = "\n".join([*words, *(item.placeholder for item in result.media)])
     fixed = RESULT_PHRASE
     if result.is_error:
         spoken, fixed = text, ERROR_PHRASE  # a template is for the good news
@@ -65,12 +67,12 @@ def present(result: ToolResult, definition: ToolDefinition) -> Presented:
             or _spoken(_found(structured, definition.speech_field or "")).strip()
             or text
         )
-        if structured is None and not text:
+        if structured is None and not read:
             fixed = NOTHING_PHRASE
     if structured is None:
-        data: Any = text or None
+        data: Any = read or None
     else:
-        data = {"text": text, "structured": structured} if text else structured
+        data = {"text": read, "structured": structured} if read else structured
     return Presented(_short(spoken.strip()) or fixed, data)
 
 

@@ -51,13 +51,13 @@ from glyphoxa_trio.providers.llm import (
     Usage,
     Verbatim,
 )
-from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.runtime import Runtime, World, open_runtime
 from glyphoxa_trio.simulation import virtual
 from glyphoxa_trio.simulation.replay.again import replay
 from glyphoxa_trio.simulation.replay.clock import ExactClock
 from glyphoxa_trio.simulation.replay.diff import difference
 from glyphoxa_trio.simulation.scenery import Act, Ending, Scenery
-from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tools.outcome import Media, ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 from tests.cli.support import (
     LIMIT,
@@ -563,6 +563,39 @@ def test_a_reload_replaces_built_in_tools_that_are_listened_to() -> None:
     assert again.same, "\n".join(again.difference)
     outcome = next(x for x in again.events if x["event"] == "ToolFinished")["outcome"]
     assert outcome["status"] == "ok"
+
+
+def test_an_image_in_an_answer_is_the_same_image_again() -> None:  # G13
+    image = Media("image/png", bytes(range(256)) * 20)
+
+    @tool(group="own", name="draw", read_only=True, estimated_duration_ms=10)
+    async def draw() -> Any:
+        """Draw it."""
+        await trio.sleep(0.01)
+        return ToolResult(structured={"path": "a.png"}, media=(image,))
+
+    config = attrs.evolve(
+        table(), npcs=(attrs.evolve(table().npcs[0], tools=("own.draw",)),)
+    )
+    config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, servers=()))
+    file = io.BytesIO()
+
+    async def main() -> None:
+        lines = Lines(file)
+        world = recorder_of(lines).world(World())
+        llm = one_of([ToolCall("d", "draw")], ["There."])
+        async with open_runtime(config, tools=[draw], llm=llm, world=world) as runtime:
+            await listen(runtime.npc("Bo"), "hello")
+        lines.end(trio.current_time(), "closed")
+
+    virtual.run(main, seed=0, clock=ExactClock())
+    recording = read(file.getvalue())
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    ((seen,),) = (
+        x["outcome"]["media"] for x in again.events if x["event"] == "ToolFinished"
+    )
+    assert seen["data"].startswith("5120 bytes, ")
 
 
 async def _yes(request: object) -> bool:

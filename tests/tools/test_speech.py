@@ -16,6 +16,7 @@ from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.outcome import (
     Effect,
     Limit,
+    Media,
     Outcome,
     Status,
     ToolCall,
@@ -47,6 +48,39 @@ def shown(
 
 def said(*text: str, **more: Any) -> str:
     return shown(*text, **more).message
+
+
+# --- media: a model of text reads placeholders, nobody speaks them
+
+MAP = Media("image/png", bytes(41_200))
+WIND = Media("audio/ogg", bytes(900))
+
+
+def test_of_media_a_model_reads_placeholders_and_nobody_speaks_them() -> None:  # G13
+    definition = ToolDefinition(name="t", speech_template="It is at {path}.")
+    result = ToolResult(structured={"path": "a.png"}, media=(MAP, WIND))
+    said = present(result, definition)
+    assert said.message == "It is at a.png."
+    assert said.data == {
+        "text": "[image: image/png, 41 kB]\n[audio: audio/ogg, 900 B]",
+        "structured": {"path": "a.png"},
+    }
+    outcome = Outcome(
+        call=ToolCall("c", "t"),
+        tool="t",
+        status=Status.OK,
+        data=said.data,
+        media=result.media,
+    )
+    assert "[image: image/png, 41 kB]" in outcome_text(outcome)
+    assert len(outcome_text(outcome)) < 300
+
+
+def test_an_image_alone_is_a_result_without_words() -> None:
+    said = present(ToolResult(media=(MAP,)), ToolDefinition(name="t"))
+    assert said == Presented("I have the result.", "[image: image/png, 41 kB]")
+    said = present(ToolResult(text=("A map.",), media=(MAP,)), ToolDefinition(name="t"))
+    assert said == Presented("A map.", "A map.\n[image: image/png, 41 kB]")
 
 
 # --- the order of the message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
@@ -87,9 +88,16 @@ class HeardHandler:
 def _answer(value: object) -> dict[str, Any]:
     try:
         result = ToolResult.of(value)
-        return {"result": AsJson(json.dumps(attrs.asdict(result)))}
+        return {"result": AsJson(json.dumps(attrs.asdict(result), default=_base64))}
     except Exception as error:  # border: the value is foreign, and no result
         return {"error": _failure(error)}
+
+
+def _base64(value: object) -> str:
+    """Bytes of an image or a sound, which a replay gives back."""
+    if not isinstance(value, bytes):
+        raise TypeError(f"{type(value).__name__} is no JSON")
+    return base64.b64encode(value).decode("ascii")
 
 
 def _in_spite() -> dict[str, Any]:

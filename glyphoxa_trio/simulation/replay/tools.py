@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import defaultdict
 from collections.abc import (
     Mapping,
@@ -23,7 +24,7 @@ from glyphoxa_trio.tools.definition import (
     ToolDefinition,
     ToolUnavailable,
 )
-from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.tools.outcome import Media, ToolResult
 from glyphoxa_trio.units import in_ms
 
 
@@ -81,6 +82,10 @@ class Answers:
             text=tuple(result.get("text") or ()),
             structured=result.get("structured"),
             is_error=bool(result.get("is_error")),
+            media=tuple(
+                Media(item["mime"], base64.b64decode(item["data"]))
+                for item in result.get("media") or ()
+            ),
         )
 
     async def _in_vain(self, key: str, shift: Shift, end: Line | None) -> None:
