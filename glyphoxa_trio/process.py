@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -17,11 +17,15 @@ _END: Final = 1.0  # seconds for the kernel to hand over a process that was kill
 
 
 async def start(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Collection[int] = (),
 ) -> trio.Process:
     """Start it with three pipes, as the leader of a process group of its own.
 
-    Not cancelled half-way: it starts or it does not.
+    Not cancelled half-way: it starts or it does not. Beside the pipes it has
+    ``pass_fds``, and no other descriptor of ours.
 
     Raises:
       OSError, ValueError: if it cannot be run.
@@ -33,6 +37,7 @@ async def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=safe | dict(env or {}),
+        pass_fds=tuple(pass_fds),
         start_new_session=True,  # a Ctrl-C is for us to understand
     )
 

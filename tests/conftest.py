@@ -72,3 +72,19 @@ def no_children() -> Callable[[], bool]:
     """Whether none is left of those that were started since."""
     before = _children()
     return lambda: _children() <= before
+
+
+@pytest.fixture
+def mpv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests with real playback, which nobody hears. With
+    ``GLYPHOXA_MPV=required``, as in CI, they fail without the program."""
+    if shutil.which("mpv"):
+        home = tmp_path / "mpv"
+        home.mkdir()
+        (home / "mpv.conf").write_text("ao=null\n")
+        monkeypatch.setenv("MPV_HOME", str(home))
+        return
+    missing = "mpv is not installed (apt install mpv)"
+    if os.environ.get("GLYPHOXA_MPV") == "required":
+        pytest.fail(missing)
+    pytest.skip(missing)

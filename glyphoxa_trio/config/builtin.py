@@ -11,7 +11,7 @@ import attrs
 
 from glyphoxa_trio.secret import Secret
 
-from .fields import InMs, Text, above_zero, if_given
+from .fields import InMs, Text, above_zero, if_given, not_negative
 from .problems import ConfigError
 from .servers import is_private, web_address
 
@@ -19,6 +19,11 @@ from .servers import is_private, web_address
 def _sides(_: Any, __: attrs.Attribute[Any], tables: Mapping[str, Any]) -> None:
     if empty := [repr(name) for name, lines in tables.items() if not lines]:
         raise ValueError(f"a table without a line cannot be rolled: {', '.join(empty)}")
+
+
+def _percent(_: Any, __: attrs.Attribute[Any], value: float) -> None:
+    if not 0 <= value <= 100:
+        raise ValueError("must be from 0 to 100")
 
 
 @attrs.frozen(kw_only=True)
@@ -106,6 +111,35 @@ class WebConfig:
     timeout: InMs = attrs.field(default=4.0, validator=above_zero)
 
 
+class MusicPlayer(StrEnum):
+    """Who plays music."""
+
+    AUTO = "auto"  # mpv where it is installed, otherwise events
+    MPV = "mpv"
+    EVENTS = "events"  # whoever embeds the runtime
+
+
+@attrs.frozen(kw_only=True)
+class MusicConfig:
+    """The group ``music`` (G12). ``library`` is a folder of files, ``moods`` a file that
+    says more of them; ``volume`` is 0 to 100.
+
+    Raises:
+      ConfigError: if it is on and there is no library.
+    """
+
+    enabled: bool = False
+    library: Path | None = None
+    moods: Path | None = None
+    player: MusicPlayer = MusicPlayer.AUTO
+    volume: float = attrs.field(default=60.0, validator=_percent)
+    crossfade: InMs = attrs.field(default=2.0, validator=not_negative)
+
+    def __attrs_post_init__(self) -> None:
+        if self.enabled and self.library is None:
+            raise ConfigError("music needs library, a folder")
+
+
 @attrs.frozen(kw_only=True)
 class DualityConfig:
     """The group ``duality``, for those who play with Hope and Fear."""
@@ -122,3 +156,4 @@ class BuiltinConfig:
     files: FilesConfig = FilesConfig()
     duality: DualityConfig = DualityConfig()
     web: WebConfig = WebConfig()
+    music: MusicConfig = MusicConfig()

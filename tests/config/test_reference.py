@@ -124,6 +124,8 @@ def test_every_setting_that_is_on_in_a_section_is_named_there() -> None:
         left_out = absent(data[section], layout(Config)[section].kind)
         assert left_out <= {
             "FilesConfig.base",
+            "MusicConfig.library",
+            "MusicConfig.moods",
             "WebConfig.search",
             "WebConfig.user_agent",
         }

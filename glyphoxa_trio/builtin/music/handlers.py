@@ -1,0 +1,80 @@
+"""The tools ``play_track`` and ``stop_music`` (G12): they ask the player."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, TypeVar
+
+import trio
+
+from glyphoxa_trio.actors import Ref, Request
+from glyphoxa_trio.errors import ActorGone, DeadlineExceeded
+from glyphoxa_trio.tools.decorate import tool
+from glyphoxa_trio.tools.definition import CallContext, Tool, ToolError, ToolUnavailable
+
+from .moods import LONGEST
+from .player import Play, Stop
+
+R = TypeVar("R")
+
+LIMIT: Final = 0.48  # seconds: FAST has 500 ms, and an answer has a way back
+
+
+def tools(player: Ref[Any]) -> list[Tool]:
+    """``play_track`` and ``stop_music``, of this `Player`."""
+
+    # Neither is idempotent, whatever it may seem: a probe would be heard.
+    @tool(
+        group="music",
+        title="Play music",
+        estimated_duration_ms=120,
+        max_duration_ms=LIMIT * 1000,
+        speech_field="message",
+    )
+    async def play_track(
+        mood: Annotated[str, "In a word or two, for example battle, tavern, calm"],
+        context: CallContext,
+    ) -> dict[str, Any]:
+        """Play background music for a mood, in place of what plays now.
+
+        It plays until other music is asked for, or it is stopped.
+        """
+        if not mood.strip() or len(mood) > 4 * LONGEST:
+            raise ToolError("say the mood in a word or two")
+        heard = await _ask(player, Play(mood), context)
+        track = heard.track.stem
+        answer: dict[str, Any] = {"mood": heard.mood, "track": track}
+        if heard.already:
+            answer["message"] = f"{track} is playing already."
+        else:
+            answer["message"] = f"Now playing {track}, for {heard.mood}."
+        if heard.mood != heard.asked.strip().casefold():
+            # The model may choose better, given what there is.
+            answer |= {"asked_for": heard.asked, "moods": list(heard.moods)}
+        return answer
+
+    @tool(
+        group="music",
+        title="Stop the music",
+        estimated_duration_ms=5,
+        max_duration_ms=LIMIT * 1000,
+        speech_field="message",
+    )
+    async def stop_music(context: CallContext) -> dict[str, Any]:
+        """Stop the background music; it fades out."""
+        heard = await _ask(player, Stop(), context)
+        if heard is None:
+            return {"stopped": None, "message": "No music was playing."}
+        return {"stopped": heard.stem, "message": "The music fades out."}
+
+    return [play_track, stop_music]
+
+
+async def _ask(player: Ref[Any], request: Request[R], context: CallContext) -> R:
+    left = min(LIMIT, context.deadline - trio.current_time())
+    try:
+        # A little less than all of it: our words say more than "timeout".
+        return await player.ask(request, within=left - 0.02)
+    except (DeadlineExceeded, ActorGone):
+        raise ToolUnavailable(
+            "the music player did not answer in time; ask again in a moment"
+        ) from None

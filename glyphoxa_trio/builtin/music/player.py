@@ -1,0 +1,193 @@
+"""ACTOR: the player. It knows the library, and plays one track at a time.
+
+The library is looked at anew with each call that plays something, in a thread, and a
+call waits for that only briefly: what was known before serves meanwhile.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Backoff, Inbox, Ref, Request, lone_errors, spawn
+from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
+
+from .library import Library
+from .moods import folded, nearest_mood
+from .output import Output
+
+LOOKING: Final = 0.1  # seconds that a call waits for the library
+ATTEMPTS: Final = 3  # tracks of a mood that are tried in one call
+MOST_NAMED: Final = 40  # moods in an answer
+
+# A fault of ours must not end whoever opened it, nor spin.
+_AFTER_A_FAULT: Final = Backoff(first=0.05, ceiling=5.0, max_restarts=1_000_000)
+
+# What is in the library now, given what was.
+Look = Callable[[Library | None], Awaitable[Library]]
+
+
+class NoSuchMood(ToolError):
+    """Nothing is near what was asked for; the message says what there is."""
+
+    code = "NotFound"
+
+
+@attrs.frozen
+class Playing:
+    """What is heard now. ``asked`` is what was asked for, ``already`` whether it was
+    heard before; ``moods`` are those that there are."""
+
+    track: Path
+    mood: str
+    asked: str
+    moods: tuple[str, ...]
+    already: bool = False
+
+
+@attrs.frozen
+class Play(Request[Playing]):
+    mood: str
+
+
+@attrs.frozen
+class Stop(Request[Path | None]):
+    """Answered with what was heard."""
+
+
+@attrs.frozen
+class Prepare(Request[None]):
+    """Look through the library before somebody waits for it."""
+
+
+@asynccontextmanager
+async def open_player(
+    look: Look,
+    output: Callable[[trio.Nursery], Output],
+    *,
+    rng: random.Random | None = None,
+    warn: Callable[[str], None] = lambda text: None,
+) -> AsyncGenerator[Ref[Any]]:
+    """A player until the block is left; then it is silent at once.
+
+    Args:
+      output: made for each life of the actor, whose nursery is handed in.
+      rng: of the choice between tracks; anybody's by default.
+      warn: told of tracks that cannot be played, and of what the library is told of.
+    """
+    chance = random.Random() if rng is None else rng
+    with lone_errors():
+        async with trio.open_nursery() as nursery:
+
+            async def live(inbox: Inbox[Any]) -> None:
+                async with trio.open_nursery() as tracks:
+                    player = _Player(look, output(tracks), chance, warn, tracks)
+                    await player.run(inbox)
+                    tracks.cancel_scope.cancel("the player is stopped")
+
+            yield spawn(nursery, live, name="music", restart=_AFTER_A_FAULT)
+            nursery.cancel_scope.cancel("the player is closed")
+
+
+@attrs.define(eq=False)
+class _Player:
+    _look: Look
+    _output: Output
+    _rng: random.Random
+    _warn: Callable[[str], None]
+    _nursery: trio.Nursery
+    _library: Library | None = attrs.field(default=None, init=False)
+    _looked: trio.Event | None = attrs.field(default=None, init=False)
+    _last: dict[str, Path] = attrs.field(factory=dict, init=False)  # by mood
+    _mood: str = attrs.field(default="", init=False)
+    _broken: set[Path] = attrs.field(factory=set, init=False)
+
+    async def run(self, inbox: Inbox[Any]) -> None:
+        async for call in inbox:
+            with call.answering():
+                match call.request:
+                    case Play(mood):
+                        call.reply(await self._play(mood))
+                    case Stop():
+                        heard = self._output.playing
+                        self._output.stop()
+                        call.reply(heard)
+                    case Prepare():
+                        self._begin_to_look()
+                        call.reply(None)
+
+    async def _play(self, asked: str) -> Playing:
+        library = await self._now()
+        mood = nearest_mood(asked, library.moods)
+        moods = tuple(library.moods)[:MOST_NAMED]
+        if mood is None:
+            raise NoSuchMood(_nothing_near(asked, library))
+        playable = [x for x in library.moods[mood] if x not in self._broken]
+        now = self._output.playing
+        if playable == [now] and mood == self._mood:
+            return Playing(playable[0], mood, asked, moods, already=True)
+        for path in self._in_order(mood, playable)[:ATTEMPTS]:
+            try:
+                await self._output.play(path, mood)
+            except ToolError as error:
+                self._broken.add(path)
+                self._warn(f"{path.name}: {error}")
+            else:
+                self._mood, self._last[mood] = mood, path
+                return Playing(path, mood, asked, moods)
+        raise ToolError(f"no track for {mood} can be played")
+
+    def _in_order(self, mood: str, tracks: list[Path]) -> list[Path]:
+        """By chance, but what was heard last comes last."""
+        recent = {self._last.get(mood), self._output.playing}
+        shuffled = self._rng.sample(tracks, len(tracks))
+        return sorted(shuffled, key=lambda path: path in recent)
+
+    def _begin_to_look(self) -> trio.Event:
+        if self._looked is None:
+            self._looked = trio.Event()
+            self._nursery.start_soon(self._look_through)
+        return self._looked
+
+    async def _now(self) -> Library:
+        """The library, as new as can be had in that time."""
+        looked = self._begin_to_look()
+        with trio.move_on_after(LOOKING):
+            await looked.wait()
+        if self._library is None:
+            raise ToolUnavailable(
+                "the music is being looked through; ask again in a moment"
+            )
+        return self._library
+
+    async def _look_through(self) -> None:
+        library = await self._look(self._library)
+        if library is not self._library:
+            known = () if self._library is None else self._library.warnings
+            for warning in library.warnings:
+                if warning not in known:
+                    self._warn(warning)
+            kept = {x for tracks in library.moods.values() for x in tracks}
+            self._library, self._broken = library, set()
+            self._last = {m: x for m, x in self._last.items() if x in kept}
+        assert self._looked is not None
+        self._looked.set()
+        self._looked = None
+
+
+def _nothing_near(asked: str, library: Library) -> str:
+    if not library.moods:
+        why = f": {library.warnings[0]}" if library.warnings else ""
+        return f"there is no music in the library{why}"
+    named = ", ".join(tuple(library.moods)[:MOST_NAMED])
+    more = len(library.moods) - MOST_NAMED
+    return f"there is no music for {folded(asked)!r}; there is {named}" + (
+        f" and {more} more" if more > 0 else ""
+    )

@@ -1,0 +1,100 @@
+"""What ``mpv`` is told and says: JSON, an object a line. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+LONGEST_LINE: Final = 64 * 1024
+_POSITION: Final = 1  # our number of the position, which is observed
+
+# Where its sound goes is found like this, and in the user's own mpv.conf.
+_ENVIRONMENT: Final = (
+    ("MPV_", "XDG_", "PULSE_", "PIPEWIRE_", "ALSA_", "JACK_", "DBUS_SESSION_")
+)  # fmt: skip
+
+
+@attrs.frozen
+class Reply:
+    """To the request of that number. ``error`` is empty if it was done."""
+
+    number: int
+    error: str
+
+
+@attrs.frozen
+class Began:
+    """Something is heard."""
+
+
+@attrs.frozen
+class Ended:
+    """The track is over. ``no_sound``: it is not the track's fault."""
+
+    why: str
+    no_sound: bool = False
+
+
+Said = Reply | Began | Ended
+
+
+def options(descriptor: int) -> list[str]:
+    """For one that plays nothing yet, and ends when nobody holds its socket."""
+    return [
+        f"--input-ipc-client=fd://{descriptor}",
+        "--idle=yes",
+        "--loop-file=inf",
+        "--volume=0",
+        "--no-video",
+        "--no-terminal",
+        "--really-quiet",
+        "--no-resume-playback",
+        "--load-scripts=no",
+        "--ytdl=no",
+        "--osc=no",
+    ]
+
+
+def environment(ours: Mapping[str, str]) -> dict[str, str]:
+    return {name: x for name, x in ours.items() if name.startswith(_ENVIRONMENT)}
+
+
+def request(number: int, *command: Any) -> bytes:
+    return json.dumps({"command": command, "request_id": number}).encode() + b"\n"
+
+
+def observe(number: int) -> bytes:
+    """Be told of the position: it goes on only while something is heard."""
+    return request(number, "observe_property", _POSITION, "time-pos")
+
+
+def ignore(number: int) -> bytes:
+    return request(number, "unobserve_property", _POSITION)
+
+
+def said(line: bytes) -> Said | None:
+    """What a line says; None is nothing of interest.
+
+    Raises:
+      ValueError: for what is not its protocol.
+    """
+    try:
+        message = json.loads(line)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(message, dict):
+        raise ValueError("not an object")
+    number, event = message.get("request_id"), message.get("event")
+    if event is None and isinstance(number, int):
+        error = message.get("error")
+        return Reply(number, "" if error == "success" else str(error)[:200])
+    if event == "property-change" and message.get("id") == _POSITION:
+        at = message.get("data")
+        return Began() if isinstance(at, int | float) and at > 0 else None
+    if event == "end-file" and message.get("reason") != "stop":
+        why = str(message.get("file_error") or message.get("reason"))[:200]
+        return Ended(why, no_sound="audio output" in why)
+    return None
