@@ -113,6 +113,7 @@ def open_runtime(
         return Runtime(
             events=Topic(bridge, one.events),
             overload_events=Topic(bridge, one.overload_events),
+            music=Topic(bridge, one.music),
             warnings=warnings,
             bridge=bridge,
             native=one,

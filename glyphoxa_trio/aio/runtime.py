@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import attrs
 
@@ -31,6 +31,9 @@ from .scene import Scene
 from .tools import context
 from .topic import Topic
 
+if TYPE_CHECKING:
+    from glyphoxa_trio.builtin.music import MusicEvent
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -46,6 +49,7 @@ class Runtime:
 
     events: Topic[TurnEvent]
     overload_events: Topic[OverloadEvent]
+    music: Topic[MusicEvent]
     warnings: deque[ServerWarning]
     _bridge: Bridge
     _native: NativeRuntime

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -24,6 +24,9 @@ from .status import changes
 from .table import Table
 from .terminal import interrupts
 from .tools import wide_console
+
+if TYPE_CHECKING:
+    from glyphoxa_trio.builtin.music import MusicEvent
 
 _PIPED_WAIT: Final = 30.0  # a script wants all its tools; a person wants to begin
 
@@ -81,6 +84,8 @@ def play(
                     if not interactive:  # nor with tools that are only remembered
                         await runtime.wait_ready(within=_PIPED_WAIT)
                     async with AsyncExitStack() as stack:
+                        heard = runtime.music.tap(lambda x: screen.quiet(_music(x)))
+                        stack.enter_context(heard)
                         if metrics is not None:
                             from glyphoxa_trio.observability import open_metrics
 
@@ -100,3 +105,12 @@ def play(
         return INTERRUPTED if table.left_by_signal else 0
 
     return run(main, path, model, clock=clock_for(record))
+
+
+def _music(event: MusicEvent) -> str:
+    """What is to be heard, where no program plays it."""
+    from glyphoxa_trio.builtin.music import PlayMusic
+
+    if isinstance(event, PlayMusic):
+        return f"(music: {event.path.name}, for {event.mood})"
+    return "(the music fades out)"

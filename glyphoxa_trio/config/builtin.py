@@ -121,8 +121,8 @@ class MusicPlayer(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class MusicConfig:
-    """The group ``music`` (G12). ``library`` is a folder of files, ``moods`` a file that
-    says more of them; ``volume`` is 0 to 100.
+    """The group ``music`` (G12). ``library`` is a folder of tracks, ``moods`` a file
+    that says more of them; ``volume`` is 0 to 100.
 
     Raises:
       ConfigError: if it is on and there is no library.

@@ -64,8 +64,12 @@ def rules_of(config: Config) -> SelectionRules:
     return rules
 
 
-def builtin_tools(config: Config) -> tuple[list[Tool], list[str]]:
+def builtin_tools(
+    config: Config, lasting: Iterable[Tool] = ()
+) -> tuple[list[Tool], list[str]]:
     """The groups that are switched on, with what the configuration says of them.
+
+    ``lasting`` are those that are there already: see `open_lasting`.
 
     Beside them a problem for each override of no tool, and for each that
     contradicts itself.
@@ -73,7 +77,7 @@ def builtin_tools(config: Config) -> tuple[list[Tool], list[str]]:
     Raises:
       ConfigError: for a group that cannot be made.
     """
-    return _overridden(config, _builtin(config))
+    return _overridden(config, [*_builtin(config), *lasting])
 
 
 def _builtin(config: Config) -> list[Tool]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, S
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -29,6 +29,7 @@ from .assembly import history_of, settings_of, state_folder
 from .cast import Cast
 from .generations import Generations, Reloaded
 from .grants import approved_by, refuse_faults
+from .lasting import open_lasting
 from .lateness import watch as watch_lateness
 from .models import Models
 from .overload import Overload
@@ -40,6 +41,9 @@ from .source import OURS, Source
 from .voices import voices_of
 from .watching import changes, files_of, look
 from .world import REAL, World
+
+if TYPE_CHECKING:
+    from glyphoxa_trio.builtin.music import MusicEvent
 
 _WARNINGS_KEPT: Final = 100
 
@@ -136,7 +140,17 @@ async def open_runtime(
                 hedging=chosen.hedging,
             )
         )
-        first = plan(chosen, chosen)
+        music: Topic[MusicEvent] = Topic()
+        stack.callback(music.close)
+        lasting = await stack.enter_async_context(
+            open_lasting(
+                chosen,
+                prepare=world.stand_in is None,
+                tell=music.publish,
+                warn=partial(told, OURS),
+            )
+        )
+        first = plan(chosen, chosen, lasting)
         host.register(*first.builtin, *own_tools)
         # Before any process is started.
         refuse_faults(chosen, host.snapshot, first.problems)
@@ -157,6 +171,7 @@ async def open_runtime(
         )
         models = make_models(chosen.llm)
         runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)
+        runtime.music, runtime._lasting = music, lasting
         runtime._models = make_models
         runtime._warn = warn
         runtime._approved = store

@@ -38,14 +38,14 @@ def in_environment(spec: ServerSpec, config: Config) -> ServerSpec:
     return attrs.evolve(spec, environment=configured)
 
 
-def plan(old: Config, new: Config) -> Plan:
-    """What it takes to serve ``new`` after ``old``.
+def plan(old: Config, new: Config, lasting: Sequence[Tool] = ()) -> Plan:
+    """What it takes to serve ``new`` after ``old``, with what lasts for the run.
 
     Raises:
       ConfigError: for a built-in group that cannot be made.
     """
     config, late = unchangeable(old, new)
-    builtin, problems = builtin_tools(config)
+    builtin, problems = builtin_tools(config, lasting)
     return Plan(
         config=config,
         builtin=tuple(builtin),
@@ -81,8 +81,23 @@ def unchangeable(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
         for name in ("naming", "remember", "state_dir")
         if getattr(old.mcp, name) != getattr(new.mcp, name)
     }
-    names = (*kept, *(f"mcp.{name}" for name in mcp))
-    return attrs.evolve(new, mcp=attrs.evolve(new.mcp, **mcp), **kept), names
+    groups = {
+        name: getattr(old.builtin, name)
+        for name in ("music",)
+        if getattr(old.builtin, name) != getattr(new.builtin, name)
+    }
+    names = (
+        *kept,
+        *(f"mcp.{name}" for name in mcp),
+        *(f"builtin.{name}" for name in groups),
+    )
+    config = attrs.evolve(
+        new,
+        mcp=attrs.evolve(new.mcp, **mcp),
+        builtin=attrs.evolve(new.builtin, **groups),
+        **kept,
+    )
+    return config, names
 
 
 def changed_groups(old: Plan, new: Plan) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 import outcome
@@ -45,6 +46,9 @@ from .publisher import CALIBRATION
 from .source import OURS, Source
 from .witness import NOBODY, Witness
 
+if TYPE_CHECKING:
+    from glyphoxa_trio.builtin.music import MusicEvent
+
 
 class RuntimeClosed(GlyphoxaError):
     """The block of the runtime was left."""
@@ -56,8 +60,9 @@ class Runtime:
 
     ``events`` has every event of every turn but its audio, ``warnings`` what an
     operator should see, newest last; ``on_warning`` is told of each.
-    ``overload_events`` says when turns begin and cease to be turned away. ``run_id``
-    tells this run from others.
+    ``overload_events`` says when turns begin and cease to be turned away, ``music``
+    what is to be heard where no program here plays it. ``run_id`` tells this run from
+    others.
     """
 
     config: Config
@@ -67,6 +72,7 @@ class Runtime:
     warnings: deque[ServerWarning]
     _source: Source
     overload_events: Topic[OverloadEvent] = attrs.field(factory=Topic, init=False)
+    music: Topic[MusicEvent] = attrs.field(factory=Topic, init=False)
     run_id: str = attrs.field(init=False)
     _context: HotContext = attrs.field(init=False)
     _warn: Callable[[ServerWarning], None] = attrs.field(init=False)
@@ -76,6 +82,7 @@ class Runtime:
     _cast: Cast = attrs.field(init=False)
     _generations: Generations = attrs.field(init=False)
     _models: Callable[[LlmConfig], Models] = attrs.field(init=False)
+    _lasting: tuple[Tool, ...] = attrs.field(default=(), init=False)
     _background: trio.Nursery = attrs.field(init=False)
     _reloading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
@@ -267,7 +274,7 @@ class Runtime:
                     self._source.read_again, abandon_on_cancel=True
                 )
                 self._source.tell(self._warn)
-            plan = plan_for(self.config, config)
+            plan = plan_for(self.config, config, self._lasting)
             self._cast.voices.check(plan.config)
             models = self._cast.models
             if plan.config.llm != self.config.llm:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Final, TypeVar
 
 import trio
@@ -11,16 +13,21 @@ from glyphoxa_trio.errors import ActorGone, DeadlineExceeded
 from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolError, ToolUnavailable
 
-from .moods import LONGEST
+from .moods import LONGEST, folded
 from .player import Play, Stop
 
 R = TypeVar("R")
 
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
 LIMIT: Final = 0.48  # seconds: FAST has 500 ms, and an answer has a way back
 
 
-def tools(player: Ref[Any]) -> list[Tool]:
-    """``play_track`` and ``stop_music``, of this `Player`."""
+def tools(player: Ref[Any], how: Mapping[str, Any] = NOTHING) -> list[Tool]:
+    """``play_track`` and ``stop_music``, of this player.
+
+    ``how`` is said of each track that plays, beside which it is.
+    """
 
     # Neither is idempotent, whatever it may seem: a probe would be heard.
     @tool(
@@ -43,11 +50,12 @@ def tools(player: Ref[Any]) -> list[Tool]:
         heard = await _ask(player, Play(mood), context)
         track = heard.track.stem
         answer: dict[str, Any] = {"mood": heard.mood, "track": track}
+        answer |= {"path": str(heard.track)} | dict(how)
         if heard.already:
             answer["message"] = f"{track} is playing already."
         else:
             answer["message"] = f"Now playing {track}, for {heard.mood}."
-        if heard.mood != heard.asked.strip().casefold():
+        if heard.mood != folded(heard.asked):
             # The model may choose better, given what there is.
             answer |= {"asked_for": heard.asked, "moods": list(heard.moods)}
         return answer

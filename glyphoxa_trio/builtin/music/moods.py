@@ -53,7 +53,7 @@ def nearest_mood(wanted: str, moods: Iterable[str]) -> str | None:
         if mood == wanted:
             return mood
         theirs = mood.split()
-        score = sum(max(_likeness(x, y) for y in theirs) for x in words)
+        score = sum(max((_likeness(x, y) for y in theirs), default=0) for x in words)
         # Of two that fit as well the one with less beside it.
         if score and (best is None or (score, -len(mood)) > best[:2]):
             best = (score, -len(mood), mood)

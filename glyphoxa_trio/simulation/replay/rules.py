@@ -50,6 +50,7 @@ def rehearsed(config: Config) -> Config:
             dice=attrs.evolve(builtin.dice, enabled=False),
             rules=attrs.evolve(builtin.rules, enabled=False),
             files=attrs.evolve(builtin.files, enabled=False),
+            music=attrs.evolve(builtin.music, enabled=False),
         ),
         mcp=attrs.evolve(config.mcp, remember=False),
         calibration=attrs.evolve(

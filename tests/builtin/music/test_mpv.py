@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
-import struct
 import subprocess
 import sys
-import wave
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,21 +14,12 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.providers.mpv import Mpv, open_mpv, wire
+from glyphoxa_trio.builtin.music.mpv import Mpv, open_mpv, wire
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 
+from .tones import tone
+
 LIMIT = 30.0  # seconds; what is expected takes a tenth of one
-
-
-def tone(path: Path, seconds: float = 1.0) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(8000)
-        frames = (int(3000 * math.sin(at / 3)) for at in range(int(8000 * seconds)))
-        file.writeframes(b"".join(struct.pack("<h", x) for x in frames))
-    return path
 
 
 def children() -> dict[int, str]:
@@ -177,7 +165,7 @@ def test_killed_as_we_may_be_nothing_goes_on_playing(mpv: None, tmp_path: Path) 
     program = (
         "import sys, trio\n"
         "from pathlib import Path\n"
-        "from glyphoxa_trio.providers.mpv import open_mpv\n"
+        "from glyphoxa_trio.builtin.music.mpv import open_mpv\n"
         "async def main():\n"
         "    async with open_mpv() as music:\n"
         "        async with music.open_track(Path(sys.argv[1]), 0.0):\n"

@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import lone_errors
-from glyphoxa_trio.providers.process import end, one_line, start
+from glyphoxa_trio.process import end, one_line, start
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 
 from . import wire
