@@ -46,6 +46,7 @@ def config(folder: Path, player: MusicPlayer, **more: Any) -> Config:
 async def outcomes(runtime: Runtime) -> tuple[Outcome, ...]:
     async with runtime.npc("Bard").say("Play!") as turn:
         await turn.finish()
+    assert turn.done is not None
     return turn.done.outcomes
 
 
@@ -118,7 +119,9 @@ def test_from_asyncio_as_well(tmp_path: Path) -> None:
             async with runtime.music.subscribe(only=PlayMusic) as music:
                 async with runtime.npc("Bard").say("Play!") as turn:
                     await turn.finish()
-                assert (await anext(music)).mood == "battle"
+                event = await anext(music)
+                assert isinstance(event, PlayMusic)
+                assert event.mood == "battle"
 
     asyncio.run(main())
 

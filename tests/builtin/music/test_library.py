@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mutagen.id3 import COMM, TCON, TMOO
-from mutagen.wave import WAVE
+from mutagen import id3, wave
 
 from glyphoxa_trio.builtin.music import library as rooms
 from glyphoxa_trio.builtin.music.library import Library, read_library
@@ -19,10 +19,16 @@ from glyphoxa_trio.builtin.music.moods import LONGEST, folded, nearest_mood
 from .tones import tone
 
 
+# It says nothing of its types.
+WAVE: Any = wave.WAVE
+COMM: Any = id3.COMM
+TCON: Any = id3.TCON
+TMOO: Any = id3.TMOO
+
+
 def tagged(path: Path, *frames: object) -> Path:
     file = WAVE(str(tone(path, 0.1)))
     file.add_tags()
-    assert file.tags is not None
     for frame in frames:
         file.tags.add(frame)
     file.save()
