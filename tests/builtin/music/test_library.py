@@ -18,7 +18,6 @@ from glyphoxa_trio.builtin.music.moods import LONGEST, folded, nearest_mood
 
 from .tones import tone
 
-
 # It says nothing of its types.
 WAVE: Any = wave.WAVE
 COMM: Any = id3.COMM
