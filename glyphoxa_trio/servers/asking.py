@@ -65,21 +65,23 @@ class Asking:
         if len(self._asked) >= MOST_ASKED:
             wrong = f"the client has {MOST_ASKED} other requests to answer"
             raise RpcError(INTERNAL_ERROR, wrong)
-        ident, asked = next(self._ids), _Asked()
-        if not self._gone:
-            message = {"jsonrpc": "2.0", "id": ident, "method": method}
-            line = jsonrpc.write(message | {"params": params})
+        if self._gone:
+            raise RpcError(CONNECTION_CLOSED, "the client has left")
+        ident, asked, sent = next(self._ids), _Asked(), False
+        message = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
+        line = jsonrpc.write(message)
+        self._asked[ident] = asked
+        try:
             await self._outbox.put(line)
-            self._asked[ident] = asked
-            try:
-                with trio.move_on_after(PATIENCE):
-                    await asked.answered.wait()
-            finally:
-                del self._asked[ident]
-                if not asked.answered.is_set():
-                    self._forget(ident)
-            if not asked.answered.is_set():
-                raise RpcError(REQUEST_TIMEOUT, "the client did not answer")
+            sent = True
+            with trio.move_on_after(PATIENCE):
+                await asked.answered.wait()
+        finally:
+            del self._asked[ident]
+            if sent and not asked.answered.is_set():
+                self._forget(ident)
+        if not asked.answered.is_set():
+            raise RpcError(REQUEST_TIMEOUT, "the client did not answer")
         reply = asked.reply
         if reply is None:
             raise RpcError(CONNECTION_CLOSED, "the client has left")

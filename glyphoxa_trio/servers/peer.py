@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ GRACE: Final = 0.5
 _LAST_WORDS: Final = 0.5
 
 _CHUNK: Final = 2**16
+_LISTEN: Final = "subscriptions/listen"
 
 _log = logging.getLogger(__name__)
 
@@ -223,10 +224,12 @@ class Peer:
         """One request, from here to its answer."""
         answered = False
         try:
+            # What is done waits in its place until it is written: else a client that
+            # does not read could collect any number of answers.
             with taken.scope:
-                line = await self._line_for(call, client)
-                await self._outbox.put(line)
-                answered = True
+                async with self._place(call):
+                    await self._outbox.put(await self._line_for(call, client))
+                    answered = True
         finally:
             del self._taken[call.id]
             self._held -= taken.size
@@ -234,6 +237,11 @@ class Peer:
             if not (answered or taken.taken_back):
                 closed = RpcError(CONNECTION_CLOSED, "the server is ending")
                 self._refuse(call.id, closed)
+
+    def _place(self, call: jsonrpc.Call) -> AbstractAsyncContextManager[object]:
+        """One of the places for what runs; whoever only listens needs none."""
+        listens = self._who.stateless and call.method == _LISTEN
+        return nullcontext() if listens else self._running
 
     async def _line_for(self, call: jsonrpc.Call, client: Client) -> bytes:
         """The answer as a line, whatever happens on the way to it."""
@@ -259,7 +267,7 @@ class Peer:
     ) -> Mapping[str, Any]:
         if stateless and call.method == "server/discover":
             return eras.discovery(self._dispatch)
-        if stateless and call.method == "subscriptions/listen":
+        if stateless and call.method == _LISTEN:
             if self._dispatch.offer.resources is None:
                 raise RpcError(METHOD_NOT_FOUND, "Method not found", call.method)
             return await self._listeners.listen(call.id, call.params)
@@ -268,8 +276,7 @@ class Peer:
             method=call.method, params=call.params, client=client, channel=channel
         )
         try:
-            async with self._running:
-                return await self._dispatch.answer(request)
+            return await self._dispatch.answer(request)
         finally:
             channel.over = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import attrs
@@ -12,7 +12,7 @@ import attrs
 import trio
 import trio.testing
 
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import Flights, lone_errors
 from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.offer import Offer
 from glyphoxa_trio.servers.peer import Peer
@@ -34,7 +34,7 @@ class LineClient:
     async def write(self, line: bytes) -> None:
         await self.stream.send_all(line + b"\n")
 
-    async def send(self, method: str, ident: Any = None, **params: Any) -> None:
+    async def send(self, method: str, ident: Any = None, /, **params: Any) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
         if ident is not None:
             message["id"] = ident
@@ -52,7 +52,9 @@ class LineClient:
         message: dict[str, Any] = json.loads(line)
         return message
 
-    async def ask(self, method: str, ident: Any = 1, **params: Any) -> dict[str, Any]:
+    async def ask(
+        self, method: str, ident: Any = 1, /, **params: Any
+    ) -> dict[str, Any]:
         """One request, and the next message, which should be its answer."""
         await self.send(method, ident, **params)
         answer = await self.read()
@@ -78,20 +80,21 @@ class LineClient:
 
 
 @asynccontextmanager
-async def served(offer: Offer, pipe: int | None = None) -> AsyncGenerator[LineClient]:
+async def served(offer: Offer, *, lockstep: bool = False) -> AsyncGenerator[LineClient]:
     """A client of ``offer`` in this process; left, the server has ended.
 
     Args:
-      pipe: without a number, as many bytes as anybody likes fit between the two;
-        else each writer waits until the other has read.
+      lockstep: each writer waits until the other has read; else whatever is written
+        fits between the two.
     """
-    make = (
-        trio.testing.memory_stream_pair
-        if pipe is None
-        else trio.testing.lockstep_stream_pair
+    ours, theirs = (
+        trio.testing.lockstep_stream_pair()
+        if lockstep
+        else trio.testing.memory_stream_pair()
     )
-    ours, theirs = make()
-    async with trio.open_nursery() as flights:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(lone_errors())
+        flights = await stack.enter_async_context(trio.open_nursery())
         dispatch = Dispatch(offer, Flights(flights))
         async with trio.open_nursery() as nursery:
 
