@@ -12,9 +12,17 @@ import attrs
 import trio
 import trio.testing
 
-from glyphoxa_trio.actors import Flights, lone_errors
+from glyphoxa_trio.actors import Flights, Topic, lone_errors
 from glyphoxa_trio.servers.dispatch import Dispatch
-from glyphoxa_trio.servers.offer import Offer
+from glyphoxa_trio.servers.offer import (
+    Changed,
+    Content,
+    Offer,
+    Page,
+    Resource,
+    ResourceError,
+    ResourceTemplate,
+)
 from glyphoxa_trio.servers.peer import Peer
 
 STATELESS = "2026-07-28"
@@ -106,3 +114,35 @@ async def served(offer: Offer, *, lockstep: bool = False) -> AsyncGenerator[Line
             yield LineClient(ours)
             await ours.send_stream.aclose()
         flights.cancel_scope.cancel()
+
+
+@attrs.define(eq=False)
+class Notes:
+    """Resources: texts under ``note://NAME``, two to a page."""
+
+    texts: dict[str, str] = attrs.field(factory=dict)
+    templates: tuple[ResourceTemplate, ...] = (
+        ResourceTemplate(uri="note://{name}", name="note"),
+    )
+    changes: Topic[Changed] = attrs.field(factory=Topic)
+
+    def put(self, name: str, text: str) -> None:
+        new = name not in self.texts
+        self.texts[name] = text
+        self.changes.publish(Changed(f"note://{name}"))
+        if new:
+            self.changes.publish(Changed(None))
+
+    async def page(self, after: str | None) -> Page:
+        names = sorted(self.texts)
+        if after is not None and after not in names:
+            raise ResourceError("InvalidArgument", "no such page")
+        rest = [name for name in names if after is None or name > after]
+        found = [Resource(uri=f"note://{name}", name=name) for name in rest[:2]]
+        return Page(found, rest[1] if len(rest) > 2 else None)
+
+    async def read(self, uri: str, session: str) -> list[Content]:
+        name = uri.removeprefix("note://")
+        if name not in self.texts:
+            raise ResourceError("NotFound", f"there is no {uri}")
+        return [Content(uri=uri, data=self.texts[name], mime="text/plain")]
