@@ -53,6 +53,8 @@ class Introduction:
         Raises:
           RpcError: if nobody may ask this, here and now.
         """
+        if not isinstance(call.params.get("_meta"), Mapping | None):
+            raise RpcError(INVALID_PARAMS, "params._meta must be an object")
         stateless = eras.is_stateless(call.params)
         if self.stateless is None:
             self.stateless = stateless
