@@ -119,23 +119,42 @@ def test_tools_are_pure() -> None:  # rules need no clock and no tasks
         assert "trio" not in {name.split(".")[0] for name in imports_of(path)}
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
-    heavy = [
-        "mcp",
-        "httpx2",
-        "jsonschema",
-        "ruamel",
-        "cattrs",
-        "rich",
-        "typer",
-        "pydantic",
-        "structlog",
-        "prometheus_client",
-        "apsw",
-    ]
+HEAVY = (
+    "mcp",
+    "httpx2",
+    "jsonschema",
+    "ruamel",
+    "cattrs",
+    "rich",
+    "typer",
+    "pydantic",
+    "structlog",
+    "prometheus_client",
+    "apsw",
+)
+# What a server on stdio is, from the console script to its first answer.
+SERVED = (
+    "glyphoxa_trio.cli",
+    "glyphoxa_trio.servers.command",
+    "glyphoxa_trio.servers.stdio",
+    "glyphoxa_trio.servers.shelf.dice",
+)
+
+
+@pytest.mark.parametrize(
+    ("imports", "also"),
+    [
+        (["glyphoxa_trio"], ()),
+        (SERVED, ("pydantic_core", "anyio", "starlette", "hypercorn", "asyncio")),
+    ],
+    ids=["the package", "a server on stdio"],
+)
+def test_importing_it_imports_nothing_heavy(
+    imports: list[str], also: tuple[str, ...]
+) -> None:
     code = (
-        "import sys; from glyphoxa_trio import open_runtime;"
-        f"print(*[name for name in {heavy!r} if name in sys.modules])"
+        f"import sys, {', '.join(imports)}; from glyphoxa_trio import open_runtime;"
+        f"print(*[name for name in {HEAVY + also!r} if name in sys.modules])"
     )
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -298,5 +298,17 @@ def reload(pid: Pid = None) -> None:
     raise typer.Exit(run(pid=pid))
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def serve(context: typer.Context) -> None:
+    """Serve tools over MCP to other programs: dice, rules, files and more."""
+    # Here for the list of commands: `cli.main` does not come this way.
+    from glyphoxa_trio.servers.command import main
+
+    raise typer.Exit(main(context.args))
+
+
 app.add_typer(proofs)
 app.add_typer(mcp_app)

@@ -30,7 +30,7 @@ from .offer import CannotServe, Offer
 from .shelf import SHELF
 
 USAGE: Final = 2  # the exit status for what cannot be served as it was asked for
-_END_AFTER: Final = 5.0  # seconds; for what does not let itself be cancelled
+_END_AFTER: Final = 2.0  # seconds; for what does not let itself be cancelled
 
 
 class Served(Protocol):
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _Parser(
         prog="glyphoxa serve",
         usage="glyphoxa serve [-h] NAME [options]",
-        description="Serve tools over MCP. NAME is one of these, or the path of a "
+        description="Serve tools over MCP. NAME is one of these, or the path of a\n"
         "Python file with tools of your own, such as my_tools.py:",
         epilog="\n".join(f"  {name:<10} {what}" for name, what in SHELF.items())
         + "\n\nglyphoxa serve NAME --help shows the options of one.",

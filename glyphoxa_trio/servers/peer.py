@@ -57,6 +57,7 @@ class Peer:
 
     Args:
       version: of this program, for whoever asks who answers.
+      asked: that there was a request.
     """
 
     _dispatch: Dispatch
@@ -65,6 +66,7 @@ class Peer:
     _asking: Asking = attrs.field(init=False)
     _listeners: Listeners = attrs.field(init=False)
     _who: Introduction = attrs.field(init=False)
+    asked: trio.Event = attrs.field(factory=trio.Event, init=False)
     _taken: dict[jsonrpc.Id, _Taken] = attrs.field(factory=dict, init=False)
     _held: int = attrs.field(default=0, init=False)
     _running: trio.Semaphore = attrs.field(
@@ -200,6 +202,7 @@ class Peer:
 
     def _take_call(self, call: jsonrpc.Call, size: int, nursery: trio.Nursery) -> None:
         """Raises `RpcError` if it is refused at once."""
+        self.asked.set()
         if call.method == "initialize":
             # At once, since what follows may already be there.
             known = self._who.client

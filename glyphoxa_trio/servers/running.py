@@ -71,7 +71,7 @@ def _answer(tool: Tool, end: outcome.Maybe[Any]) -> Mapping[str, Any]:
         try:
             return wording.answer(end.value)
         except Exception as error:  # border: what a handler returned
-            return _crashed(tool, error)
+            return crashed(tool, error)
     match end.error:
         case ToolError() as no:
             return wording.refused(str(no), no.code)
@@ -79,10 +79,10 @@ def _answer(tool: Tool, end: outcome.Maybe[Any]) -> Mapping[str, Any]:
             return wording.refused(str(away), "Unavailable")
         case FlightCancelled():
             return wording.refused("the server is ending", "Unavailable")
-    return _crashed(tool, end.error)
+    return crashed(tool, end.error)
 
 
-def _crashed(tool: Tool, error: BaseException) -> Mapping[str, Any]:
+def crashed(tool: Tool, error: BaseException) -> Mapping[str, Any]:
     """A bug costs its call. What it says may be secret: it is for our own log."""
     _log.error("%s crashed", tool.key, exc_info=error)
     return wording.refused(f"{tool.key}: {type(error).__name__}", "Internal")

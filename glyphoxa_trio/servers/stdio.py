@@ -25,4 +25,15 @@ async def serve_stdio(
       version: of this program.
       incoming, outgoing: as `own_stdio` gives them.
     """
-    await Peer(dispatch, version).serve(incoming, outgoing)
+    peer = Peer(dispatch, version)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_warm, peer, dispatch)
+        await peer.serve(incoming, outgoing)
+        nursery.cancel_scope.cancel()
+
+
+async def _warm(peer: Peer, dispatch: Dispatch) -> None:
+    """What the first call needs, prepared while the client reads who answers."""
+    await peer.asked.wait()
+    # Abandoned at the end: an import cannot be stopped, and nobody needs it.
+    await trio.to_thread.run_sync(dispatch.warm, abandon_on_cancel=True)
