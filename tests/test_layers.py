@@ -53,6 +53,7 @@ DOORS = {
     "cli/",
     "control/",
     "servers/http/",
+    "servers/atis/feed.py",
     "testing/",
 }
 IO_MODULES = {"socket", "subprocess", "httpx2", "h11", "mcp", "apsw", "sqlite3"}

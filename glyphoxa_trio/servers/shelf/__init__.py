@@ -18,4 +18,5 @@ SHELF: Final[Mapping[str, str]] = {
     "music": "play background music for a mood, from a folder of files",
     "duality": "the Duality dice of Daggerheart: rolls, outcomes, odds",
     "web": "search the web, and read its pages",
+    "atis": "the weather of an aerodrome, as a tower says it",
 }

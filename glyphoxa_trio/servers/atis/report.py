@@ -1,0 +1,127 @@
+"""The latest report of one aerodrome, out of what a feed says. No I/O.
+
+A feed sends text, a report after the other: each begins with the aerodrome and the
+time, ends with ``=`` or where the next one begins, and may go over several lines.
+Whatever else is in there is passed over: other aerodromes, forecasts, markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import attrs
+
+LONGEST: Final = 600  # characters of a report that are looked at
+_AHEAD: Final = timedelta(hours=1)  # a station's clock may be fast, and so may ours
+
+_HEAD: Final = re.compile(
+    r"(?:(?:METAR|SPECI)\s+)?(?:(?P<before>COR|AMD)\s+)?(?P<icao>[A-Z][A-Z0-9]{3})\s+"
+    r"(?P<day>\d\d)(?P<hour>\d\d)(?P<minute>\d\d)Z(?:\s+|=|$)(?!\d{4}/\d{4}\b)",
+    re.ASCII,
+)
+_OTHER: Final = re.compile(r"TAF\b|[A-Z][A-Z0-9]{3}\s+\d{6}Z", re.ASCII)
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """One report: when it was observed (UTC), and what follows station and time.
+
+    ``raw`` is all of it, in one line of printable ASCII.
+    """
+
+    icao: str
+    observed: datetime
+    raw: str
+    body: str
+    corrected: bool = False
+
+
+def latest(text: str, icao: str, now: datetime) -> Report | None:
+    """The last report of ``icao`` that says anything; None if there is none.
+
+    Args:
+      now: in UTC; a report says the day of the month, and no month.
+    """
+    best: Report | None = None
+    for raw in _reports(text):
+        report = read(raw, now)
+        if report is None or report.icao != icao or _says_nothing(report.body):
+            continue
+        if best is None or _rank(report) >= _rank(best):
+            best = report
+    return best
+
+
+def read(raw: str, now: datetime) -> Report | None:
+    """One report of one line; None if it does not begin like one."""
+    head = _HEAD.match(raw)
+    if head is None:
+        return None
+    observed = _moment(int(head["day"]), int(head["hour"]), int(head["minute"]), now)
+    if observed is None:
+        return None
+    body = raw[head.end() :].rstrip("= ")
+    return Report(
+        icao=head["icao"],
+        observed=observed,
+        raw=raw.rstrip("= "),
+        body=body,
+        corrected=head["before"] == "COR" or body.startswith(("COR ", "CCA ", "CCB ")),
+    )
+
+
+def _rank(report: Report) -> tuple[datetime, bool]:
+    return report.observed, report.corrected
+
+
+def _says_nothing(body: str) -> bool:
+    return not body or body.split()[-1] == "NIL"
+
+
+def _reports(text: str) -> Iterator[str]:
+    """Each report as one line. Those too long to be one are cut."""
+    gathered = ""
+    for line in text.splitlines():
+        plain = "".join(
+            c if " " <= c <= "~" else " " if c == "\t" else "?" for c in line
+        )
+        for piece, ended in _pieces(" ".join(plain.split())):
+            if _HEAD.match(piece) or _OTHER.match(piece):
+                if gathered:
+                    yield gathered[:LONGEST]
+                gathered = piece
+            elif gathered and len(gathered) < LONGEST:
+                gathered += f" {piece}"
+            if ended and gathered:
+                yield gathered[:LONGEST]
+                gathered = ""
+    if gathered:
+        yield gathered[:LONGEST]
+
+
+def _pieces(line: str) -> Iterator[tuple[str, bool]]:
+    """What stands between the ``=`` of a line, and whether one follows."""
+    *ended, rest = line.split("=")
+    for piece in ended:
+        yield piece.strip(), True
+    if rest.strip():
+        yield rest.strip(), False
+
+
+def _moment(day: int, hour: int, minute: int, now: datetime) -> datetime | None:
+    """The last time that it was that day and hour; None if it never is."""
+    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
+    month = (first + timedelta(days=32)).replace(day=1)
+    for _ in range(4):  # the next month, this one, and two before: 31st of January
+        try:
+            found = month.replace(day=day, hour=hour, minute=minute)
+        except ValueError:
+            pass
+        else:
+            if found <= now + _AHEAD:
+                return found
+        month = (month - timedelta(days=1)).replace(day=1)
+    return None

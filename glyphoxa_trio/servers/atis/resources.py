@@ -1,0 +1,82 @@
+"""``atis://ENGM``: the same answer as the tool's, to be read and subscribed to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Topic
+from glyphoxa_trio.servers.offer import (
+    Changed,
+    Content,
+    Page,
+    Resource,
+    ResourceError,
+    ResourceTemplate,
+)
+from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
+
+from .keeper import COLD_PATIENCE
+from .tools import Atis
+
+SCHEME: Final = "atis://"
+PAGE: Final = 100
+
+
+@attrs.define(eq=False)
+class AtisResources:
+    """One resource for each configured aerodrome; others by the template."""
+
+    _atis: Atis
+    changes: Topic[Changed] = attrs.field(factory=Topic, init=False)
+
+    @property
+    def templates(self) -> Sequence[ResourceTemplate]:
+        return (
+            ResourceTemplate(
+                uri=f"{SCHEME}{{icao}}",
+                name="atis",
+                title="ATIS of an aerodrome",
+                description="By the four letters of its ICAO code.",
+            ),
+        )
+
+    async def page(self, after: str | None) -> Page:
+        config = await self._atis.settings.current()
+        codes = sorted(config.aerodromes)
+        if after is not None:
+            if after not in codes:
+                raise ResourceError("InvalidArgument", "no such place in the list")
+            codes = codes[codes.index(after) + 1 :]
+        return Page(
+            [
+                Resource(
+                    uri=f"{SCHEME}{icao}",
+                    name=icao,
+                    title=config.aerodromes[icao].name,
+                )
+                for icao in codes[:PAGE]
+            ],
+            after=codes[PAGE - 1] if len(codes) > PAGE else None,
+        )
+
+    async def read(self, uri: str, session: str) -> Sequence[Content]:
+        if not uri.startswith(SCHEME):
+            raise ResourceError("NotFound", "there is only atis://, and an ICAO code")
+        until = trio.current_time() + COLD_PATIENCE
+        try:
+            told = await self._atis.told(uri.removeprefix(SCHEME), until=until)
+        except ToolError as error:
+            raise ResourceError(error.code or "NotFound", str(error)) from None
+        except ToolUnavailable as error:
+            raise ResourceError("Unavailable", str(error)) from None
+        return (Content(uri=uri, data=json.dumps(told, ensure_ascii=False)),)
+
+    def tell(self, icao: str) -> None:
+        """There is another report."""
+        self.changes.publish(Changed(f"{SCHEME}{icao}"))
