@@ -99,6 +99,7 @@ class Cache:
     rng: random.Random
     entries: dict[str, Entry] = attrs.field(factory=dict, init=False)
     paused_until: float = attrs.field(default=-math.inf, init=False)
+    refusal: str = attrs.field(default="", init=False)
     refusals: int = attrs.field(default=0, init=False)
 
     def asked(self, icao: str, now: float) -> Entry:
@@ -118,6 +119,12 @@ class Cache:
             and now >= max(entry.next_fetch, self.paused_until)
             and not entry.is_fresh(now)
         )
+
+    def problem(self, entry: Entry, now: float) -> str:
+        """Why there is no fresh report, as far as the feed has said; else empty."""
+        if entry.problem or now >= self.paused_until:
+            return entry.problem
+        return self.refusal
 
     def due(self, now: float) -> list[Entry]:
         """Those to be fetched again now, since they are wanted."""
@@ -175,6 +182,7 @@ class Cache:
         entry.problem = failure.problem
         pause = min(max(failure.pause, 0.0), LONGEST_PAUSE)
         if failure.everything:
+            self.refusal = failure.problem
             self.refusals += 1
             pause = max(pause, BACKOFF.delay(self.refusals, self.rng))
             self.paused_until = max(self.paused_until, now + pause)

@@ -145,6 +145,8 @@ class HttpFeed:
     async def _read(self, icao: str, response: httpx2.Response) -> Answer:
         from glyphoxa_trio.mcp.answers import whole
 
+        if response.headers.get("content-encoding", "identity") != "identity":
+            return Failure(problem="the weather service sends no plain text")
         body = await whole(response, MOST_BYTES)
         if body is None:
             return Failure(problem="the weather service sends far too much")
@@ -172,7 +174,11 @@ class HttpFeed:
         if self._own is None:
             host = urlsplit(self.url).hostname or ""
             self._own = httpx2.AsyncClient(
-                headers={"User-Agent": self.agent, "Accept": "text/plain, */*;q=0.5"},
+                headers={
+                    "User-Agent": self.agent,
+                    "Accept": "text/plain, */*;q=0.5",
+                    "Accept-Encoding": "identity",  # it is short, and stays as short
+                },
                 timeout=None,  # the limit is on the whole
                 follow_redirects=False,
                 # No proxy reaches a feed on this machine.

@@ -48,6 +48,11 @@ _PASSED: Final = re.compile(  # the state of runways, and military colours
     r"|(?:BLACK)?(?:BLU|WHT|GRN|YLO[12]?|AMB|RED)\+?(?:/?(?:BLU|WHT|GRN|YLO[12]?|AMB|RED))*"
     r"|NOSPECI|W[/\dM]+/(?:S\d|H\d+)"
 )
+_PAIRS: Final = (
+    (_LIKE_WIND, re.compile(r"\d{3}V\d{3}")),
+    (re.compile(r"[MP]?\d{1,2}"), re.compile(r"\d/\d{1,2}SM")),
+    (re.compile("WS"), re.compile(r"R(?:WY)?\d\d[LCR]*")),
+)
 _SPEED_UNIT: Final = (
     ("KMH", SpeedUnit.KILOMETRES_PER_HOUR),
     ("MPS", SpeedUnit.METRES_PER_SECOND),
@@ -95,15 +100,15 @@ def _joined(words: list[str]) -> Iterator[str]:
     """Groups that are written as several words, as one each."""
     at = 0
     while at < len(words):
-        rest = words[at : at + 3]
+        first, *rest = words[at : at + 3]
         count = 1
-        if rest[0] == "WS":
-            count = 3 if rest[1:] == ["ALL", "RWY"] else min(2, len(rest))
-        elif len(rest) > 1 and re.fullmatch(r"\d{3}V\d{3}", rest[1]):
+        if first == "WS" and rest == ["ALL", "RWY"]:
+            count = 3
+        elif rest and any(
+            one.fullmatch(first) and other.fullmatch(rest[0]) for one, other in _PAIRS
+        ):
             count = 2
-        elif len(rest) > 1 and re.fullmatch(r"[MP]?\d{1,2}", rest[0]):
-            count = 2 if re.fullmatch(r"\d/\d{1,2}SM", rest[1]) else 1
-        yield " ".join(rest[:count])
+        yield " ".join(words[at : at + count])
         at += count
 
 
@@ -275,14 +280,19 @@ def _pressure(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
     hectopascals = seen.press.value("HPA")
     if int(hectopascals) not in _PRESSURES:
         return False
-    if conditions.pressure is None:  # the second one is the same in other units
-        conditions.pressure = Pressure(
-            # What is less than a whole one does not count: nobody flies too low.
-            hectopascals=int(hectopascals + 1e-6),
-            hundredths=int(seen.press.value("IN") * 100 + 1e-4),
-            inches=group.startswith("A") or group.endswith("INS"),
-        )
-    return True
+    found = Pressure(
+        # What is less than a whole one does not count: nobody flies too low.
+        hectopascals=int(hectopascals + 1e-6),
+        hundredths=int(seen.press.value("IN") * 100 + 1e-4),
+        inches=group.startswith("A") or group.endswith("INS"),
+    )
+    before = conditions.pressure
+    if before is None:
+        conditions.pressure = found
+        return True
+    # Some say it twice, in both units.
+    near = abs(before.hectopascals - found.hectopascals) < 3
+    return near and before.inches != found.inches
 
 
 def _shear(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:

@@ -26,6 +26,7 @@ from .report import Report
 AT_ONCE: Final = 4  # requests to the feed
 PATIENCE: Final = 0.2  # seconds for a newer report, with an older one at hand
 COLD_PATIENCE: Final = 9.0  # seconds for the first one
+NOT_YET: Final = "the weather service has not answered yet"
 
 
 @attrs.frozen(kw_only=True)
@@ -72,9 +73,10 @@ class Keeper:
                 with trio.move_on_at(min(until, now + patience)):
                     await self._landed[icao].wait()
         self._wake()
-        if entry.is_fresh(trio.current_time()):
+        now = trio.current_time()
+        if entry.is_fresh(now):
             return Sighting(report=entry.report)
-        problem = entry.problem or "the weather service has not answered yet"
+        problem = self._cache.problem(entry, now) or NOT_YET
         if not entry.known:
             raise ToolUnavailable(f"There is no weather for {icao}: {problem}.")
         return Sighting(report=entry.report, problem=problem)

@@ -125,12 +125,16 @@ def script(
         lines.append(f"This report is old: it was observed {ago(stale_for)}")
     lines += voice.runways(aerodrome, missing)
     lines += voice.conditions(reading.now, missing)
-    trends = [voice.trend(trend) for trend in reading.trends]
+    trends = list(filter(None, map(voice.trend, reading.trends)))
     rest = list(voice.operator(aerodrome, missing))
     if count := len(reading.unreadable):
         groups = "one group" if count == 1 else "some groups"
-        rest.insert(0, f"{groups} of the report not readable")
+        rest.insert(0, f"{groups} of the report {_is(count)} not readable")
     return Script(text=_fitting(lines, trends, rest), letter=letter)
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def letter_of(report: Report, policy: str) -> str:
@@ -272,11 +276,14 @@ class _Voice:
         below = 16
         while rest % 2 == 0:
             rest, below = rest // 2, below // 2
-        parts = _FRACTIONS[below] if rest == 1 else f"{_FRACTIONS[below]}s"
-        share = f"{self.say.digits(rest)} {parts}"
+        part = _FRACTIONS[below]
         if whole:
+            share = "a half" if below == 2 else f"{self.say.digits(rest)} {part}"
             return f"{self.say.digits(whole)} and {share} miles"
-        return f"{share} of a mile"
+        if below == 2:
+            return "half a mile"
+        parts = part if rest == 1 else f"{part}s"
+        return f"{self.say.digits(rest)} {parts} of a mile"
 
     def range(self, seen: RunwayRange) -> str:
         low = self.bounded(seen.low_bound, self.say.number(seen.low))
@@ -327,13 +334,16 @@ class _Voice:
         return f"wind shear on runway{'s' if len(runways) > 1 else ''} {names}"
 
     def trend(self, trend: Trend) -> str:
+        """Empty for one of which nothing could be read."""
         if trend.kind == "NOSIG":
             return "no significant change expected"
+        if not (lines := list(self.conditions(trend.conditions))):
+            return ""
         times = [
             f"{_TIMES[time[:2]]} {self.say.digits(time[2:])}" for time in trend.times
         ]
         head = " ".join([_TRENDS[trend.kind], *times])
-        return ", ".join([head, *self.conditions(trend.conditions)])
+        return ", ".join([head, *lines])
 
     @staticmethod
     def bounded(bound: Bound, said: str) -> str:
