@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class ResourceError(GlyphoxaError):
-    """A resource cannot be read. ``code`` is ``NotFound`` or ``InvalidArgument``."""
+    """A resource cannot be read. ``code`` is ``NotFound``, ``InvalidArgument`` or
+    ``Unavailable``."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -7,9 +7,18 @@ from typing import Any, Final
 
 from . import wording
 from .offer import ResourceError, Resources
-from .request import INVALID_PARAMS, RESOURCE_NOT_FOUND, Request, RpcError
+from .request import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    Request,
+    RpcError,
+)
 
 MOST_SUBSCRIPTIONS: Final = 256  # of one client
+
+# What the client can mend; anything else is no fault of its request.
+_CODES: Final = {"NotFound": RESOURCE_NOT_FOUND, "InvalidArgument": INVALID_PARAMS}
 
 
 def resource_methods(
@@ -63,5 +72,5 @@ def resource_methods(
 
 
 def _rpc(error: ResourceError, uri: str | None) -> RpcError:
-    code = RESOURCE_NOT_FOUND if error.code == "NotFound" else INVALID_PARAMS
+    code = _CODES.get(error.code, INTERNAL_ERROR)
     return RpcError(code, str(error), {"code": error.code, "uri": uri})

@@ -23,11 +23,11 @@ class ConfigFile:
 
     Args:
       path: None for no file, which is the defaults.
-      warn: told, in a line, when a new version is not usable.
+      warn: told when a new version is not usable, as a log is: what, and why.
     """
 
     path: Path | None
-    warn: Callable[[str], None]
+    warn: Callable[[str, str], None]
     config: AtisConfig = attrs.field(factory=AtisConfig, init=False)
     problem: str = attrs.field(default="", init=False)
     _seen: _Signature | None = attrs.field(default=None, init=False)
@@ -66,7 +66,7 @@ class ConfigFile:
             self.problem = ""
         except ConfigError as error:
             self.problem = "; ".join(error.problems)
-            self.warn(f"{self.problem}; the version before goes on")
+            self.warn("%s; the version before goes on", self.problem)
 
 
 def _signature(path: Path) -> _Signature | None:

@@ -56,13 +56,15 @@ def check_url(template: str) -> str:
         address = urlsplit(template)
         host, _ = address.hostname, address.port
     except ValueError:
-        raise ValueError("--feed-url: is no address") from None
+        raise ValueError("the feed's address is none") from None
     if address.scheme not in ("http", "https") or not host:
-        raise ValueError("--feed-url: must be http://… or https://…")
+        raise ValueError("the feed's address must be http://… or https://…")
     if "@" in address.netloc or PLACE in address.netloc:
-        raise ValueError("--feed-url: no credentials, and no {icao}, in the host")
+        raise ValueError(
+            "the feed's address must have no credentials, and no {icao} in its host"
+        )
     if PLACE not in f"{address.path}?{address.query}":
-        raise ValueError("--feed-url: needs {icao} where the aerodrome goes")
+        raise ValueError("the feed's address needs {icao} where the aerodrome goes")
     return template
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -18,6 +18,8 @@ from glyphoxa_trio.servers.atis.keeper import open_keeper
 from glyphoxa_trio.servers.atis.resources import AtisResources
 from glyphoxa_trio.servers.atis.tools import Atis, tools
 from glyphoxa_trio.servers.offer import Offer
+
+_log = logging.getLogger(__name__)
 
 TTL: Final = 300.0  # seconds
 LONGEST_TTL: Final = 3600.0
@@ -38,17 +40,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--feed-url",
         metavar="URL",
-        default=METNO,
-        help="where METAR reports come from, with {icao} in it; default: met.no,"
-        " which wants METNO_USER_AGENT to be set",
+        help="where METAR reports come from, with {icao} in it; default: ATIS_FEED_URL,"
+        " or met.no, which wants METNO_USER_AGENT to be set",
     )
 
 
 @asynccontextmanager
 async def open_offer(options: argparse.Namespace) -> AsyncGenerator[Offer]:
-    url = check_url(options.feed_url)
+    url = check_url(options.feed_url or os.environ.get("ATIS_FEED_URL") or METNO)
     agent, ttl = _agent(url), _ttl()
-    settings = ConfigFile(options.config, _warn)
+    settings = ConfigFile(options.config, _log.warning)
     try:
         settings.open()
     except ConfigError as error:
@@ -104,8 +105,3 @@ def _ttl() -> float:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _warn(text: str) -> None:
-    sys.stderr.write(f"glyphoxa serve atis: {text}\n")
-    sys.stderr.flush()

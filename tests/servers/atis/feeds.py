@@ -35,7 +35,8 @@ class FeedServer:
 
     Args:
       raw: said in place of an answer of HTTP.
-      delay: seconds before the answer; ``cut`` ends it after so many bytes.
+      delay: seconds before the answer, unless ``until`` happens; ``cut`` ends it after
+        so many bytes.
     """
 
     body: str | bytes = ""
@@ -43,6 +44,8 @@ class FeedServer:
     headers: dict[str, str] = attrs.field(factory=dict)
     raw: bytes | None = None
     delay: float = 0.0
+    until: trio.Event = attrs.field(factory=trio.Event)
+    came: trio.Event = attrs.field(factory=trio.Event)  # the first request
     cut: int | None = None
     asked: list[tuple[str, Mapping[str, str]]] = attrs.field(factory=list)
     url: str = ""
@@ -61,13 +64,15 @@ class FeedServer:
                     {name.decode(): value.decode() for name, value in head.headers},
                 )
             )
+            self.came.set()
             whole, _ = await connection.unless_left(lambda: self._answer(connection))
             return whole
 
         await connection.serve(one)
 
     async def _answer(self, connection: HttpConnection) -> bool:
-        await trio.sleep(self.delay)
+        with trio.move_on_after(self.delay):
+            await self.until.wait()
         if self.raw is not None:
             await connection.stream.send_all(self.raw)
             return False

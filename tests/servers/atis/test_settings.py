@@ -127,7 +127,7 @@ async def test_a_new_version_is_read_before_the_next_answer(tmp_path: Path) -> N
     path = tmp_path / "atis.yaml"
     path.write_text("aerodromes: {ENGM: {name: Oslo}}")
     warned: list[str] = []
-    settings = ConfigFile(path, warned.append)
+    settings = ConfigFile(path, lambda what, why: warned.append(what % why))
     with trio.fail_after(20):
         settings.open()
         assert (await settings.current()).aerodrome("ENGM").name == "Oslo"
@@ -150,7 +150,7 @@ async def test_a_broken_version_changes_nothing_and_is_told_once(
     path = tmp_path / "atis.yaml"
     path.write_text("aerodromes: {ENGM: {name: Oslo}}")
     warned: list[str] = []
-    settings = ConfigFile(path, warned.append)
+    settings = ConfigFile(path, lambda what, why: warned.append(what % why))
     with trio.fail_after(20):
         settings.open()
         if broken is None:
@@ -169,12 +169,12 @@ async def test_a_broken_version_changes_nothing_and_is_told_once(
 
 
 def test_a_file_that_is_broken_at_the_start_is_an_error(tmp_path: Path) -> None:
-    settings = ConfigFile(tmp_path / "none.yaml", lambda text: None)
+    settings = ConfigFile(tmp_path / "none.yaml", lambda what, why: None)
     with pytest.raises(ConfigError, match="cannot be read"):
         settings.open()
 
 
 async def test_without_a_file_there_are_the_defaults() -> None:
-    settings = ConfigFile(None, lambda text: None)
+    settings = ConfigFile(None, lambda what, why: None)
     settings.open()
     assert await settings.current() == AtisConfig()
