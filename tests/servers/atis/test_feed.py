@@ -237,7 +237,7 @@ async def test_a_slow_feed_is_given_up() -> None:
         ("http://[::1/{icao}", "is none"),
         ("http://example.org:x/{icao}", "is none"),
         ("http://me:secret@example.org/{icao}", "no credentials"),
-        ("http://{icao}.example.org/", "in the host"),
+        ("http://{icao}.example.org/", "in its host"),
         ("http://example.org/metar", "needs {icao}"),
         ("http://example.org/#{icao}", "needs {icao}"),
     ],

@@ -206,8 +206,8 @@ async def test_stale_weather_is_told_with_its_age_until_it_is_useless(
         assert await at.refused() == (
             "Unavailable",
             (
-                "The last weather report for ENGM was observed three hours ago, which is"
-                " too old to be used."
+                "The last weather report for ENGM was observed three hours ago, which"
+                " is too old to be used."
             ),
         )
 
