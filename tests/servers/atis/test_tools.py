@@ -323,7 +323,7 @@ async def test_many_aerodromes_are_many_pages(autojump_clock: MockClock) -> None
             aerodromes={code: Aerodrome() for code in codes}
         )
         seen: list[str] = []
-        cursor: dict[str, str] = {}
+        cursor: dict[str, Any] = {}
         for _ in range(3):
             page = (await at.client.ask("resources/list", **cursor))["result"]
             seen += [one["name"] for one in page["resources"]]
