@@ -157,6 +157,16 @@ def test_a_choice_is_read_where_other_text_is_taken_too() -> None:
         assert json.loads(first.call.arguments) == {"mode": mode_read}
 
 
+def test_an_id_that_is_said_is_of_what_must_be_named() -> None:
+    ids = {name: {"type": "string"} for name in ("session_id", "game_id", "host_id")}
+    for required, expected in [(["game_id"], "game_id"), ([], "session_id")]:
+        wanted = {"type": "object", "properties": ids, "required": required}
+        tool = ToolSpec(name="open_game", description="", parameters=wanted)
+        first, *_ = respond(request("open the game camp_7a", tools=(tool,)))
+        assert isinstance(first, CallReady)
+        assert json.loads(first.call.arguments) == {expected: "camp_7a"}
+
+
 def test_several_wishes_are_several_calls_in_their_order_three_at_most() -> None:
     wishes = "Open a tab for Bram and roll 1d6; then read 'a and b' or notes.txt"
     assert calls(wishes) == [

@@ -33,7 +33,12 @@ def arguments_for(
     needed = needed if isinstance(needed, list | tuple) else ()
     required = {name for name in needed if isinstance(name, str)}
     arguments: dict[str, Any] = {}
+    # An id that is said once is the id of one thing: of what must be named, if any.
+    ids = [name for name in properties if _words_of(name) & _IDENTIFIER_NAMES]
+    meant = [name for name in ids if name in required] or ids[:1]
     for name, schema in properties.items():
+        if name in ids and name not in meant:
+            continue
         value = evident(name, schema, utterance)
         if value is None and name in required:
             value = _supposed(name, schema, utterance)
@@ -47,8 +52,8 @@ def arguments_for(
     if not arguments and not required:
         for name, schema in properties.items():
             if _words_of(name) & {"name", *_QUERY_NAMES} and _type(schema) == "string":
-                echo = _echoes(utterance.topic, own, utterance)
-                return None if echo else {name: utterance.topic}
+                about = utterance.quoted or utterance.topic
+                return None if _echoes(about, own, utterance) else {name: about}
     return None if required - set(arguments) else arguments
 
 
