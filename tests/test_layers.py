@@ -23,6 +23,7 @@ LAYERS = {
     "config": 1,
     "mcp": 2,
     "host": 2,
+    "campaign": 3,
     "npc": 3,
     "observability": 4,
     "runtime": 4,

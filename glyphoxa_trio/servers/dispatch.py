@@ -128,7 +128,9 @@ class Dispatch:
             raise RpcError(INVALID_PARAMS, "params.arguments must be an object")
         try:
             # Compact JSON once more: the check is of what a model wrote, as text.
-            text = "" if arguments is None else json.dumps(arguments)
+            text = (
+                "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+            )
             checked = served.schema.parse(text)
         except (InvalidArguments, ValueError, RecursionError) as error:
             return wording.refused(str(error), "InvalidArgument")

@@ -22,7 +22,7 @@ from typing import Final
 import apsw
 import attrs
 
-from .errors import StorageError, UnusableFile
+from .errors import StorageError, StorageFull, UnusableFile
 
 # How long to wait for another process that writes, seconds.
 PATIENCE: Final = 2.0
@@ -130,6 +130,16 @@ def open_database(
     return Database(path, connection)
 
 
+def open_in_memory(schema: Schema) -> Database:
+    """A database that nobody else can open, and that goes with the process."""
+    path = Path(":memory:")
+    with translated(path):
+        connection = apsw.Connection(":memory:")
+        _bring_up_to_date(connection, path, schema)
+        connection.pragma("foreign_keys", True)
+    return Database(path, connection)
+
+
 def open_to_read(path: Path, schema: Schema) -> Database:
     """Open a file that is there, as it is, and change nothing.
 
@@ -190,7 +200,9 @@ def translated(path: Path) -> Iterator[None]:
         raise StorageError(f"{path}: it can be read, but not written") from error
     except apsw.CantOpenError as error:
         raise StorageError(f"{path}: it cannot be opened") from error
-    except (apsw.IOError, apsw.FullError, apsw.PermissionsError) as error:
+    except apsw.FullError as error:
+        raise StorageFull(f"{path}: {error}") from error
+    except (apsw.IOError, apsw.PermissionsError) as error:
         raise StorageError(f"{path}: {error}") from error
 
 

@@ -12,3 +12,7 @@ class StorageError(GlyphoxaError):
 class UnusableFile(StorageError):
     """The file is damaged, somebody else's, or of a newer version. It was left as
     it is, and to try again is of no use."""
+
+
+class StorageFull(StorageError):
+    """There is no room for more, on the disk or in the file. Nothing was changed."""

@@ -12,6 +12,7 @@ from typing import Final
 
 # Name: what it is. In the order of the help.
 SHELF: Final[Mapping[str, str]] = {
+    "campaign": "campaigns: participants, actors, sessions",
     "dice": "roll dice, and on random tables",
     "rules": "look up the rules, ours and your own",
     "files": "read and write text files in one folder",

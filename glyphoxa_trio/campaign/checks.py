@@ -1,0 +1,78 @@
+"""What clients write, checked: texts, words of a list, ids."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from .errors import InvalidArgument
+from .model import Record
+
+E = TypeVar("E", bound=StrEnum)
+
+MOST_NAME: Final = 200  # characters
+MOST_TEXT: Final = 8_000
+MOST_KEY: Final = 200
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def name(place: str, text: str) -> str:
+    """A name without the space around it.
+
+    Raises:
+      InvalidArgument: if nothing is left, or too much.
+    """
+    trimmed = bounded(place, text, MOST_NAME).strip()
+    if not trimmed:
+        raise InvalidArgument(f"{place} must not be empty")
+    return trimmed
+
+
+def bounded(place: str, text: str, most: int = MOST_TEXT) -> str:
+    """Raises `InvalidArgument` for a text that is too long, or cannot be written."""
+    if len(text) > most:
+        raise InvalidArgument(f"{place} has more than {most} characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{place} holds half of a surrogate pair") from None
+    return text
+
+
+def word(place: str, text: str, words: type[E]) -> E:
+    """One of the words, however it is written.
+
+    Raises:
+      InvalidArgument: with all of them.
+    """
+    try:
+        return words(text.strip().upper())
+    except ValueError:
+        known = ", ".join(words)
+        raise InvalidArgument(f"{place} must be one of {known}") from None
+
+
+def identifier(kind: type[Record], text: str) -> str:
+    """An id that may be one. Whether it is, the store knows.
+
+    Raises:
+      InvalidArgument: if it cannot.
+    """
+    return shaped(f"{kind.WORD}_id", text)
+
+
+def shaped(place: str, text: str) -> str:
+    """Raises `InvalidArgument` for what has not the form of an id."""
+    if not text.strip():
+        raise InvalidArgument(f"{place} must not be empty")
+    if not _ID.fullmatch(text):
+        raise InvalidArgument(f"{place} is malformed: letters, digits, _ and - only")
+    return text
+
+
+def key(text: str) -> str:
+    """An idempotency key. Raises `InvalidArgument`."""
+    if not text.strip():
+        raise InvalidArgument("idempotency_key must not be empty")
+    return bounded("idempotency_key", text, MOST_KEY)

@@ -1,0 +1,97 @@
+"""What each client works on: a campaign, and in it a session and a participant.
+
+In memory only (F18), for as long as the client's session lasts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from .errors import FailedPrecondition, ResourceExhausted
+from .model import Campaign, Participant, Session
+from .rules import find, member
+from .store import Records
+
+MOST_CONTEXTS: Final = 10_000
+
+
+@attrs.frozen(kw_only=True)
+class Context:
+    """What tools mean where an id is not given."""
+
+    campaign_id: str
+    session_id: str | None = None
+    participant_id: str | None = None
+
+    def as_json(self) -> dict[str, str]:
+        """What is set (F17)."""
+        return {key: value for key, value in attrs.asdict(self).items() if value}
+
+
+def checked(
+    records: Records,
+    campaign_id: str,
+    session_id: str | None = None,
+    participant_id: str | None = None,
+) -> Context:
+    """A context of what exists and belongs together (F20 to F24).
+
+    Raises:
+      NotFound: if one of them does not exist.
+      InvalidArgument: if one of them is empty, or of another campaign.
+    """
+    find(records, Campaign, campaign_id)
+    if session_id is not None:
+        member(records, Session, campaign_id, session_id)
+    if participant_id is not None:
+        member(records, Participant, campaign_id, participant_id)
+    return Context(
+        campaign_id=campaign_id, session_id=session_id, participant_id=participant_id
+    )
+
+
+@attrs.define(eq=False)
+class Contexts:
+    """The contexts of all clients, by their session."""
+
+    most: int = MOST_CONTEXTS
+    _contexts: dict[str, Context] = attrs.field(factory=dict, init=False)
+
+    def of(self, session: str) -> Context | None:
+        return self._contexts.get(session)
+
+    def require(self, session: str) -> None:
+        """Raises:
+        FailedPrecondition: if the requests of this client have nothing to do with
+          each other, so that nothing can be kept for it.
+        ResourceExhausted: if there are too many others.
+        """
+        if not session:
+            raise FailedPrecondition(
+                "without a session there is no context: give campaign_id with each call"
+            )
+        if len(self._contexts) >= self.most and session not in self._contexts:
+            raise ResourceExhausted(f"{self.most} clients have a context already")
+
+    def put(self, session: str, context: Context) -> None:
+        """In the place of the one before: nothing of it stays (F19).
+
+        Raises as `require`.
+        """
+        self.require(session)
+        self._contexts[session] = context
+
+    def forget(self, session: str) -> None:
+        self._contexts.pop(session, None)
+
+    def as_json(self, session: str) -> dict[str, Any]:
+        """All fields, with null for what is not set."""
+        context = self.of(session)
+        names = [field.name for field in attrs.fields(Context)]
+        return {
+            "context": dict.fromkeys(names)
+            if context is None
+            else attrs.asdict(context)
+        }

@@ -1,0 +1,123 @@
+"""Work on a file in worker threads: one that writes, and one that reads.
+
+Each has a connection of its own, so a read never waits for a write. Who is cancelled
+leaves at once: what had not begun is not done, and what had is interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.storage.errors import StorageError
+
+from .sqlite import SqliteFile
+from .store import Records
+
+T = TypeVar("T")
+
+# How long closing waits for what is being done, seconds.
+LEAVING: Final = 3.0
+
+
+@attrs.define(eq=False)
+class _Lane:
+    """An open file, and the one thread at a time that uses it."""
+
+    file: SqliteFile
+    _limiter: trio.CapacityLimiter = attrs.field(
+        factory=lambda: trio.CapacityLimiter(1), init=False
+    )
+
+    async def run(self, work: Callable[[Callable[[], bool]], T]) -> T:
+        """What the work returns. It is given whether anybody still waits for it."""
+        begun = left = False
+
+        def in_thread() -> T:
+            nonlocal begun
+            begun = True
+            return work(lambda: not left)
+
+        try:
+            # Abandoned, the thread keeps its place in the limiter until it ends, so
+            # the next one never meets it at the file.
+            return await trio.to_thread.run_sync(
+                in_thread, abandon_on_cancel=True, limiter=self._limiter
+            )
+        except trio.Cancelled:
+            left = True
+            if begun:  # nobody else can have begun since: trio's task did not pause
+                self.file.interrupt()
+            raise
+
+    async def close(self) -> None:
+        with trio.move_on_after(LEAVING, shield=True):
+            # What is left of the file closes with the process.
+            with suppress(StorageError):
+                await self.run(lambda _: self.file.close())
+
+
+@attrs.define(eq=False)
+class FileStore:
+    """A `Store` in a file; see `open_store`."""
+
+    _writing: _Lane
+    _reading: _Lane
+
+    async def read(self, work: Callable[[Records], T]) -> T:
+        file = self._reading.file
+        return await self._reading.run(lambda _: file.read(work))
+
+    async def write(self, work: Callable[[Records], T]) -> T:
+        file = self._writing.file
+        return await self._writing.run(lambda wanted: file.write(work, wanted))
+
+    async def changed_elsewhere(self) -> Collection[str] | None:
+        file = self._reading.file
+        return await self._reading.run(lambda _: file.changed_elsewhere())
+
+    async def backup(self, to: Path) -> None:
+        """A copy as of now at ``to``, whole or not at all.
+
+        Raises:
+          StorageError: if it could not be made.
+        """
+        file = self._reading.file
+        await self._reading.run(lambda _: file.backup(to))
+
+
+@asynccontextmanager
+async def open_store(path: Path | None) -> AsyncGenerator[FileStore]:
+    """The store in a file, which is made if it is not there; None is in memory.
+
+    Raises:
+      UnusableFile: if the file is damaged, somebody else's, or of a newer version.
+      StorageError: if it cannot be opened now.
+    """
+
+    def opened() -> tuple[SqliteFile, SqliteFile]:
+        writing = SqliteFile.open(path)
+        if path is None:
+            return writing, writing
+        try:
+            return writing, SqliteFile.open(path, program=writing.program)
+        except BaseException:
+            writing.close()
+            raise
+
+    # Not to be left to itself: the files would stay open.
+    first, second = await trio.to_thread.run_sync(opened)
+    writing = _Lane(first)
+    reading = writing if second is first else _Lane(second)
+    try:
+        yield FileStore(writing, reading)
+    finally:
+        if reading is not writing:
+            await reading.close()
+        await writing.close()

@@ -1,0 +1,239 @@
+"""What may be begun in campaigns: over the records of one transaction, no I/O.
+
+`changing` is what may be done with it then. Everything is checked here, whoever asks.
+What is refused has changed nothing, since it raises and the transaction ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.tools.arguments import canonical
+
+from . import checks
+from .errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from .model import (
+    Campaign,
+    Character,
+    Controller,
+    GmMode,
+    Kind,
+    M,
+    Member,
+    Participant,
+    R,
+    Record,
+    Role,
+    Session,
+    Status,
+)
+from .stamps import Moment
+from .store import Kept, Records
+
+# How long an idempotency key means the same thing, seconds.
+KEY_EXPIRY: Final = 24 * 3600.0
+
+_COUNTERS: Final[Mapping[type[Record], str]] = {
+    Participant: "participant_count",
+    Character: "actor_count",
+}
+
+
+def find(records: Records, kind: type[R], record_id: str) -> R:
+    """Raises:
+    InvalidArgument: if it cannot be an id.
+    NotFound: if nothing has it.
+    """
+    record = records.get(kind, checks.identifier(kind, record_id))
+    if record is None:
+        raise NotFound(f"{kind.WORD} {record_id} does not exist")
+    return record
+
+
+def member(records: Records, kind: type[M], campaign_id: str, record_id: str) -> M:
+    """What belongs to a campaign. By its id alone first, then whose it is.
+
+    Raises:
+      NotFound: if one of the two does not exist.
+      InvalidArgument: if it belongs to another campaign, or cannot be an id.
+    """
+    find(records, Campaign, campaign_id)
+    record = find(records, kind, record_id)
+    if record.campaign_id != campaign_id:
+        raise InvalidArgument(
+            f"{kind.WORD} {record_id} does not belong to campaign {campaign_id}"
+        )
+    return record
+
+
+# What is new
+
+
+def create_campaign(
+    records: Records,
+    moment: Moment,
+    *,
+    name: str,
+    gm_mode: str,
+    theme_prompt: str = "",
+    key: str | None = None,
+) -> Campaign:
+    campaign = Campaign(
+        id=moment.new_id(Campaign.PREFIX),
+        name=checks.name("name", name),
+        gm_mode=checks.word("gm_mode", gm_mode, GmMode),
+        theme_prompt=checks.bounded("theme_prompt", theme_prompt),
+        created_at=moment.text,
+        updated_at=moment.text,
+    )
+    return _once(records, moment, key, campaign, lambda: add(records, campaign))
+
+
+def create_participant(
+    records: Records,
+    moment: Moment,
+    campaign_id: str,
+    *,
+    display_name: str,
+    role: str,
+    controller: str = Controller.HUMAN,
+    key: str | None = None,
+) -> Participant:
+    participant = Participant(
+        id=moment.new_id(Participant.PREFIX),
+        campaign_id=checks.identifier(Campaign, campaign_id),
+        display_name=checks.name("display_name", display_name),
+        role=checks.word("role", role, Role),
+        controller=checks.word("controller", controller, Controller),
+        created_at=moment.text,
+        updated_at=moment.text,
+    )
+    return _once(records, moment, key, participant, lambda: join(records, participant))
+
+
+def create_character(
+    records: Records,
+    moment: Moment,
+    campaign_id: str,
+    *,
+    name: str,
+    kind: str,
+    notes: str = "",
+    key: str | None = None,
+) -> Character:
+    character = Character(
+        id=moment.new_id(Character.PREFIX),
+        campaign_id=checks.identifier(Campaign, campaign_id),
+        name=checks.name("name", name),
+        kind=checks.word("kind", kind, Kind),
+        notes=checks.bounded("notes", notes).strip(),
+        created_at=moment.text,
+        updated_at=moment.text,
+    )
+    return _once(records, moment, key, character, lambda: join(records, character))
+
+
+def start_session(
+    records: Records,
+    moment: Moment,
+    campaign_id: str,
+    *,
+    name: str = "",
+    key: str | None = None,
+) -> Session:
+    """At most one session of a campaign is active (F31).
+
+    Raises:
+      FailedPrecondition: naming the other one.
+    """
+    session = Session(
+        id=moment.new_id(Session.PREFIX),
+        campaign_id=checks.identifier(Campaign, campaign_id),
+        name=checks.bounded("name", name, checks.MOST_NAME).strip(),
+        status=Status.ACTIVE,
+        started_at=moment.text,
+        updated_at=moment.text,
+    )
+
+    def start() -> Session:
+        find(records, Campaign, campaign_id)
+        alone(records, campaign_id)
+        return add(records, session)
+
+    return _once(records, moment, key, session, start)
+
+
+# How
+
+
+def _once(
+    records: Records,
+    moment: Moment,
+    key: str | None,
+    wanted: R,
+    create: Callable[[], R],
+) -> R:
+    """What is created, or what was created under the same key before.
+
+    Raises:
+      AlreadyExists: if the key was used for something else.
+      FailedPrecondition: if what was made with it has been deleted.
+    """
+    if key is None:
+        return create()
+    # What the caller chose, so without an id and times.
+    given = attrs.asdict(wanted)
+    chosen = {
+        field: value
+        for field, value in given.items()
+        if field != "id" and not field.endswith("_at")
+    }
+    text = canonical({"kind": wanted.WORD, **chosen})
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    since = moment.seconds - KEY_EXPIRY
+    kept = records.kept(checks.key(key), since)
+    if kept is None:
+        record = create()
+        records.keep(key, Kept(digest, record.id), moment.seconds, since)
+        return record
+    if kept.arguments != digest:
+        raise AlreadyExists("idempotency_key was used with other arguments")
+    before = records.get(type(wanted), kept.record_id)
+    if before is None:
+        raise FailedPrecondition(
+            f"{wanted.WORD} {kept.record_id}, made with this idempotency_key, was"
+            " deleted"
+        )
+    return before
+
+
+def add(records: Records, record: R) -> R:
+    records.add(record)
+    return record
+
+
+def join(records: Records, record: M) -> M:
+    count(records, record, +1)
+    added: M = add(records, record)
+    return added
+
+
+def count(records: Records, record: Member, more: int) -> None:
+    """Raises `NotFound` if there is no such campaign."""
+    campaign = find(records, Campaign, record.campaign_id)
+    counter = _COUNTERS.get(type(record))
+    if counter is not None:
+        count = getattr(campaign, counter) + more
+        records.replace(attrs.evolve(campaign, **{counter: count}))
+
+
+def alone(records: Records, campaign_id: str) -> None:
+    active = records.active_session(campaign_id)
+    if active is not None:
+        raise FailedPrecondition(
+            f"the campaign has an active session: {active.id}; end or pause it first"
+        )

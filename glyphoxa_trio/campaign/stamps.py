@@ -1,0 +1,58 @@
+"""Times and ids of new records."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+from uuid import uuid4
+
+import attrs
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def new_id(prefix: str) -> str:
+    """The prefix, and a random UUID as 26 characters of base32 (F34)."""
+    return prefix + base64.b32encode(uuid4().bytes)[:26].decode().lower()
+
+
+def rfc3339(seconds: float) -> str:
+    """A moment of Unix time, in UTC, to the second (F33)."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_time(text: str) -> bool:
+    """Whether it could have come from `rfc3339`."""
+    if not _TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+@attrs.frozen
+class Moment:
+    """Now, for one piece of work: as Unix time, and as it is written."""
+
+    seconds: float
+    text: str
+    new_id: Callable[[str], str]
+
+
+@attrs.frozen
+class Stamps:
+    """Where times and ids come from: the wall clock and chance, unless a test says
+    otherwise."""
+
+    clock: Callable[[], float] = time.time
+    new_id: Callable[[str], str] = new_id
+
+    def moment(self) -> Moment:
+        seconds = self.clock()
+        return Moment(seconds, rfc3339(seconds), self.new_id)

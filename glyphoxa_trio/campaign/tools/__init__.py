@@ -1,0 +1,37 @@
+"""The tools of the campaign server: those of seed 002 with its shapes, and those that
+clients need besides, since many of them never read a resource.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from glyphoxa_trio.tools.definition import Tool
+
+from ..campaigns import Campaigns
+from ..context import Contexts
+from ..lanes import FileStore
+from ..stamps import Stamps
+from . import campaign, context, create, members, sessions, transfer
+from .desk import Desk
+
+
+def tools(campaigns: Campaigns, contexts: Contexts) -> list[Tool]:
+    """All but backup, which needs a folder: see `transfer.backup`."""
+    desk = Desk(campaigns, contexts)
+    return [
+        *context.tools(desk),
+        *campaign.tools(desk),
+        *create.tools(desk),
+        *sessions.tools(desk),
+        *members.tools(desk),
+        *transfer.tools(desk),
+    ]
+
+
+def backup(store: FileStore, folder: Path, stamps: Stamps) -> Tool:
+    """``campaign_backup``, into one folder."""
+    return transfer.backup(store, folder, stamps)
+
+
+__all__ = ["backup", "tools"]

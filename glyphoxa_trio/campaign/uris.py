@@ -1,0 +1,70 @@
+"""The URIs of what can be read (F44 to F50), read strictly."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from . import checks
+from .errors import InvalidArgument, NotFound
+from .model import LISTS, Campaign, Member
+
+CAMPAIGNS: Final = "campaigns://list"
+CONTEXT: Final = "context://current"
+_MOST: Final = 300  # characters
+_SCHEME: Final = re.compile(r"([a-z]+)://(.*)", re.DOTALL)
+
+
+@attrs.frozen
+class OfCampaign:
+    """A campaign itself, or one of its lists."""
+
+    campaign_id: str
+    kind: type[Member] | None = None
+
+
+def campaign(campaign_id: str) -> str:
+    return f"campaign://{campaign_id}"
+
+
+def every(campaign_id: str) -> list[str]:
+    """All that can be read of a campaign."""
+    return [
+        campaign(campaign_id),
+        *(f"{campaign(campaign_id)}/{word}" for word in LISTS),
+    ]
+
+
+def of_list(campaign_id: str, kind: type[Member]) -> str:
+    word = next(word for word, of in LISTS.items() if of is kind)
+    return f"{campaign(campaign_id)}/{word}"
+
+
+def parsed(uri: str) -> OfCampaign | None:
+    """What a URI names; None for `CAMPAIGNS`. `CONTEXT` is none of them.
+
+    Raises:
+      InvalidArgument: for more than a campaign and one of its lists, or for what
+        cannot be an id: a placeholder, too (F46, F50).
+      NotFound: if nothing of ours is there.
+    """
+    shown = uri[:_MOST]
+    match = _SCHEME.fullmatch(uri)
+    scheme, rest = match.groups() if match else ("", "")
+    if scheme not in ("campaigns", "campaign", "context"):
+        raise NotFound(f"there is no resource {shown}")
+    if len(uri) > _MOST or "?" in rest or "#" in rest:
+        raise InvalidArgument(f"{shown}: neither a query nor a fragment may be there")
+    if scheme != "campaign":
+        if uri == CAMPAIGNS:
+            return None
+        raise NotFound(f"there is no resource {shown}")
+    campaign_id, *words = rest.split("/")
+    checks.identifier(Campaign, campaign_id)
+    if not words:
+        return OfCampaign(campaign_id)
+    if len(words) == 1 and words[0] in LISTS:
+        return OfCampaign(campaign_id, LISTS[words[0]])
+    raise InvalidArgument(f"{shown}: behind the id come {', '.join(LISTS)}, or nothing")

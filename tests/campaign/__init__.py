@@ -1,0 +1,1 @@
+"""Campaigns: rules, stores, tools, resources. Files and processes are real."""
