@@ -1,7 +1,7 @@
 """Work on a file in worker threads: one that writes, and one that reads.
 
 Each has a connection of its own, so a read never waits for a write. Who is cancelled
-leaves at once: what had not begun is not done, and what had is interrupted.
+leaves at once: what had not begun is not done, and what had is ended and undone.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ class _Lane:
         factory=lambda: trio.CapacityLimiter(1), init=False
     )
 
-    async def run(self, work: Callable[[Callable[[], bool]], T]) -> T:
-        """What the work returns. It is given whether anybody still waits for it."""
-        begun = left = False
+    async def run(self, work: Callable[[SqliteFile], T]) -> T:
+        """What the work returns."""
+        left = False
 
         def in_thread() -> T:
-            nonlocal begun
-            begun = True
-            return work(lambda: not left)
+            self.file.wanted = lambda: not left
+            return work(self.file)
 
         try:
             # Abandoned, the thread keeps its place in the limiter until it ends, so
@@ -52,15 +51,13 @@ class _Lane:
             )
         except trio.Cancelled:
             left = True
-            if begun:  # nobody else can have begun since: trio's task did not pause
-                self.file.interrupt()
             raise
 
     async def close(self) -> None:
         with trio.move_on_after(LEAVING, shield=True):
             # What is left of the file closes with the process.
             with suppress(StorageError):
-                await self.run(lambda _: self.file.close())
+                await self.run(SqliteFile.close)
 
 
 @attrs.define(eq=False)
@@ -71,16 +68,13 @@ class FileStore:
     _reading: _Lane
 
     async def read(self, work: Callable[[Records], T]) -> T:
-        file = self._reading.file
-        return await self._reading.run(lambda _: file.read(work))
+        return await self._reading.run(lambda file: file.read(work))
 
     async def write(self, work: Callable[[Records], T]) -> T:
-        file = self._writing.file
-        return await self._writing.run(lambda wanted: file.write(work, wanted))
+        return await self._writing.run(lambda file: file.write(work))
 
     async def changed_elsewhere(self) -> Collection[str] | None:
-        file = self._reading.file
-        return await self._reading.run(lambda _: file.changed_elsewhere())
+        return await self._reading.run(SqliteFile.changed_elsewhere)
 
     async def backup(self, to: Path) -> None:
         """A copy as of now at ``to``, whole or not at all.
@@ -88,8 +82,7 @@ class FileStore:
         Raises:
           StorageError: if it could not be made.
         """
-        file = self._reading.file
-        await self._reading.run(lambda _: file.backup(to))
+        await self._reading.run(lambda file: file.backup(to))
 
 
 @asynccontextmanager

@@ -33,6 +33,10 @@ T = TypeVar("T")
 MOST_CHANGES: Final = 1_000
 MOST_KEYS: Final = 10_000
 
+# Of SQLite's machine, between two looks at whether anybody still waits: below a
+# millisecond, and more than most statements have.
+_STEPS: Final = 10_000
+
 _TABLES: Final[dict[type[Record], str]] = {
     Campaign: "campaign",
     Participant: "participant",
@@ -164,12 +168,15 @@ class SqliteFile:
 
     _database: Database
     program: str = attrs.field(factory=lambda: token_hex(8), kw_only=True)
+    # Whether anybody waits for what is being done; asked while it is done.
+    wanted: Callable[[], bool] = attrs.field(default=lambda: True, init=False)
     _seen: int = attrs.field(default=0, init=False)
     _version: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._version = self._data_version()
         self._seen = self._newest()
+        self._database.connection.set_progress_handler(self._left, _STEPS)
 
     @classmethod
     def open(cls, path: Path | None, **options: Any) -> SqliteFile:
@@ -190,21 +197,18 @@ class SqliteFile:
         with self._database.reading() as connection:
             return work(SqliteRecords(connection, self.path, self.program))
 
-    def write(
-        self, work: Callable[[Records], T], wanted: Callable[[], bool] = lambda: True
-    ) -> T:
+    def write(self, work: Callable[[Records], T]) -> T:
         """All of the work, or nothing.
-
-        Args:
-          wanted: asked when the file is ours, which may have taken a while.
 
         Raises:
           StorageError: if nothing was changed; and what the work raises.
         """
         with self._database.changing() as connection:
-            if not wanted():
+            returned = work(SqliteRecords(connection, self.path, self.program))
+            # Waiting for others may have taken longer than its asker had.
+            if self._left():
                 raise InterruptedError("whoever wanted it has left")
-            return work(SqliteRecords(connection, self.path, self.program))
+            return returned
 
     def changed_elsewhere(self) -> frozenset[str] | None:
         """See `Store`. Costs next to nothing while nobody writes.
@@ -233,12 +237,12 @@ class SqliteFile:
         """Raises `StorageError`."""
         backup(self._database, to)
 
-    def interrupt(self) -> None:
-        """End what another thread does in the file just now."""
-        self._database.connection.interrupt()
-
     def close(self) -> None:
         self._database.close()
+
+    def _left(self) -> bool:
+        """True ends a statement that is running."""
+        return not self.wanted()
 
     def _data_version(self) -> int:
         with translated(self.path):

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from glyphoxa_trio.campaign.lanes import FileStore
 from glyphoxa_trio.campaign.stamps import Stamps
 from glyphoxa_trio.servers.dispatch import Client, Dispatch, Request
 from glyphoxa_trio.servers.offer import Offer
@@ -85,6 +86,15 @@ class Served:
     """A server in this process, and its clients by session."""
 
     offer: Offer
+
+    @property
+    def store(self) -> FileStore:
+        """For tests that spoil it."""
+        resources = self.offer.resources
+        assert isinstance(resources, shelf.CampaignResources)
+        store = resources._campaigns._store
+        assert isinstance(store, FileStore)
+        return store
 
     def guest(self, session: str = "Ann") -> Guest:
         return Guest(Dispatch(self.offer), Client(session=session))

@@ -1,0 +1,473 @@
+"""The rules of campaigns on two programs' files, against lists of dictionaries.
+
+Real files, the disk and SQLite included; no threads and no clock.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from glyphoxa_trio.campaign import changing, rules, schema, sqlite
+from glyphoxa_trio.campaign.errors import (
+    AlreadyExists,
+    CampaignError,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+)
+from glyphoxa_trio.campaign.listing import listed
+from glyphoxa_trio.campaign.model import (
+    LISTS,
+    Campaign,
+    Character,
+    Member,
+    Participant,
+    Record,
+    Session,
+    Status,
+)
+from glyphoxa_trio.campaign.sqlite import SqliteFile
+from glyphoxa_trio.campaign.stamps import Moment, rfc3339
+from glyphoxa_trio.campaign.store import Records
+
+from .table import BEGIN
+
+WHO = st.integers(0, 1)
+NAMES = st.sampled_from(["Ann", "Böse", "山田", " x ", "'"])
+KEYS = st.none() | st.sampled_from(["k1", "k2", "k3"])
+KINDS = st.sampled_from(list(LISTS.values()))
+# What a field is called that every kind of member may be given anew.
+NAMED = {Participant: "display_name", Character: "name", Session: "name"}
+
+
+class Model:
+    """All there is, in lists of plain dictionaries in the order of their making."""
+
+    def __init__(self) -> None:
+        self.rows: dict[type[Record], list[dict[str, Any]]] = {
+            Campaign: [],
+            **{kind: [] for kind in LISTS.values()},
+        }
+        self.keys: dict[str, tuple[Any, str, float]] = {}
+
+    def find(self, kind: type[Record], record_id: str) -> dict[str, Any]:
+        for row in self.rows[kind]:
+            if row["id"] == record_id:
+                return row
+        raise NotFound
+
+    def member(self, kind: type[Member], campaign: str, record_id: str) -> Any:
+        self.find(Campaign, campaign)
+        row = self.find(kind, record_id)
+        if row["campaign_id"] != campaign:
+            raise InvalidArgument
+        return row
+
+    def active(self, campaign: str) -> list[dict[str, Any]]:
+        return [
+            row
+            for row in self.rows[Session]
+            if row["campaign_id"] == campaign and row["status"] == "ACTIVE"
+        ]
+
+    def counted(self, campaign: dict[str, Any]) -> dict[str, Any]:
+        """The counters of a campaign are what can be counted (F32)."""
+
+        def count(kind: type[Record]) -> int:
+            return sum(r["campaign_id"] == campaign["id"] for r in self.rows[kind])
+
+        return campaign | {
+            "participant_count": count(Participant),
+            "actor_count": count(Character),
+        }
+
+
+class RulesMachine(RuleBasedStateMachine):
+    """Two programs do things in turn; everything is as in the model."""
+
+    campaigns = Bundle("campaigns")
+    members = Bundle("members")
+
+    @initialize()
+    def open_files(self) -> None:
+        self.folder = TemporaryDirectory()
+        path = Path(self.folder.name) / "campaigns.db"
+        self.files = [SqliteFile.open(path) for _ in range(2)]
+        self.model = Model()
+        self.now = BEGIN
+        self.numbers = itertools.count(1)
+
+    def moment(self) -> Moment:
+        return Moment(
+            self.now, rfc3339(self.now), lambda prefix: f"{prefix}{next(self.numbers)}"
+        )
+
+    def both(self, who: int, real: Any, model: Any) -> Any:
+        """Do it to the file and to the model: both say the same, or both refuse with
+        the same code. What is refused has changed nothing."""
+        before = copy.deepcopy((self.model.rows, self.model.keys))
+        moment = self.moment()
+
+        def work(records: Records) -> Any:
+            return real(records, moment)
+
+        refusal: type[CampaignError] | None = None
+        try:
+            wanted = model(self.model)
+        except CampaignError as error:
+            self.model.rows, self.model.keys = before
+            refusal = type(error)
+        if refusal is not None:
+            with pytest.raises(CampaignError) as raised:
+                self.files[who].write(work)
+            assert raised.type is refusal
+            return None
+        found = self.files[who].write(work)
+        if isinstance(found, Record) and isinstance(wanted, dict):
+            assert found.as_json() == wanted | {"id": found.id}
+            wanted["id"] = found.id  # a new one has an id that the model cannot know
+        else:
+            assert found == wanted
+        return found
+
+    def once(
+        self, key: str | None, chosen: Any, make: Any, kind: type[Record]
+    ) -> dict[str, Any]:
+        kept = self.model.keys.get(key) if key else None
+        if kept is not None and self.now - kept[2] <= rules.KEY_EXPIRY:
+            if kept[0] != (kind, chosen):
+                raise AlreadyExists
+            try:
+                return self.model.find(kind, kept[1])
+            except NotFound:
+                raise FailedPrecondition from None
+        row: dict[str, Any] = make()
+        self.model.rows[kind].append(row)
+        return row
+
+    def kept(self, key: str | None, chosen: Any, made: Record | None) -> Any:
+        if made is None:
+            return multiple()
+        if key is not None:
+            known = self.model.keys.get(key)
+            if known is None or self.now - known[2] > rules.KEY_EXPIRY:
+                self.model.keys[key] = ((type(made), chosen), made.id, self.now)
+        return made.id
+
+    @rule(target=campaigns, who=WHO, name=NAMES, key=KEYS)
+    def create_campaign(self, who: int, name: str, key: str | None) -> Any:
+        now = rfc3339(self.now)
+        chosen = (name.strip(), "AI")
+        made = self.both(
+            who,
+            lambda records, moment: rules.create_campaign(
+                records, moment, name=name, gm_mode="ai", key=key
+            ),
+            lambda model: model.counted(
+                self.once(
+                    key,
+                    chosen,
+                    lambda: {
+                        "id": "",
+                        "name": name.strip(),
+                        "gm_mode": "AI",
+                        "participant_count": 0,
+                        "actor_count": 0,
+                        "theme_prompt": "",
+                        "created_at": now,
+                        "updated_at": now,
+                    },
+                    Campaign,
+                )
+            ),
+        )
+        if made is not None:
+            for row in self.model.rows[Campaign]:
+                row["id"] = row["id"] or made.id
+        return self.kept(key, chosen, made)
+
+    @rule(target=members, who=WHO, campaign=campaigns, name=NAMES, key=KEYS)
+    def create_participant(
+        self, who: int, campaign: str, name: str, key: str | None
+    ) -> Any:
+        now = rfc3339(self.now)
+        chosen = (campaign, name.strip())
+
+        def make() -> dict[str, Any]:
+            self.model.find(Campaign, campaign)
+            return {
+                "id": "",
+                "campaign_id": campaign,
+                "display_name": name.strip(),
+                "role": "PLAYER",
+                "controller": "HUMAN",
+                "created_at": now,
+                "updated_at": now,
+            }
+
+        made = self.both(
+            who,
+            lambda records, moment: rules.create_participant(
+                records, moment, campaign, display_name=name, role="Player", key=key
+            ),
+            lambda model: self.once(key, chosen, make, Participant),
+        )
+        return self.kept(key, chosen, made)
+
+    @rule(target=members, who=WHO, campaign=campaigns, name=NAMES, key=KEYS)
+    def create_actor(self, who: int, campaign: str, name: str, key: str | None) -> Any:
+        now = rfc3339(self.now)
+        chosen = (campaign, name.strip())
+
+        def make() -> dict[str, Any]:
+            self.model.find(Campaign, campaign)
+            return {
+                "id": "",
+                "campaign_id": campaign,
+                "name": name.strip(),
+                "kind": "NPC",
+                "notes": "n",
+                "created_at": now,
+                "updated_at": now,
+            }
+
+        made = self.both(
+            who,
+            lambda records, moment: rules.create_character(
+                records, moment, campaign, name=name, kind="npc", notes=" n ", key=key
+            ),
+            lambda model: self.once(key, chosen, make, Character),
+        )
+        return self.kept(key, chosen, made)
+
+    @rule(target=members, who=WHO, campaign=campaigns, name=NAMES, key=KEYS)
+    def start_session(self, who: int, campaign: str, name: str, key: str | None) -> Any:
+        now = rfc3339(self.now)
+        chosen = (campaign, name.strip())
+
+        def make() -> dict[str, Any]:
+            self.model.find(Campaign, campaign)
+            if self.model.active(campaign):
+                raise FailedPrecondition
+            return {
+                "id": "",
+                "campaign_id": campaign,
+                "name": name.strip(),
+                "status": "ACTIVE",
+                "started_at": now,
+                "updated_at": now,
+            }
+
+        made = self.both(
+            who,
+            lambda records, moment: rules.start_session(
+                records, moment, campaign, name=name, key=key
+            ),
+            lambda model: self.once(key, chosen, make, Session),
+        )
+        return self.kept(key, chosen, made)
+
+    @rule(
+        who=WHO,
+        campaign=campaigns,
+        one=st.none() | members,
+        to=st.sampled_from(list(Status)),
+    )
+    def move_session(
+        self, who: int, campaign: str, one: str | None, to: Status
+    ) -> None:
+        def move(model: Model) -> dict[str, Any]:
+            model.find(Campaign, campaign)
+            if one is None:
+                if not model.active(campaign):
+                    raise FailedPrecondition
+                (session,) = model.active(campaign)
+            else:
+                session = model.member(Session, campaign, one)
+            if session["status"] == to:
+                return session
+            if session["status"] == "ENDED":
+                raise FailedPrecondition
+            if to is Status.ACTIVE and model.active(campaign):
+                raise FailedPrecondition
+            session["status"] = str(to)
+            now = max(session["updated_at"], rfc3339(self.now))
+            session["updated_at"] = now
+            if to is Status.ENDED:
+                session["ended_at"] = now
+            found: dict[str, Any] = session
+            return found
+
+        self.both(
+            who,
+            lambda records, moment: changing.move_session(
+                records, moment, campaign, one, to
+            ),
+            move,
+        )
+
+    @rule(who=WHO, campaign=campaigns, kind=KINDS, one=members, name=NAMES)
+    def rename(
+        self, who: int, campaign: str, kind: type[Member], one: str, name: str
+    ) -> None:
+        field = NAMED[kind]
+
+        def renamed(model: Model) -> dict[str, Any]:
+            row: dict[str, Any] = model.member(kind, campaign, one)
+            if row[field] != name.strip():
+                row[field] = name.strip()
+                row["updated_at"] = max(row["updated_at"], rfc3339(self.now))
+            return row
+
+        self.both(
+            who,
+            lambda records, moment: changing.update(
+                records, moment, kind, campaign, one, {field: name}
+            ),
+            renamed,
+        )
+
+    @rule(who=WHO, campaign=campaigns, one=members, by=st.just("gm") | members)
+    def set_controller(self, who: int, campaign: str, one: str, by: str) -> None:
+        def control(model: Model) -> dict[str, Any]:
+            row: dict[str, Any] = model.member(Character, campaign, one)
+            wanted = "GM"
+            if by != "gm":
+                wanted = model.member(Participant, campaign, by)["id"]
+            if row.get("controller") != wanted:
+                row["controller"] = wanted
+                row["updated_at"] = max(row["updated_at"], rfc3339(self.now))
+            return row
+
+        self.both(
+            who,
+            lambda records, moment: changing.set_controller(
+                records, moment, campaign, one, by
+            ),
+            control,
+        )
+
+    @rule(who=WHO, campaign=campaigns, kind=KINDS, one=members)
+    def delete_member(
+        self, who: int, campaign: str, kind: type[Member], one: str
+    ) -> None:
+        def delete(model: Model) -> int:
+            model.rows[kind].remove(model.member(kind, campaign, one))
+            released = 0
+            for row in model.rows[Character]:
+                if kind is Participant and row.get("controller") == one:
+                    del row["controller"]
+                    row["updated_at"] = max(row["updated_at"], rfc3339(self.now))
+                    released += 1
+            return released
+
+        self.both(
+            who,
+            lambda records, moment: changing.delete(
+                records, moment, kind, campaign, one
+            ),
+            delete,
+        )
+
+    @rule(who=WHO, campaign=campaigns)
+    def delete_campaign(self, who: int, campaign: str) -> None:
+        def delete(model: Model) -> int:
+            model.rows[Campaign].remove(model.find(Campaign, campaign))
+            for kind in LISTS.values():
+                model.rows[kind] = [
+                    row for row in model.rows[kind] if row["campaign_id"] != campaign
+                ]
+            return 0
+
+        self.both(
+            who,
+            lambda records, moment: changing.delete(
+                records, moment, Campaign, campaign, campaign
+            ),
+            delete,
+        )
+
+    @rule(by=st.sampled_from([-100.0, 1.0, 3600.0, rules.KEY_EXPIRY, 1e6]))
+    def time_passes(self, by: float) -> None:
+        self.now = max(BEGIN, self.now + by)
+
+    @rule(who=WHO)
+    def open_again(self, who: int) -> None:
+        path = self.files[who].path
+        self.files[who].close()
+        self.files[who] = SqliteFile.open(path)
+
+    @invariant()
+    def both_programs_see_what_the_model_has(self) -> None:
+        rows = self.model.rows
+        for file in self.files:
+            found = file.read(lambda records: listed(records, Campaign, size=10**9))
+            assert found.records == [self.model.counted(x) for x in rows[Campaign]]
+            for campaign in rows[Campaign]:
+                for kind in LISTS.values():
+                    mine = file.read(lambda r: _all(r, kind, campaign["id"]))  # noqa: B023
+                    assert mine == [
+                        row
+                        for row in rows[kind]
+                        if row["campaign_id"] == campaign["id"]
+                    ]
+
+    def teardown(self) -> None:
+        for file in self.files:
+            file.close()
+        self.folder.cleanup()
+
+
+def _all(records: Records, kind: type[Member], campaign: str) -> list[dict[str, Any]]:
+    return listed(records, kind, campaign, size=10**9).records
+
+
+def _numbered(records: Records, n: int) -> None:
+    moment = Moment(BEGIN, rfc3339(BEGIN), lambda prefix: f"{prefix}{n}")
+    made = rules.create_campaign(
+        records, moment, name=f"C{n}", gm_mode="AI", key=f"key {n}"
+    )
+    records.touch(made.id)
+
+
+TestRules = RulesMachine.TestCase
+
+
+def test_what_is_kept_for_retries_and_for_others_has_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "MOST_KEYS", 5)
+    monkeypatch.setattr(sqlite, "MOST_CHANGES", 7)
+    file = SqliteFile.open(tmp_path / "campaigns.db")
+    for n in range(20):
+        file.write(partial(_numbered, n=n))
+
+    def counts(records: Any) -> list[int]:
+        return [
+            records._connection.execute(f"select count(*) from {table}").get
+            for table in ("creation", "change", "campaign")
+        ]
+
+    assert file.read(counts) == [5, 7, 20]
+    file.close()
+
+
+def test_a_schema_is_only_ever_added_to() -> None:
+    assert schema.SCHEMA.mark == 0x676C7863
+    assert len(schema.SCHEMA.migrations) == 1
