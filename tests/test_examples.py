@@ -36,6 +36,11 @@ EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 SAYS = {
     "bare_host.py": [r"shown in a FAST turn: gaze roll roll_table", r"(?m)^timeout "],
     "custom_tool.py": [r"In .*it is cool, overcast with arcane lightning\."],
+    "campaign_night.py": [
+        r"(?m)^session_start: .*has an active session: sess_",
+        r"(?m)^Thorin Ironforge: SUCCESS_WITH_HOPE$",
+        r'"name": "Session 1: The Journey Begins", "status": "ENDED"',
+    ],
     "talk.py": [
         r"(?m)^Ann: what does blinded mean$",
         r"(?m)^Greymantle: Blinded: ",

@@ -21,6 +21,7 @@ from glyphoxa_trio.campaign.model import Campaign, Character
 from glyphoxa_trio.campaign.schema import SCHEMA
 from glyphoxa_trio.campaign.sqlite import SqliteFile
 from glyphoxa_trio.servers.shelf import campaign as shelf
+from glyphoxa_trio.storage.errors import StorageError, UnusableFile
 
 from .killed import ACTORS
 from .table import Refused, options, served
@@ -67,7 +68,7 @@ async def test_what_cannot_be_used_is_said_and_left_as_it_is(
     assert callable(spoil)
     spoil(path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=says) as refused:
+    with pytest.raises(UnusableFile, match=says) as refused:
         async with shelf.open_offer(options("--db", str(path))):
             pass
     assert str(path) in str(refused.value)
@@ -77,7 +78,7 @@ async def test_what_cannot_be_used_is_said_and_left_as_it_is(
 
 async def test_a_folder_and_nothing_are_no_files(tmp_path: Path) -> None:
     for db, says in ((str(tmp_path), "cannot be opened"), (" ", "must not be empty")):
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises((StorageError, ValueError), match=says):
             async with shelf.open_offer(options("--db", db)):
                 pass
 

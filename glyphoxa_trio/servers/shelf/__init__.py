@@ -12,7 +12,6 @@ from typing import Final
 
 # Name: what it is. In the order of the help.
 SHELF: Final[Mapping[str, str]] = {
-    "campaign": "campaigns: participants, actors, sessions",
     "dice": "roll dice, and on random tables",
     "rules": "look up the rules, ours and your own",
     "files": "read and write text files in one folder",
@@ -20,4 +19,5 @@ SHELF: Final[Mapping[str, str]] = {
     "duality": "the Duality dice of Daggerheart: rolls, outcomes, odds",
     "web": "search the web, and read its pages",
     "atis": "the weather of an aerodrome, as a tower says it",
+    "campaign": "a game over many evenings: participants, actors, sessions",
 }

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,12 +15,13 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Topic, lone_errors
+from glyphoxa_trio.builtin import duality
 from glyphoxa_trio.campaign import uris
 from glyphoxa_trio.campaign.campaigns import Campaigns
 from glyphoxa_trio.campaign.context import Contexts
 from glyphoxa_trio.campaign.documents import document
 from glyphoxa_trio.campaign.errors import CampaignError
-from glyphoxa_trio.campaign.lanes import FileStore, open_store
+from glyphoxa_trio.campaign.lanes import open_store
 from glyphoxa_trio.campaign.listing import MOST_PAGE, listed
 from glyphoxa_trio.campaign.model import Campaign
 from glyphoxa_trio.campaign.stamps import Stamps
@@ -34,7 +35,6 @@ from glyphoxa_trio.servers.offer import (
     ResourceError,
     ResourceTemplate,
 )
-from glyphoxa_trio.storage.errors import StorageError
 
 INSTRUCTIONS: Final = (
     "Campaigns of a tabletop game: their participants, actors (characters) and"
@@ -107,7 +107,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 async def open_offer(
     options: argparse.Namespace, stamps: Stamps | None = None
 ) -> AsyncGenerator[Offer]:
-    """``stamps`` are for those who want to know times and ids beforehand."""
+    """``stamps`` are for those who want to know times and ids beforehand.
+
+    Raises:
+      StorageError: if the file cannot be used.
+      ValueError: for a path that is none.
+    """
     stamped = stamps or Stamps()
     path = _path(options.db)
     if options.addr is not None:
@@ -118,9 +123,9 @@ async def open_offer(
         )
     contexts = Contexts()
     with lone_errors():
-        async with _opened(path) as store, trio.open_nursery() as nursery:
+        async with open_store(path) as store, trio.open_nursery() as nursery:
             campaigns = Campaigns(store, stamped)
-            offered = tools(campaigns, contexts)
+            offered = [*tools(campaigns, contexts), *duality.tools()]
             if options.backups is not None:
                 offered.append(backup(store, options.backups, stamped))
             resources = CampaignResources(campaigns, contexts)
@@ -165,16 +170,6 @@ class CampaignResources:
             else:
                 text = await self._campaigns.read(document, uri)
         return [Content(uri=uri, data=text)]
-
-
-@asynccontextmanager
-async def _opened(path: Path | None) -> AsyncGenerator[FileStore]:
-    async with AsyncExitStack() as stack:
-        try:
-            store = await stack.enter_async_context(open_store(path))
-        except StorageError as error:
-            raise ValueError(str(error)) from error
-        yield store
 
 
 def _path(given: str | None) -> Path | None:
