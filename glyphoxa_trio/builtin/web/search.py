@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -161,11 +161,22 @@ class Search:
 
 
 async def _body(response: httpx2.Response) -> bytes:
+    import httpx2
+
     body = Body(response.headers.get("content-encoding", ""), MAX_ANSWER)
-    async with aclosing(response.aiter_raw()) as pieces:
+    pieces = response.aiter_raw()
+    try:
         async for piece in pieces:
             if not body.feed(piece):
                 raise SiteFails("The search engine answers without end.")
+    finally:
+        # The client's generators do not close one another: asked once more, over a
+        # closed connection, each of them ends.
+        with suppress(httpx2.HTTPError, httpx2.StreamError):
+            await response.aclose()
+        with suppress(httpx2.HTTPError, httpx2.StreamError):
+            async for _ in pieces:
+                pass
     return body.end()
 
 
