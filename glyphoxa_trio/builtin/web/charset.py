@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 _MARKS: Final = (
@@ -51,13 +52,16 @@ def decoded(data: bytes, declared: str | None, *, html: bool = True) -> str:
     for mark, name in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
-    names = list(_names(data, declared, html))
+    # What is valid UTF-8 and not ASCII is UTF-8, whoever calls it Latin.
+    names = sorted(_names(data, declared, html), key=lambda name: name == _WINDOWS)
+    for name in names:
+        with suppress(UnicodeDecodeError):
+            return data.decode(name)
     for name in names:
         try:
-            return data.decode(name)
+            data.decode(name)
         except UnicodeDecodeError as error:
-            # A body that was cut may end in the middle of a character.
-            if error.reason in _CUT:
+            if error.reason in _CUT:  # in the middle of its last character
                 return data[: error.start].decode(name, "replace")
     if _mostly_fits(data, names[0]):
         return data.decode(names[0], "replace")

@@ -20,6 +20,7 @@ BOMB: Final = 100
 _GZIP: Final = 31
 _ZLIB: Final = 15
 _RAW: Final = -15
+_HEADS: Final = 1024  # bytes that may stand before and behind what is packed
 _MAGIC: Final = b"\x1f\x8b"
 
 
@@ -70,7 +71,7 @@ class Body:
             del self.data[self.cap :]
             self.truncated = True
         # A stream may also go on and on, and hold nothing.
-        return not self.truncated and self._eaten <= 2 * self.cap
+        return not self.truncated and self._eaten <= 2 * self.cap + _HEADS
 
     def end(self) -> bytes:
         """The body, when its last piece was taken."""

@@ -34,15 +34,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="a network, address or name that pages may be fetched from beside the"
-        " public internet; as often as needed",
+        " public internet; may be repeated",
     )
     parser.add_argument(
-        "--port",
+        "--page-port",
         metavar="PORT",
         type=int,
         action="append",
         default=[],
-        help="one more port that pages may be on, beside 80 and 443",
+        help="one more port that pages may be on, beside 80 and 443; may be repeated",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=4.0,
+        help="for a page or a search; default: 4",
     )
     parser.add_argument(
         "--user-agent", metavar="TEXT", help="who we say we are to sites"
@@ -53,12 +60,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 async def open_offer(options: argparse.Namespace) -> AsyncGenerator[Offer]:
     settings = web.FetchSettings.of(
         allow_private=options.allow_private,
-        ports={80, 443, *options.port},
+        ports={80, 443, *options.page_port},
         user_agent=options.user_agent,
+        timeout=options.timeout,
     )
     tools = [web.fetch_tool(settings)] if web.installed() else []
     if (search := _search(options)) is not None:
-        tools.insert(0, web.search_tool(search))
+        tools.insert(0, web.search_tool(search, most_seconds=options.timeout))
     if not tools:
         raise ValueError("reading pages needs more: pip install 'glyphoxa-trio[tools]'")
     yield Offer(
@@ -81,3 +89,10 @@ def _search(options: argparse.Namespace) -> web.Search | None:
     if options.searxng:
         return web.Search(engine=web.SearXNG(), base_url=options.searxng, key=secret)
     return None
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= 600:
+        raise ValueError
+    return seconds
