@@ -1,4 +1,4 @@
-"""These tests need other people's servers: ``make peers`` installs them.
+"""These tests need other people's servers and clients: ``make peers`` installs them.
 
 Where they are not, the tests are skipped, because passing the tests takes no
 more than Python. With ``GLYPHOXA_PEERS=required`` they fail instead, so that CI
@@ -12,12 +12,13 @@ import shutil
 
 import pytest
 
-from .support import AIMOCK, NODE
+from .support import AIMOCK, EARLIER, NODE
 
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    if NODE.exists() and AIMOCK.exists() and shutil.which("git"):
+    needed = (NODE, AIMOCK, EARLIER)
+    if all(program.exists() for program in needed) and shutil.which("git"):
         return
     missing = "other people's servers are not installed (make peers), or no git"
     if os.environ.get("GLYPHOXA_PEERS") == "required":

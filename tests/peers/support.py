@@ -33,6 +33,8 @@ from glyphoxa_trio.tools.outcome import Outcome
 
 MODULES: Final = Path(__file__).with_name("node_modules")
 NODE: Final = MODULES / ".bin" / "node"
+# A Python with the SDK of the major before ours.
+EARLIER: Final = Path(__file__).with_name(".python") / "bin" / "python"
 AIMOCK: Final = MODULES / "@copilotkit" / "aimock" / "dist" / "cli.js"
 
 # Seconds: generous, because they only catch what hangs.

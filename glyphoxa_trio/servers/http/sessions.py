@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Final
 from uuid import uuid4
 
 import attrs
@@ -33,6 +34,9 @@ from .events import EventLog, SessionEvents
 from .options import Limits
 
 logger = logging.getLogger(__name__)
+
+# How long a client waits before it asks for a stream again that has broken off.
+_RETRY_MS: Final = 1000
 
 
 @attrs.define(eq=False)
@@ -154,7 +158,10 @@ class Sessions:
             client=Client(session=number),
             events=events,
             transport=StreamableHTTPServerTransport(
-                number, event_store=events, idle_timeout=self.limits.session_idle
+                number,
+                event_store=events,
+                retry_interval=_RETRY_MS,
+                idle_timeout=self.limits.session_idle,
             ),
             bucket=None if rate is None else Bucket(rate),
         )

@@ -26,10 +26,16 @@ const told = new Promise((hear) =>
   ),
 );
 
+let version = null; // as it tells its transport, where that wants to know
 const channel =
   transport === "stdio"
     ? new StdioClientTransport({ command: words[0], args: words.slice(1) })
     : new StreamableHTTPClientTransport(new URL(words[0]));
+const setVersion = channel.setProtocolVersion?.bind(channel);
+channel.setProtocolVersion = (agreed) => {
+  version = agreed;
+  setVersion?.(agreed);
+};
 await client.connect(channel);
 
 const call = (name, args = {}, options = {}) =>
@@ -65,7 +71,7 @@ const cancelled = await call("until_cancelled", { word: "mine" });
 
 console.log(
   JSON.stringify({
-    version: channel.protocolVersion ?? null,
+    version,
     tools: tools.length,
     image: image.content[0].mimeType,
     refused: [refused.isError, refused.content[0].text],
