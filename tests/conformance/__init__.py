@@ -1,1 +1,1 @@
-"""The official conformance suite's client scenarios, against our client."""
+"""The official conformance suite, against our client and our servers."""

@@ -28,10 +28,11 @@ _RESULT: Final = re.compile(r"server-(.+)-\d{4}-\d\d-\d\dT")
 
 # From where `-m` finds the fixture.
 ROOT: Final = Path(__file__).parents[2]
-# The servers under test, by what a plan says that it is about.
+GLYPHOXA: Final = Path(sys.executable).with_name("glyphoxa")
+# The servers under test, as commands, by what a plan says that it is about.
 PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
-    "fixture": ("-m", "tests.conformance.fixture"),
-    "campaign": ("-m", "glyphoxa_trio", "serve", "campaign", "--path", ":memory:"),
+    "fixture": (sys.executable, "-m", "tests.conformance.fixture"),
+    "campaign": (str(GLYPHOXA), "serve", "campaign", "--db", ":memory:"),
 }
 
 
@@ -63,15 +64,12 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(*arguments: str) -> AsyncGenerator[Server]:
-    """A program of ours over HTTP, at any free port of this machine.
-
-    Args:
-      arguments: of Python.
-    """
-    command = [sys.executable, *arguments, "--transport", "http"]
+async def serving(*command: str) -> AsyncGenerator[Server]:
+    """A program of ours over HTTP, at any free port of this machine."""
     process = await trio.lowlevel.open_process(
-        [*command, "--http-addr", "127.0.0.1:0"], stderr=subprocess.PIPE, cwd=ROOT
+        [*command, "--transport", "http", "--http-addr", "127.0.0.1:0"],
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
     )
     server = Server(process)
     async with trio.open_nursery() as nursery:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .judge import FILE, Expected, Plan, judge, read, unlisted
+from .judge import FILE, SERVERS, Expected, Plan, judge, read, unlisted
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 BOOK = read(FILE.read_text())
+OF_SERVERS = read(SERVERS.read_text()).plans
 
 PASSES = Expected()
 FAILS = Expected(fails={"a"}, why="so")
@@ -111,16 +113,59 @@ def test_whatever_is_out_of_the_ordinary_has_a_reason(said: str) -> None:
         read(text)
 
 
-def test_the_page_lists_what_does_not_pass_and_nothing_that_does() -> None:
-    _, lacks = PAGE.read_text().split("## What does not pass")
-    listed = set(re.findall(r"^\| `(\S+)` \|", lacks, re.MULTILINE))
-    lacking = {
+def listed_under(heading: str) -> set[str]:
+    """The scenarios in the tables of one part of the page."""
+    _, part = PAGE.read_text().split(f"\n## {heading}\n")
+    part, _, _ = part.partition("\n## ")
+    return set(re.findall(r"^\| `(\S+)` \|", part, re.MULTILINE))
+
+
+def lacking(plans: Collection[Plan]) -> set[str]:
+    """What does not pass, or is not run."""
+    failing = {
         name
-        for plan in BOOK.plans.values()
+        for plan in plans
         for name, expected in plan.scenarios.items()
         if expected.fails
     }
-    lacking |= {name for plan in BOOK.plans.values() for name in plan.left_out}
-    assert listed == lacking
+    return failing.union(*(plan.left_out for plan in plans))
+
+
+def test_the_page_lists_what_does_not_pass_and_nothing_that_does() -> None:
+    assert listed_under("What does not pass") == lacking(BOOK.plans.values())
     released, following = (len(plan.scenarios) for plan in BOOK.plans.values())
     assert f"{released} and {following}" in PAGE.read_text()
+
+
+def test_the_page_says_of_servers_what_is_so() -> None:
+    assert listed_under("Our servers") == OF_SERVERS.keys()
+    for name, plan in OF_SERVERS.items():
+        assert f"| `{name}` | {len(plan.scenarios)}" in PAGE.read_text()
+    fixture = [plan for plan in OF_SERVERS.values() if plan.serves == "fixture"]
+    others = [plan for plan in OF_SERVERS.values() if plan.serves != "fixture"]
+    failing = {n for plan in others for n, x in plan.scenarios.items() if x.fails}
+    assert listed_under("What our servers are not held to") == (
+        lacking(fixture) | failing
+    )
+
+
+@pytest.mark.parametrize("name", OF_SERVERS)
+def test_what_another_server_is_not_asked_the_fixture_is(name: str) -> None:
+    plan = OF_SERVERS[name]
+    on_the_fixture = {
+        scenario
+        for other in OF_SERVERS.values()
+        if other.serves == "fixture" and other.revision == plan.revision
+        for scenario, expected in other.scenarios.items()
+        if not expected.fails
+    }
+    not_asked = {x for x, expected in plan.scenarios.items() if expected.fails}
+    if plan.serves != "fixture":
+        not_asked |= plan.left_out.keys()
+    assert not_asked <= on_the_fixture
+
+
+def test_a_scenario_that_asked_for_what_is_not_there_has_not_passed() -> None:
+    content = {"result": {"content": [{"text": "Unknown tool: dance"}]}}
+    came = [{"id": "a", "status": "SUCCESS", "details": content}]
+    assert judge(PASSES, came, "served") == ["nothing was checked", "a fails"]

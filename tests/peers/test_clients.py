@@ -60,7 +60,7 @@ async def test_a_client_finds_everything_and_what_it_cancels_ends(
 ) -> None:
     command, version = WHOSE[whose]
     if transport == "stdio":
-        seen = await seen_by([*command, "stdio", sys.executable, *FIXTURE])
+        seen = await seen_by([*command, "stdio", *FIXTURE])
     else:
         async with serving(*FIXTURE) as server:
             seen = await seen_by([*command, "http", server.url])
