@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -61,8 +62,10 @@ async def _use(client: Client) -> dict[str, Any]:
     refused = await client.call_tool("test_error_handling")
     steps: list[float] = []
 
-    async def on_progress(done: float, total: float | None, _: str | None) -> None:
-        steps.append(done)
+    async def on_progress(
+        progress: float, total: float | None, message: str | None
+    ) -> None:
+        steps.append(progress)
 
     await client.call_tool("test_tool_with_progress", progress_callback=on_progress)
     modern = client.protocol_version not in types.version.HANDSHAKE_PROTOCOL_VERSIONS
@@ -86,7 +89,7 @@ async def _use(client: Client) -> dict[str, Any]:
 
 
 async def _sample(
-    _: Any, params: types.CreateMessageRequestParams
+    context: Any, params: types.CreateMessageRequestParams
 ) -> types.CreateMessageResult:
     content = types.TextContent(type="text", text="somebody")
     return types.CreateMessageResult(role="assistant", content=content, model="none")
@@ -111,4 +114,4 @@ def _text(content: Any) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(trio.run(main, *sys.argv[1:])))
+    print(json.dumps(trio.run(partial(main, *sys.argv[1:]))))
