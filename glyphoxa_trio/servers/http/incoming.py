@@ -15,6 +15,8 @@ from .message import BadMessage, Message, read_message
 from .replies import INVALID_REQUEST, error_body
 
 COOKIE: Final = "mcp_session"
+_STREAMS: Final = frozenset({"text/event-stream", "text/*"})
+_PLAIN: Final = frozenset({"application/json", "application/*", "*/*"})
 
 
 class Refused(Exception):
@@ -52,10 +54,14 @@ class HttpRequest:
         return str(self.scope["method"])
 
     @property
+    def accepted(self) -> set[str]:
+        kinds = self.headers.get("accept", "*/*").lower().split(",")
+        return {kind.partition(";")[0].strip() for kind in kinds}
+
+    @property
     def is_plain(self) -> bool:
         """Whether the client asked for no stream; ``*/*`` asks for nothing."""
-        accept = self.headers.get("accept", "*/*").lower()
-        return "text/event-stream" not in accept and "text/*" not in accept
+        return not self.accepted & _STREAMS
 
     @property
     def is_alone(self) -> bool:
@@ -81,8 +87,7 @@ class HttpRequest:
 
     def accept(self) -> None:
         """Let the SDK find what it insists on; what it answers is put right after."""
-        kinds = self.headers.get("accept", "*/*").lower()
-        if not any(kind in kinds for kind in _KINDS):
+        if not self.accepted & (_PLAIN | _STREAMS):
             raise Refused(406, "Not Acceptable: application/json is what there is")
         self.set_header(b"accept", b"application/json, text/event-stream")
 
@@ -106,6 +111,3 @@ class HttpRequest:
             return await self.receive()
         self._replayed = True
         return {"type": "http.request", "body": self.body, "more_body": False}
-
-
-_KINDS: Final = ("application/json", "application/*", "*/*", "text/")
