@@ -13,6 +13,9 @@ from .options import LOCAL_HOSTS, Access
 
 Headers = Iterable[tuple[bytes, bytes]]
 
+_MOST_BYTES: Final = 16 * 1024  # of all headers
+_MOST: Final = 100
+
 # What may be there once: which of two would count, somebody else could choose.
 _ONCE: Final = frozenset(
     {
@@ -35,7 +38,11 @@ class Refusal:
 def read_headers(headers: Headers) -> dict[str, str] | Refusal:
     """Headers by their name; a list among them joined by commas."""
     found: dict[str, str] = {}
-    for raw_name, raw in headers:
+    size = 0
+    for count, (raw_name, raw) in enumerate(headers, 1):
+        size += len(raw_name) + len(raw)
+        if size > _MOST_BYTES or count > _MOST:
+            return Refusal(431, "the headers are too long")
         name, text = raw_name.decode("latin-1").lower(), raw.decode("latin-1")
         if name in found:
             if name in _ONCE:
@@ -98,6 +105,8 @@ def origin_allowed(origin: str, access: Access) -> bool:
 def _without_port(host: str) -> str | None:
     if host.startswith("["):
         name, bracket, port = host.partition("]")
+        if not bracket or (port and not port.startswith(":")):
+            return None
         name += bracket
         port = port.removeprefix(":")
     else:

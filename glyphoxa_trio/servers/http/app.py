@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import attrs
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -101,10 +100,13 @@ class Gate:
     def __attrs_post_init__(self) -> None:
         self.asgi = Starlette(
             routes=[
-                Route("/mcp/health", self._health, methods=["GET"]),
-                Route("/mcp", _Endpoint(self)),
+                Route("/mcp/health", _Endpoint(self.health)),
+                Route("/mcp", _Endpoint(self.serve)),
+                Route("/mcp/", _Endpoint(self.serve)),
             ]
         )
+        self.asgi.router.redirect_slashes = False
+        self.asgi.router.default = self.nothing
 
     @property
     def state(self) -> str:
@@ -112,20 +114,35 @@ class Gate:
             return "starting"
         return "stopping" if self.service.shim.draining else "ready"
 
-    async def _health(self, request: Request) -> Response:
-        await request.body()
-        ready = self.state == "ready"
-        return JSONResponse({"status": self.state}, 200 if ready else 503)
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.service is None:
+            body = error_body("the server is starting", -32603)
+            await refuse(Intake(receive), send, 503, body, {"Retry-After": "1"})
+        else:
+            await self.service.shim(scope, receive, send)
+
+    async def health(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = json.dumps({"status": self.state}).encode()
+        if scope["method"] not in ("GET", "HEAD"):
+            allow = {"Allow": "GET, HEAD"}
+            await refuse(Intake(receive), send, 405, body, allow)
+            return
+        await refuse(Intake(receive), send, 200 if self.state == "ready" else 503, body)
+
+    async def nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Any other path. Websockets, which nobody speaks here, are not accepted."""
+        if scope["type"] == "http":
+            nowhere = error_body("there are /mcp and /mcp/health")
+            await refuse(Intake(receive), send, 404, nowhere)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
 
 
 @attrs.frozen(eq=False)
 class _Endpoint:
-    _gate: Gate
+    """An ASGI application, as a route takes one: by its class."""
+
+    _serve: Callable[[Scope, Receive, Send], Awaitable[None]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        service = self._gate.service
-        if service is None:
-            body = error_body("the server is starting", -32603)
-            await refuse(Intake(receive), send, 503, body, {"Retry-After": "1"})
-        else:
-            await service.shim(scope, receive, send)
+        await self._serve(scope, receive, send)

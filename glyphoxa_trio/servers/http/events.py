@@ -77,7 +77,7 @@ class SessionEvents(EventStore):
     """
 
     owed: set[str]
-    tails: set[str]
+    tails: dict[str, object]  # by stream, who follows it
     _log: EventLog
     _numbers: OrderedDict[int, int]  # size by number
     _bytes: int
@@ -86,7 +86,7 @@ class SessionEvents(EventStore):
 
     def __init__(self, log: EventLog) -> None:
         self.owed = set()
-        self.tails = set()
+        self.tails = {}
         self._log = log
         self._numbers = OrderedDict()
         self._bytes = 0
@@ -129,16 +129,19 @@ class SessionEvents(EventStore):
         """
         at = self._own(last_event_id)
         stream = self.stream_of(last_event_id)
-        if at is None or stream is None or stream in self.tails:
+        if at is None or stream is None:
             return None
-        self.tails.add(stream)
+        self.end_tail(stream)  # who comes later has the living connection
+        self.tails[stream] = follower = object()
         try:
-            while not self._closed and stream in self.tails:
+            while not self._closed and self.tails.get(stream) is follower:
                 for number in [number for number in self._numbers if number > at]:
                     event = self._log.get(number)
                     at = number
                     if event is None or event.stream != stream or not event.message:
                         continue
+                    if self.tails.get(stream) is not follower:
+                        return None
                     await send_callback(EventMessage(event.message, str(number)))
                     if event.is_answer:
                         return None
@@ -148,12 +151,13 @@ class SessionEvents(EventStore):
                     return None
                 await self._more.park()
         finally:
-            self.tails.discard(stream)
+            if self.tails.get(stream) is follower:
+                del self.tails[stream]
         return None
 
     def end_tail(self, stream: str) -> None:
-        """Somebody else follows the stream from now on."""
-        self.tails.discard(stream)
+        """Whoever follows the stream, follows it no more."""
+        self.tails.pop(stream, None)
         self._more.unpark_all()
 
     def close(self) -> None:

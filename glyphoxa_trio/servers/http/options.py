@@ -167,7 +167,12 @@ def refuse_options(options: argparse.Namespace) -> None:
     Raises:
       ValueError: naming those that were given.
     """
-    given = [name for name in _NAMES if getattr(options, name) not in (None, False)]
+    values = {name: getattr(options, name) for name in _NAMES}
+    given = [
+        name
+        for name, value in values.items()
+        if value is not None and value is not False
+    ]
     if given:
         flags = ", ".join("--" + name.replace("_", "-") for name in given)
         raise ValueError(f"{flags}: only with --transport http")

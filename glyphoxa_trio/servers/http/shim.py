@@ -206,8 +206,6 @@ class Shim:
                 raise Refused(400, "Last-Event-ID: no such event any more")
             # Who comes back takes the stream over from a connection that is dead.
             session.transport.close_sse_stream(stream)
-            session.events.end_tail(stream)
-            await trio.lowlevel.checkpoint()
         elif GET_STREAM_KEY in session.events.tails:
             raise Refused(409, "Conflict: one stream a session")
         answering = Answering(

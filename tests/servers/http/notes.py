@@ -40,6 +40,7 @@ class Notes:
     gone: list[str] = attrs.field(factory=list)
     begun: int = 0
     finished: int = 0
+    asked: trio.Event = attrs.field(factory=trio.Event)
     released: trio.Event = attrs.field(factory=trio.Event)
 
     @property
@@ -54,6 +55,7 @@ class Notes:
 
     async def read(self, uri: str, session: str) -> Sequence[Content]:
         self.callers.append(session)
+        self.asked.set()
         name = uri.removeprefix("note://")
         if name not in self.notes:
             raise ResourceError("NotFound", f"no note {name[:50]!r}")

@@ -355,6 +355,29 @@ async def test_other_methods_are_told_which_there_are(
         assert refused.headers["allow"] == "GET, POST, DELETE"
 
 
+async def test_a_slash_at_the_end_is_no_other_place_and_others_are_none(
+    served: Served, autojump_clock: MockClock
+) -> None:
+    peer = await served.greeted()
+    assert (await peer.ask("POST", peer.request("ping"), path="/mcp/")).status == 200
+    piece = {"type": "http.request", "body": b" " * 65536, "more_body": True}
+    last = {"type": "http.request", "body": b"", "more_body": False}
+    for path in ("/", "/mcp/health", "/mcp/other", "/mcp//"):
+        exchange, scope = peer.exchange("POST", [*[piece] * 40, last], path=path)
+        await peer.play(exchange, scope)
+        assert exchange.status == (405 if path == "/mcp/health" else 404)
+        assert exchange.pieces == []
+
+
+async def test_headers_without_end_are_refused(
+    served: Served, autojump_clock: MockClock
+) -> None:
+    many = {f"x-{number}": "" for number in range(100)}
+    for headers in ({"x-long": "x" * 20_000}, many):
+        named = {name.replace("-", "_"): text for name, text in headers.items()}
+        assert (await served.peer().ask("POST", BODY, **named)).status == 431
+
+
 async def test_a_body_that_is_too_long_is_read_and_refused(
     served: Served, autojump_clock: MockClock
 ) -> None:
