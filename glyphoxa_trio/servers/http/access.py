@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from .options import LOCAL_HOSTS, Access
+from .limits import LOCAL_HOSTS, Access
 
 Headers = Iterable[tuple[bytes, bytes]]
 

@@ -18,7 +18,7 @@ from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.offer import Changed
 
 from .bridge import Bridge
-from .options import Access, Limits
+from .limits import Access, Limits
 from .replies import Intake, error_body, refuse
 from .sessions import Sessions, open_sessions
 from .shim import Shim

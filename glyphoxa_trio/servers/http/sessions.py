@@ -31,7 +31,7 @@ from glyphoxa_trio.servers.request import Client
 from .bridge import Bridge, notify
 from .bucket import Bucket
 from .events import EventLog, SessionEvents
-from .options import Limits
+from .limits import Limits
 
 logger = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from .answering import SSE, Answering
 from .bridge import Exchange
 from .bucket import Bucket, Buckets
 from .incoming import COOKIE, HttpRequest, Refused
+from .limits import Access, Limits
 from .message import Message
-from .options import Access, Limits
 from .replies import Intake, TooLong, read_body, refuse
 from .sessions import Running, Session, Sessions
 

@@ -16,7 +16,7 @@ import trio
 from glyphoxa_trio.actors import Flights
 from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.http.app import Gate, Service, open_service
-from glyphoxa_trio.servers.http.options import LOCAL_HOSTS, Access, Limits
+from glyphoxa_trio.servers.http.limits import LOCAL_HOSTS, Access, Limits
 from glyphoxa_trio.servers.offer import Offer
 
 Message = MutableMapping[str, Any]

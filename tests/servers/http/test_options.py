@@ -18,8 +18,8 @@ from glyphoxa_trio.servers.http.access import (
     refusal,
 )
 from glyphoxa_trio.servers.http.bucket import MOST_BUCKETS, Bucket, Buckets
+from glyphoxa_trio.servers.http.limits import Access
 from glyphoxa_trio.servers.http.options import (
-    Access,
     HttpOptions,
     add_options,
     http_options,

@@ -28,7 +28,8 @@ import trio
 from glyphoxa_trio.actors import Flights
 from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.http.app import Gate, open_service
-from glyphoxa_trio.servers.http.options import LOCAL_HOSTS, Access, HttpOptions, Limits
+from glyphoxa_trio.servers.http.limits import LOCAL_HOSTS, Access, Limits
+from glyphoxa_trio.servers.http.options import HttpOptions
 from glyphoxa_trio.servers.http.serving import open_listening
 
 from .driver import Served

@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio.secret import Secret
-from glyphoxa_trio.servers.http.options import LOCAL_HOSTS, Access
+from glyphoxa_trio.servers.http.limits import LOCAL_HOSTS, Access
 
 from .driver import Exchange, Peer, Served, open_served
 from .notes import Notes
