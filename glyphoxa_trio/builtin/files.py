@@ -81,7 +81,7 @@ def tools(base: Path) -> list[Tool]:
         """
         parts = _parts(path)
         data = _encoded(content)
-        _write(root, parts, data)
+        write_whole(root, parts, data)
         return {"path": "/".join(parts), "bytes": len(data)}
 
     @tool(
@@ -184,7 +184,13 @@ def _read(root: Path, names: list[str]) -> bytes:
     return data
 
 
-def _write(root: Path, names: list[str], data: bytes) -> None:
+def write_whole(root: Path, names: list[str], data: bytes) -> None:
+    """Write the file ``names`` lead to, below ``root``: whole, or not at all.
+
+    Raises:
+      ToolError: for links on the way and what is no file.
+      OSError: for what the disk says.
+    """
     with _directory(root, names, create=True) as here:
         mode = _replaceable(names[-1], here)
         # Not made of the file's name, which may already be as long as can be.

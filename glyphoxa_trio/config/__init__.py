@@ -9,6 +9,7 @@ from .builtin import BuiltinConfig as BuiltinConfig
 from .builtin import DiceConfig as DiceConfig
 from .builtin import DualityConfig as DualityConfig
 from .builtin import FilesConfig as FilesConfig
+from .builtin import ImagesConfig as ImagesConfig
 from .builtin import MusicConfig as MusicConfig
 from .builtin import RulesConfig as RulesConfig
 from .builtin import SearchConfig as SearchConfig

@@ -147,6 +147,37 @@ class DualityConfig:
     enabled: bool = False
 
 
+def _size(_: Any, __: attrs.Attribute[Any], value: str) -> None:
+    width, cross, height = value.partition("x")
+    sides = cross and width.isdecimal() and height.isdecimal() and len(value) < 12
+    if not sides and value != "auto":
+        raise ValueError("must be width and height, as in 1024x1024, or auto")
+
+
+@attrs.frozen(kw_only=True)
+class ImagesConfig:
+    """The group ``images`` (G13): drawn by the image model at ``base_url``, or as cards
+    without one. ``folder`` is where they are kept.
+
+    Raises:
+      ConfigError: if the key could be read on the way.
+    """
+
+    enabled: bool = False
+    base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
+    api_key: Secret | None = None
+    model: str | None = None
+    size: str = attrs.field(default="1024x1024", validator=_size)
+    folder: Path | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.api_key and self.base_url and not is_private(self.base_url):
+            raise ConfigError(
+                "base_url must start with https://, unless it is on this machine: the"
+                " key would be readable on the way"
+            )
+
+
 @attrs.frozen(kw_only=True)
 class BuiltinConfig:
     """The groups of tools that come with the package."""
@@ -157,3 +188,4 @@ class BuiltinConfig:
     duality: DualityConfig = DualityConfig()
     web: WebConfig = WebConfig()
     music: MusicConfig = MusicConfig()
+    images: ImagesConfig = ImagesConfig()

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import attrs
 
-from glyphoxa_trio.config import Config, ConfigError, SearchEngine, WebConfig
+from glyphoxa_trio.config import (
+    Config,
+    ConfigError,
+    ImagesConfig,
+    SearchEngine,
+    WebConfig,
+)
 from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
 from glyphoxa_trio.npc.selection import Keywords, SelectionRules
 from glyphoxa_trio.tools.definition import Tool
@@ -102,7 +108,32 @@ def _builtin(config: Config) -> list[Tool]:
         found += duality.tools(replays=False)
     if builtin.web.enabled:
         found += _web(builtin.web)
+    if builtin.images.enabled:
+        found += _images(builtin.images)
     return found
+
+
+def _images(config: ImagesConfig) -> list[Tool]:
+    from glyphoxa_trio.builtin import images
+
+    if not images.installed():
+        raise ConfigError(
+            "images need more: pip install 'glyphoxa-trio[tools]' @ builtin.images"
+        )
+    painter: images.Painter = images.Card(images.size_of(config.size))
+    if config.base_url is not None:
+        from glyphoxa_trio.builtin.images.server import ImageServer
+
+        try:
+            painter = ImageServer(
+                base_url=config.base_url,
+                key=config.api_key,
+                model=config.model,
+                size=config.size,
+            )
+        except ValueError as error:
+            raise ConfigError(f"{error} @ builtin.images") from None
+    return images.tools(painter, images.Album(config.folder or images.own_folder()))
 
 
 def _web(config: WebConfig) -> list[Tool]:

@@ -124,6 +124,10 @@ def test_every_setting_that_is_on_in_a_section_is_named_there() -> None:
         left_out = absent(data[section], layout(Config)[section].kind)
         assert left_out <= {
             "FilesConfig.base",
+            "ImagesConfig.api_key",
+            "ImagesConfig.base_url",
+            "ImagesConfig.folder",
+            "ImagesConfig.model",
             "MusicConfig.library",
             "MusicConfig.moods",
             "WebConfig.search",

@@ -15,13 +15,15 @@ def report(turn: Sequence[Message]) -> list[str]:
     """A short sentence per result of this turn."""
     names = {call.id: call.name for one in turn for call in one.calls}
     return [
-        _sentence(_plain(names.get(one.call_id) or one.name or "that"), one.content)
+        sentence(names.get(one.call_id) or one.name or "that", one.content)
         for one in turn
         if one.role == "tool"
     ]
 
 
-def _sentence(tool: str, content: str) -> str:
+def sentence(name: str, content: str) -> str:
+    """What a tool of that name has answered."""
+    tool = _plain(name)
     try:
         result = json.loads(content)
     except (ValueError, RecursionError):

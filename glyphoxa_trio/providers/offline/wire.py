@@ -22,6 +22,7 @@ from glyphoxa_trio.providers.llm import (
     FinishReason,
     LLMEvent,
     LLMRequest,
+    Message,
     TextChunk,
     ToolSpec,
 )
@@ -29,7 +30,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.search import SEARCH
 
 from .arguments import arguments_for, evident, properties_of
-from .report import report
+from .report import report, sentence
 from .utterance import QUOTED, STRAIGHT_QUOTES, Utterance, stem, stems
 
 MOST_CALLS: Final = 3
@@ -38,6 +39,7 @@ _ENOUGH: Final = 3  # a word of the name, or a word that means the same
 _NEARLY: Final = 0.75  # of the best score, to be called beside it
 _MOST_HEARD: Final = 1000  # characters of an utterance
 _MOST_NAMED: Final = 8  # tools named when asked for nothing they can do
+_ENDED: Final = "What went on by itself has ended:"  # as NPCs are told of it
 _LINE: Final = re.compile(r"^- (\S+) \([^)]*\)(?:: (.*))?$", re.MULTILINE)
 
 # Words of a player, and the words of tools that answer them.
@@ -65,8 +67,9 @@ def respond(request: LLMRequest) -> list[LLMEvent]:
     calls_so_far = [call for one in turn for call in one.calls]
     searches = {call.id for call in calls_so_far if call.name == SEARCH.name}
     told = [one for one in turn if one.role != "tool" or one.call_id not in searches]
+    news = _news(request.messages[:start])
     if any(one.role == "tool" for one in told):
-        return _speak(" ".join(report(told)))
+        return _speak(" ".join([*news, *report(told)]))
     if not request.tools_forbidden:
         chosen = _chosen(text, [x for x in request.tools if x.name != SEARCH.name])
         if not chosen and not searches and _is_findable(text, request):
@@ -79,7 +82,21 @@ def respond(request: LLMRequest) -> list[LLMEvent]:
         if calls:
             ready = [CallReady(call) for call in calls]
             return [*ready, Finished(reason=FinishReason.TOOL_CALLS)]
-    return _speak(_small_talk(request))
+    return _speak(" ".join(news) or _small_talk(request))
+
+
+def _news(before: Sequence[Message]) -> list[str]:
+    """What is told of since the last turn: calls that outlasted theirs."""
+    lines: list[str] = []
+    for one in reversed(before):
+        if one.role == "system" and one.content.startswith(_ENDED):
+            lines = one.content.splitlines()[1:]
+        if one.role not in ("system", "user"):
+            break
+    return [
+        sentence(name, content)
+        for name, _, content in (line.partition(": ") for line in lines)
+    ]
 
 
 def _speak(text: str) -> list[LLMEvent]:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import attrs
 
-from glyphoxa_trio.config import Config, ServerSpec
+from glyphoxa_trio.config import (
+    BuiltinConfig,
+    Config,
+    DiceConfig,
+    RulesConfig,
+    ServerSpec,
+)
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 
 
@@ -38,19 +44,15 @@ def rehearsed(config: Config) -> Config:
     a voice.
     """
     nothing = Config()
-    builtin = config.builtin
     return attrs.evolve(
         config,
         llm=nothing.llm,
         telemetry=nothing.telemetry,
         speech=nothing.speech,
         tools={},
-        builtin=attrs.evolve(
-            builtin,
-            dice=attrs.evolve(builtin.dice, enabled=False),
-            rules=attrs.evolve(builtin.rules, enabled=False),
-            files=attrs.evolve(builtin.files, enabled=False),
-            music=attrs.evolve(builtin.music, enabled=False),
+        # The others are off unless they are switched on.
+        builtin=BuiltinConfig(
+            dice=DiceConfig(enabled=False), rules=RulesConfig(enabled=False)
         ),
         mcp=attrs.evolve(config.mcp, remember=False),
         calibration=attrs.evolve(

@@ -1,0 +1,68 @@
+"""Where images are kept: a folder, whole files, and not without end."""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.builtin.files import write_whole
+from glyphoxa_trio.tools.definition import ToolError
+
+from .picture import Picture
+
+MOST: Final = 1000  # images in the folder
+_OURS: Final = re.compile(r".+-[0-9a-f]{12}\.(png|jpg|webp|gif)")
+_LONGEST: Final = 40  # characters of a name that say what it is of
+
+
+class Full(ToolError):
+    """Nothing is taken away to make room: somebody may want it."""
+
+    code = "ResourceExhausted"
+
+
+def own_folder() -> Path:
+    """Where they are kept if nobody says where: with the user's data."""
+    import platformdirs
+
+    return platformdirs.user_data_path("glyphoxa") / "images"
+
+
+@attrs.frozen
+class Album:
+    """Images in a folder, which is made with the first of them.
+
+    The name of a file says what it is of and ends in a hash of what is in it: the same
+    image is kept once. POSIX only.
+    """
+
+    folder: Path
+
+    def keep(self, picture: Picture, about: str) -> Path:
+        """Write it, whole or not at all; blocks on the disk.
+
+        Raises:
+          ToolError: if the folder is full, or cannot be written to.
+        """
+        words = re.sub(r"[^a-z0-9]+", "-", about.casefold())[:_LONGEST].strip("-")
+        digest = sha256(picture.data).hexdigest()[:12]
+        name = f"{words or 'image'}-{digest}{picture.suffix}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            root = self.folder.resolve(strict=True)
+            if not (root / name).exists() and self._count(root) >= MOST:
+                raise Full(f"the folder of images holds {MOST} of them; move some away")
+            write_whole(root, [name], picture.data)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise ToolError(f"the image cannot be kept: {why}") from error
+        return root / name
+
+    def _count(self, root: Path) -> int:
+        with os.scandir(root) as entries:
+            return sum(_OURS.fullmatch(entry.name) is not None for entry in entries)

@@ -1,0 +1,123 @@
+"""What an image server is asked, and what its answer means. Pure.
+
+The server's own words are quoted on one line, cut, and without the key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.builtin.web.retrying import patience, waiting
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.definition import AnswerUnusable, ToolError, ToolUnavailable
+
+from .picture import MAX_BYTES
+
+MAX_ANSWER: Final = MAX_BYTES * 4 // 3 + 64 * 1024  # bytes of JSON with an image in it
+FORMAT: Final = "response_format"  # some models refuse it, and answer so anyway
+_MAX_WORDS: Final = 300  # characters of the server's
+
+
+@attrs.frozen
+class At:
+    """The image is at this address."""
+
+    url: str
+
+
+def question(prompt: str, *, model: str | None, size: str, ask_data: bool) -> bytes:
+    body: dict[str, Any] = {"prompt": prompt, "n": 1, "size": size}
+    if model:
+        body["model"] = model
+    if ask_data:
+        body[FORMAT] = "b64_json"
+    return json.dumps(body).encode("ascii")
+
+
+def refuses_format(status: int, body: bytes) -> bool:
+    return status in (400, 422) and FORMAT.encode() in body
+
+
+def image_in(
+    status: int, headers: Mapping[str, str], body: bytes, key: Secret | None
+) -> bytes | At:
+    """The image, or where it is. Names in ``headers`` are in small letters.
+
+    Raises:
+      ToolUnavailable: the server draws nothing just now.
+      ToolError: it does not draw this.
+    """
+    answer = _parsed(body)
+    if status != 200:
+        raise _refusal(status, headers, answer, body, key)
+    if len(body) > MAX_ANSWER:
+        raise AnswerUnusable("the image server answers without end")
+    try:
+        first = answer["data"][0]  # type: ignore[index]
+        encoded, url = first.get("b64_json"), first.get("url")
+    except (LookupError, TypeError, AttributeError):
+        words = _quoted(_words(answer) or body.decode("utf-8", "replace"), key)
+        raise AnswerUnusable(f"no image came, but: {words or 'nothing'}") from None
+    if isinstance(encoded, str) and encoded:
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            raise AnswerUnusable("the image that came cannot be decoded") from None
+    if isinstance(url, str) and url:
+        return At(url)
+    raise AnswerUnusable("no image came")
+
+
+def _refusal(
+    status: int,
+    headers: Mapping[str, str],
+    answer: object,
+    body: bytes,
+    key: Secret | None,
+) -> ToolError | ToolUnavailable:
+    words = _quoted(_words(answer) or body.decode("utf-8", "replace"), key)
+    said = f": {words}" if words else ""
+    if status in (401, 403):
+        return ToolUnavailable(f"the image server does not take the key{said}")
+    if status in (404, 405):
+        return ToolUnavailable(f"there is no such image model or address{said}")
+    if status in (402, 429):
+        wait = waiting(patience(headers)) or "later"
+        return ToolUnavailable(f"the image server asks to come back {wait}{said}")
+    if 300 <= status < 400:
+        return ToolUnavailable("the image server redirects; give its new address")
+    if status >= 500:
+        return ToolUnavailable(f"the image server does not work ({status}){said}")
+    return ToolError(f"the image server does not draw this{said}")
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return json.loads(body) if len(body) <= MAX_ANSWER else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _words(answer: object) -> str:
+    """The message of an error, wherever the server keeps it."""
+    for _ in range(3):
+        if not isinstance(answer, dict):
+            break
+        known = (answer.get(name) for name in ("error", "message", "detail"))
+        answer = next((value for value in known if value), None)
+    return answer if isinstance(answer, str) else ""
+
+
+def _quoted(text: str, key: Secret | None) -> str:
+    if key is not None:
+        text = text.replace(key.reveal(), str(key))
+    text = text[: 10 * _MAX_WORDS]
+    text = "".join(mark if mark.isprintable() else " " for mark in text)
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_WORDS else text[: _MAX_WORDS - 1] + "…"

@@ -1,0 +1,253 @@
+"""``POST …/images/generations``: an image model at any compatible server.
+
+The server is the operator's, so its address may be private. An image that it says is
+elsewhere is fetched from that server itself, or from the public internet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, suppress
+from functools import cache
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlsplit
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.definition import AnswerUnusable, ToolUnavailable
+
+from .answers import MAX_ANSWER, At, image_in, question, refuses_format
+from .picture import MAX_BYTES
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+
+    from glyphoxa_trio.builtin.web.urls import PageUrl
+
+_CONNECT: Final = 5.0  # seconds
+_SILENCE: Final = 10.0  # seconds without a byte of an image
+_IDENTITY: Final = ("", "identity")
+
+
+def _bare(url: str) -> str:
+    """An address to which a path can be added."""
+    return url.rstrip("/")
+
+
+@attrs.define(eq=False, kw_only=True)
+class ImageServer:
+    """One model at one server. Connections are made for each image.
+
+    Args:
+      base_url: up to and including ``/v1``.
+      model: None leaves it to the server.
+      size: width and height, such as ``1024x1024``, or ``auto``.
+
+    Raises:
+      ValueError: for an address that is not plain http(s), or that carries credentials
+        or a query, and for a key that no header can hold.
+    """
+
+    base_url: str = attrs.field(converter=_bare)
+    key: Secret | None = None
+    model: str | None = None
+    size: str = "1024x1024"
+    _ask_data: bool = attrs.field(default=True, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        address = urlsplit(self.base_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError("base_url: must be http://… or https://…")
+        if "@" in address.netloc or address.query or address.fragment:
+            raise ValueError("base_url: no credentials, query or fragment here")
+        key = "k" if self.key is None else self.key.reveal()
+        if not (key.isascii() and key.isprintable() and key) or " " in key:
+            raise ValueError("api_key: empty, or not what a header can hold")
+
+    @property
+    def label(self) -> str:
+        return f"{self.model or 'a model'} at {self.base_url}"
+
+    async def paint(self, prompt: str, style: str) -> bytes:
+        """An image of it, unchecked. Cancelled, the connection is closed.
+
+        Raises:
+          ToolUnavailable, ToolError: see `image_in`.
+        """
+        import httpx2
+
+        wanted = f"{prompt}\n\nStyle: {style}" if style else prompt
+        try:
+            async with self._client() as client:
+                status, headers, body = await self._ask(client, wanted)
+                if self._ask_data and refuses_format(status, body):
+                    self._ask_data = False
+                    status, headers, body = await self._ask(client, wanted)
+                found = image_in(status, headers, body, self.key)
+                if isinstance(found, At):
+                    return await self._fetch(client, found.url)
+                return found
+        except (
+            httpx2.ConnectError,
+            httpx2.ConnectTimeout,
+            httpx2.ProxyError,
+        ) as error:
+            raise ToolUnavailable("the image server cannot be reached") from error
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise ToolUnavailable("the image server broke off") from error
+
+    async def _ask(
+        self, client: httpx2.AsyncClient, prompt: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        headers = {
+            "accept": "application/json",
+            "accept-encoding": "identity",  # nothing to unpack, and so no bomb
+            "content-type": "application/json",
+        }
+        if self.key is not None:
+            headers["authorization"] = f"Bearer {self.key.reveal()}"
+        async with client.stream(
+            "POST",
+            f"{self.base_url}/images/generations",
+            content=question(
+                prompt, model=self.model, size=self.size, ask_data=self._ask_data
+            ),
+            headers=headers,
+        ) as response:
+            known = {name.lower(): value for name, value in response.headers.items()}
+            body = await _body(response, response.aiter_raw(), known, MAX_ANSWER)
+            return response.status_code, known, body
+
+    async def _fetch(self, client: httpx2.AsyncClient, text: str) -> bytes:
+        """The image at an address that the server has named."""
+        from glyphoxa_trio.builtin.web.refusals import BadAddress
+        from glyphoxa_trio.builtin.web.urls import parse
+
+        try:
+            url = parse(text)
+            same = url.origin == parse(self.base_url).origin
+        except BadAddress as error:
+            raise AnswerUnusable(f"the image is nowhere: {error}") from None
+        if not same:
+            return await _from_elsewhere(url)
+        headers = {"accept-encoding": "identity"}
+        async with client.stream("GET", str(url), headers=headers) as response:
+            known = {name.lower(): value for name, value in response.headers.items()}
+            body = await _body(response, response.aiter_raw(), known, MAX_BYTES)
+        return _image(response.status_code, body)
+
+    def _client(self) -> httpx2.AsyncClient:
+        import httpx2
+
+        host = urlsplit(self.base_url).hostname or ""
+        local = host in ("localhost", "::1") or host.startswith("127.")
+        return httpx2.AsyncClient(
+            verify=_tls(),
+            trust_env=not local,  # no proxy reaches a server on this machine
+            timeout=httpx2.Timeout(None, connect=_CONNECT),  # a call has its own end
+            follow_redirects=False,
+        )
+
+
+async def _from_elsewhere(url: PageUrl) -> bytes:
+    """From the public internet alone: whoever names it may be deceived, or deceive."""
+    import httpcore2
+
+    from glyphoxa_trio.builtin.web.addresses import Allowed
+    from glyphoxa_trio.builtin.web.connecting import CheckedBackend, open_pool
+    from glyphoxa_trio.builtin.web.refusals import Refused, SiteFails
+
+    where = httpcore2.URL(
+        scheme=url.scheme.encode(),
+        host=url.host.name.encode(),
+        port=url.port,
+        target=url.target.encode(),
+    )
+    headers = {"Host": url.authority, "Accept-Encoding": "identity"}
+    timeout = {"connect": _CONNECT, "read": _SILENCE, "write": _SILENCE}
+    try:
+        async with AsyncExitStack() as stack:
+            backend = CheckedBackend(Allowed())
+            pool = await stack.enter_async_context(open_pool(backend))
+            response = await stack.enter_async_context(
+                pool.stream(
+                    "GET",
+                    where,
+                    headers=list(headers.items()),
+                    extensions={"timeout": timeout},
+                )
+            )
+            known = {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in response.headers
+            }
+            body = await _body(response, response.aiter_stream(), known, MAX_BYTES)
+            return _image(response.status, body)
+    except (Refused, SiteFails):
+        raise AnswerUnusable(f"the image is at {url.host}, out of reach") from None
+    except (
+        httpcore2.NetworkError,
+        httpcore2.TimeoutException,
+        httpcore2.ProtocolError,
+    ) as error:
+        raise AnswerUnusable(f"the image at {url.host} did not come") from error
+
+
+class _Closing(Protocol):
+    async def aclose(self) -> None: ...
+
+
+async def _body(
+    response: _Closing,
+    pieces: AsyncIterator[bytes],
+    headers: Mapping[str, str],
+    cap: int,
+) -> bytes:
+    """At most one byte more than the cap: whoever reads it sees that it is too much."""
+    if headers.get("content-encoding", "").strip().lower() not in _IDENTITY:
+        raise AnswerUnusable("the answer is packed in a way that was not asked for")
+    body, whole = bytearray(), False
+    try:
+        async for piece in pieces:
+            body += piece[: cap + 1 - len(body)]
+            if len(body) > cap:
+                break
+        else:
+            whole = True
+    finally:
+        if not whole:
+            with trio.CancelScope(shield=True), trio.move_on_after(1):
+                await _leave(response, pieces)
+    return bytes(body)
+
+
+async def _leave(response: _Closing, pieces: AsyncIterator[bytes]) -> None:
+    """Hang up. The client's generators do not close one another: asked once more, over
+    a closed connection, each of them fails and ends."""
+    import httpcore2
+    import httpx2
+
+    await response.aclose()
+    gone = (httpx2.HTTPError, httpx2.StreamError, httpcore2.NetworkError)
+    with suppress(*gone, httpcore2.ProtocolError, RuntimeError):
+        async for _ in pieces:
+            pass
+
+
+def _image(status: int, body: bytes) -> bytes:
+    if status != 200:
+        raise AnswerUnusable(f"the image is not where it should be ({status})")
+    return body
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """The certificates that we trust; reading them takes a while."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
