@@ -20,7 +20,7 @@ from .offer import Content, Resource, ResourceTemplate
 PREFIX: Final = "glyphoxa/"
 # What a caller elsewhere may need beyond a tool's own limit, which the server keeps:
 # without it, 20 ms would be over before a network has carried the answer.
-ON_THE_WAY: Final = 0.25  # seconds
+ON_THE_WAY: Final = 1.0  # seconds
 
 
 def tool_entry(tool: Tool) -> dict[str, Any]:
