@@ -127,7 +127,7 @@ async def test_arguments_are_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("awaited", "seconds"), [(None, 0.2), (5000, 0.2), (120, 0.1), (0, 0.0)]
+    ("awaited", "seconds"), [(None, 0.7), (5000, 0.7), (120, 0.1), (0, 0.0)]
 )
 async def test_a_call_ends_by_the_earliest_limit(
     autojump_clock: trio.testing.MockClock, awaited: float | None, seconds: float
