@@ -24,6 +24,7 @@ NAMES = (
     "measurement",
     "call_overhead",
     "connection",
+    "serve_stdio",
     "selection",
     "catalogue",
     "tier_by",

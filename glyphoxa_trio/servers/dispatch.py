@@ -139,7 +139,8 @@ class Dispatch:
             return wording.refused(str(error), "InvalidArgument")
         except BadSchema as error:
             return crashed(served.tool, error)
-        awaited = remaining_seconds(request.params.get("_meta"))
+        meta = request.params.get("_meta")
+        awaited = None if meta is None else remaining_seconds(meta)
         left = math.inf if awaited is None else max(0.0, awaited - MARGIN)
         now = trio.current_time()
         if name in self.offer.calls:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import attrs
 
@@ -14,15 +14,29 @@ MOST_LINES: Final = 1024
 _BATCH: Final = 2**16  # bytes: what a pipe holds
 
 
+@runtime_checkable
+class Prompt(Protocol):
+    """A stream that can also be written to without waiting, as pipes can."""
+
+    def send_nowait(self, data: bytes) -> int:
+        """How many bytes were taken. Raises nothing: `send_all` finds out why."""
+        ...
+
+
 @attrs.define(eq=False)
 class Outbox:
     """Lines for one writer. Whoever puts them waits for room, and so does whoever
-    reads: a client that does not read is not listened to either."""
+    reads: a client that does not read is not listened to either.
+
+    A line that can be written at once is, by whoever puts it: to wake the writer for
+    each would cost a third of a short call.
+    """
 
     _lines: deque[bytes] = attrs.field(factory=deque, init=False)
     _size: int = attrs.field(default=0, init=False)
     _writing: bool = attrs.field(default=False, init=False)
     _closed: bool = attrs.field(default=False, init=False)
+    _prompt: Prompt | None = attrs.field(default=None, init=False)
     _filled: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
@@ -44,6 +58,10 @@ class Outbox:
         number, as the answers to one line of input. After `close` it is dropped."""
         if self._closed:
             return
+        if self._prompt is not None and not (self._lines or self._writing):
+            line = line[self._prompt.send_nowait(line) :]
+            if not line:
+                return
         self._lines.append(line)
         self._size += len(line)
         self._filled.unpark()
@@ -69,6 +87,8 @@ class Outbox:
         Raises:
           trio.BrokenResourceError: if nobody reads any more.
         """
+        if isinstance(stream, Prompt):
+            self._prompt = stream
         while True:
             while not self._lines:
                 await self._filled.park()

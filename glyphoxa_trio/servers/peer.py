@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -48,6 +48,7 @@ class _Taken:
 
     size: int
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    runs: bool = False
     taken_back: bool = False
 
 
@@ -230,10 +231,12 @@ class Peer:
             # What is done waits in its place until it is written: else a client that
             # does not read could collect any number of answers.
             with taken.scope:
-                async with self._place(call):
-                    await self._outbox.put(await self._line_for(call, client))
-                    answered = True
+                await self._place(taken, call)
+                await self._outbox.put(await self._line_for(call, client))
+                answered = True
         finally:
+            if taken.runs:
+                self._running.release()
             del self._taken[call.id]
             self._held -= taken.size
             self._fewer.unpark_all()
@@ -241,10 +244,15 @@ class Peer:
                 closed = RpcError(CONNECTION_CLOSED, "the server is ending")
                 self._refuse(call.id, closed)
 
-    def _place(self, call: jsonrpc.Call) -> AbstractAsyncContextManager[object]:
-        """One of the places for what runs; whoever only listens needs none."""
-        listens = self._who.stateless and call.method == _LISTEN
-        return nullcontext() if listens else self._running
+    async def _place(self, taken: _Taken, call: jsonrpc.Call) -> None:
+        """Take one of the places for what runs; whoever only listens needs none."""
+        if self._who.stateless and call.method == _LISTEN:
+            return
+        try:
+            self._running.acquire_nowait()
+        except trio.WouldBlock:
+            await self._running.acquire()
+        taken.runs = True
 
     async def _line_for(self, call: jsonrpc.Call, client: Client) -> bytes:
         """The answer as a line, whatever happens on the way to it."""

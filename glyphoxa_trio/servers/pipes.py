@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
+import attrs
+
 import trio
 
 from .offer import CannotServe
@@ -17,8 +19,31 @@ from .offer import CannotServe
 _DESCRIPTORS: Final = "/proc/self/fd"
 
 
+@attrs.define(eq=False)
+class Outgoing(trio.abc.SendStream):
+    """A pipe to write to, with waiting or without."""
+
+    _stream: trio.lowlevel.FdStream
+
+    def send_nowait(self, data: bytes) -> int:
+        """How many bytes the pipe took. What is wrong with it, `send_all` will say."""
+        try:
+            return os.write(self._stream.fileno(), data)
+        except OSError:
+            return 0
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 @asynccontextmanager
-async def own_stdio() -> AsyncGenerator[tuple[trio.abc.Stream, trio.abc.Stream]]:
+async def own_stdio() -> AsyncGenerator[tuple[trio.abc.ReceiveStream, Outgoing]]:
     """What comes in and what goes out, for as long as the block lasts.
 
     Meanwhile everybody else's stdin is empty and their stdout is stderr: a ``print``
@@ -31,7 +56,7 @@ async def own_stdio() -> AsyncGenerator[tuple[trio.abc.Stream, trio.abc.Stream]]
         raise CannotServe("stdin and stdout must be open")
     sys.stdout.flush()
     incoming = trio.lowlevel.FdStream(_alone(0, os.O_RDONLY))
-    outgoing = trio.lowlevel.FdStream(_alone(1, os.O_WRONLY))
+    outgoing = Outgoing(trio.lowlevel.FdStream(_alone(1, os.O_WRONLY)))
     kept = [os.dup(0), os.dup(1)]
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)

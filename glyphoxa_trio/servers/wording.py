@@ -22,6 +22,8 @@ PREFIX: Final = "glyphoxa/"
 # without it, 20 ms would be over before a network has carried the answer.
 ON_THE_WAY: Final = 1.0  # seconds
 
+_TEXT: Final = json.JSONEncoder(ensure_ascii=False)  # to make one costs a use of it
+
 
 def tool_entry(tool: Tool) -> dict[str, Any]:
     """A tool in the answer to ``tools/list``."""
@@ -71,7 +73,7 @@ def answer(result: ToolResult) -> dict[str, Any]:
     written: dict[str, Any] = {"content": content}
     if result.structured is not None:
         if not result.text:
-            said = json.dumps(result.structured, ensure_ascii=False)
+            said = _TEXT.encode(result.structured)
             content.insert(0, {"type": "text", "text": said})
         if isinstance(result.structured, Mapping):
             written["structuredContent"] = result.structured
