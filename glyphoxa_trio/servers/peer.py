@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -26,10 +25,7 @@ from .lines import Lines
 from .listening import Listeners
 from .outbox import Outbox
 from .request import INTERNAL_ERROR, METHOD_NOT_FOUND, Client, Request, RpcError
-
-MOST_REQUESTS: Final = 1024  # read and not yet answered; then no more is read
-MOST_BYTES: Final = 16 * 2**20  # of the lines they came in
-MOST_RUNNING: Final = 64  # of those, at once
+from .taken import Requests, Taken
 
 # Seconds that requests may still take when nobody will ask anything more, which is
 # less than clients wait before they send a signal; and that the last answers take.
@@ -40,16 +36,6 @@ _CHUNK: Final = 2**16
 _LISTEN: Final = "subscriptions/listen"
 
 _log = logging.getLogger(__name__)
-
-
-@attrs.define(eq=False)
-class _Taken:
-    """A request that was read and is not yet answered."""
-
-    size: int
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    runs: bool = False
-    taken_back: bool = False
 
 
 @attrs.define(eq=False)
@@ -68,14 +54,7 @@ class Peer:
     _listeners: Listeners = attrs.field(init=False)
     _who: Introduction = attrs.field(init=False)
     asked: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _taken: dict[jsonrpc.Id, _Taken] = attrs.field(factory=dict, init=False)
-    _held: int = attrs.field(default=0, init=False)
-    _running: trio.Semaphore = attrs.field(
-        factory=partial(trio.Semaphore, MOST_RUNNING), init=False
-    )
-    _fewer: trio.lowlevel.ParkingLot = attrs.field(
-        factory=trio.lowlevel.ParkingLot, init=False
-    )
+    _taken: Requests = attrs.field(factory=Requests, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._asking = Asking(self._outbox)
@@ -115,8 +94,7 @@ class Peer:
             self._listeners.hang_up()
             self._asking.hang_up()
             with trio.move_on_after(GRACE):
-                while self._taken:
-                    await self._fewer.park()
+                await self._taken.none()
             requests.cancel_scope.cancel("the client has hung up")
 
     async def _write(
@@ -153,10 +131,7 @@ class Peer:
     async def _room(self, size: int) -> None:
         """Wait until one more message may be taken."""
         await self._outbox.roomy()
-        while self._taken and (
-            len(self._taken) >= MOST_REQUESTS or self._held + size > MOST_BYTES
-        ):
-            await self._fewer.park()
+        await self._taken.room(size)
 
     async def _take_all(
         self, batch: jsonrpc.Batch, size: int, nursery: trio.Nursery
@@ -193,13 +168,7 @@ class Peer:
         # Of all the others nobody here needs to hear, nor which name
         # ``notifications/initialized`` has: in seed 002 it is a shorter one.
         if notice.method == "notifications/cancelled":
-            ident = notice.params.get("requestId")
-            for known in (ident, jsonrpc.same_id(ident)):
-                if isinstance(known, int | str) and known in self._taken:
-                    taken = self._taken[known]
-                    taken.taken_back = True
-                    taken.scope.cancel("the client took it back")
-                    return
+            self._taken.take_back(notice.params.get("requestId"))
 
     def _take_call(self, call: jsonrpc.Call, size: int, nursery: trio.Nursery) -> None:
         """Raises `RpcError` if it is refused at once."""
@@ -220,39 +189,26 @@ class Peer:
         if call.method == "ping" and not self._who.stateless:
             self._send({"jsonrpc": "2.0", "id": call.id, "result": {}})
             return
-        taken = self._taken[call.id] = _Taken(size)
-        self._held += size
+        taken = self._taken.add(call.id, size)
         nursery.start_soon(self._run, call, client, taken)
 
-    async def _run(self, call: jsonrpc.Call, client: Client, taken: _Taken) -> None:
+    async def _run(self, call: jsonrpc.Call, client: Client, taken: Taken) -> None:
         """One request, from here to its answer."""
         answered = False
         try:
             # What is done waits in its place until it is written: else a client that
             # does not read could collect any number of answers.
             with taken.scope:
-                await self._place(taken, call)
+                # Whoever only listens needs no place among what runs.
+                if not (self._who.stateless and call.method == _LISTEN):
+                    await self._taken.run(taken)
                 await self._outbox.put(await self._line_for(call, client))
                 answered = True
         finally:
-            if taken.runs:
-                self._running.release()
-            del self._taken[call.id]
-            self._held -= taken.size
-            self._fewer.unpark_all()
+            self._taken.done(call.id)
             if not (answered or taken.taken_back):
                 closed = RpcError(CONNECTION_CLOSED, "the server is ending")
                 self._refuse(call.id, closed)
-
-    async def _place(self, taken: _Taken, call: jsonrpc.Call) -> None:
-        """Take one of the places for what runs; whoever only listens needs none."""
-        if self._who.stateless and call.method == _LISTEN:
-            return
-        try:
-            self._running.acquire_nowait()
-        except trio.WouldBlock:
-            await self._running.acquire()
-        taken.runs = True
 
     async def _line_for(self, call: jsonrpc.Call, client: Client) -> bytes:
         """The answer as a line, whatever happens on the way to it."""

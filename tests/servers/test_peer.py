@@ -16,7 +16,8 @@ from glyphoxa_trio import tool
 from glyphoxa_trio.actors import Flights
 from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.offer import Offer
-from glyphoxa_trio.servers.peer import GRACE, MOST_REQUESTS, MOST_RUNNING, Peer
+from glyphoxa_trio.servers.peer import GRACE, Peer
+from glyphoxa_trio.servers.taken import MOST_REQUESTS, MOST_RUNNING
 
 from .support import LineClient, served
 
