@@ -1,9 +1,10 @@
 """The groups of a report, read by the library `metar`, one at a time. No I/O.
 
 It is given one group at a time since what it cannot read would otherwise change what
-it makes of the rest: it skips, guesses (no visibility is ten kilometres to it), goes
-round for ever on a doubled blank, and raises what it likes. A group that it does not
-understand, or of which it makes what cannot be, is unreadable and kept as it is.
+it makes of the rest: it skips, it guesses (a visibility that was not measured is ten
+kilometres to it, a wind without a unit metres per second), and raises what it likes. A
+group that it does not understand, or of which it makes what cannot be, is unreadable
+and kept as it is.
 """
 
 from __future__ import annotations

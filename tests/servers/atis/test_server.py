@@ -5,7 +5,9 @@ Nothing waits for a time to pass; the limits keep a failure from taking for ever
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -18,6 +20,14 @@ import pytest
 
 import trio
 
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.host import Caller
+from glyphoxa_trio.servers.shelf import atis
+from glyphoxa_trio.tools.gate import EVERYTHING
+from glyphoxa_trio.tools.outcome import Status, ToolCall
+from glyphoxa_trio.tools.tier import Tier
+
+from ..processes import client_of, over_http
 from ..support import LineClient
 from .feeds import FeedServer, bulletin, observed, open_feed
 
@@ -136,6 +146,24 @@ async def test_it_ends_while_the_feed_keeps_it_waiting() -> None:
             assert await server.ends() == (0, "")
 
 
+async def test_it_is_the_same_over_http() -> None:  # A53
+    async with open_feed(bulletin(observed(10))) as feed:
+        agent = "tower/1.0 tower@example.org"
+        words = ("atis", "--feed-url", feed.url)
+        async with over_http(*words, METNO_USER_AGENT=agent) as url:
+            async with client_of([ServerSpec(name="weather", url=url)]) as runtime:
+                caller = Caller(grant=EVERYTHING, tier=Tier.DEEP)
+                listing = runtime.host.snapshot.find("weather.get_atis")
+                assert listing.definition.estimated_duration == 0.02
+                (outcome,) = await runtime.host.fan_out(
+                    [ToolCall("1", listing.exposed, '{"icao": "ENGM"}')],
+                    caller,
+                    deadline=trio.current_time() + LIMIT,
+                )
+    assert outcome.status is Status.OK
+    assert outcome.data["raw"] == observed(10)
+
+
 @pytest.mark.parametrize(
     ("words", "variables", "said"),
     [
@@ -159,20 +187,34 @@ async def test_it_ends_while_the_feed_keeps_it_waiting() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_at_the_start(
-    words: list[str], variables: dict[str, str], said: str, tmp_path: Path
+async def test_what_is_wrong_is_said_at_the_start(
+    words: list[str],
+    variables: dict[str, str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name in ("METNO_USER_AGENT", "METNO_CACHE_TTL_SECONDS", "ATIS_FEED_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    parser = argparse.ArgumentParser()
+    atis.add_options(parser)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        async with atis.open_offer(parser.parse_args(words)):
+            raise AssertionError("it opened")
+
+
+def test_the_command_says_it_and_ends_with_2() -> None:
     ran = subprocess.run(
-        [COMMAND, "serve", "atis", *words],
+        [COMMAND, "serve", "atis"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=LIMIT,
-        env=environment(**variables),
-        cwd=tmp_path,
+        env=environment(),
         check=False,
     )
-    assert ran.returncode == 2
-    assert ran.stderr.startswith("glyphoxa serve atis: ")
-    assert said in ran.stderr
-    assert ran.stdout == ""
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("glyphoxa serve atis: METNO_USER_AGENT is not set")
