@@ -146,10 +146,12 @@ class Cache:
         wanted = (at for entry, at in times if self._is_wanted(entry, at))
         return min(wanted, default=math.inf)
 
-    def landed(self, entry: Entry, answer: Answer, now: float) -> None:
-        """The feed has answered, or has not."""
+    def landed(self, entry: Entry, answer: Answer | None, now: float) -> None:
+        """The feed has answered, or has not; None: it was not asked after all."""
         entry.fetching = False
         match answer:
+            case None:
+                pass
             case Fetched(report=report) if report or not entry.report:
                 entry.report, entry.known = report, True
                 entry.version = answer.version
@@ -183,7 +185,8 @@ class Cache:
         pause = min(max(failure.pause, 0.0), LONGEST_PAUSE)
         if failure.everything:
             self.refusal = failure.problem
-            self.refusals += 1
+            # Those that were under way together are one refusal.
+            self.refusals += now >= self.paused_until
             pause = max(pause, BACKOFF.delay(self.refusals, self.rng))
             self.paused_until = max(self.paused_until, now + pause)
         entry.next_fetch = now + max(pause, BACKOFF.delay(entry.failures, self.rng))

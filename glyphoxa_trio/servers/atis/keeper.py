@@ -101,10 +101,11 @@ class Keeper:
 
     async def _fly(self, entry: Entry) -> None:
         before = entry.report
+        answer = None
         async with self._turn:
-            answer = await self._feed.fetch(
-                entry.icao, entry.version if entry.report else ""
-            )
+            # One that waited for its turn may have become too many.
+            if trio.current_time() >= self._cache.paused_until:
+                answer = await self._feed.fetch(entry.icao, entry.version)
         self._cache.landed(entry, answer, trio.current_time())
         self._landed.pop(entry.icao).set()
         self._wake()

@@ -212,6 +212,45 @@ async def test_one_refusal_is_for_every_aerodrome(autojump_clock: MockClock) -> 
         assert (await ask(keeper, "ENBR")).report == report("ENBR")
 
 
+async def test_a_feed_that_goes_on_to_refuse_is_left_alone_ever_longer(
+    autojump_clock: MockClock,
+) -> None:
+    feed = ScriptedFeed(finally_=lambda icao: Failure(problem="no", everything=True))
+    async with kept(feed) as keeper:
+        for number in range(31):  # another one each time: none has failed before
+            with pytest.raises(ToolUnavailable):
+                await ask(keeper, f"E{number:03}")
+            await trio.sleep(10)
+    # 10, 20, 40, 80 and 160 s behind the one before; at each time at most four.
+    assert sorted(set(feed.times)) == [0.0, 10.0, 30.0, 70.0, 150.0]
+    assert max(map(feed.times.count, feed.times)) <= AT_ONCE
+
+
+async def test_a_report_is_not_lost_because_the_feed_lost_it(
+    autojump_clock: MockClock,
+) -> None:
+    feed = ScriptedFeed(
+        [Fetched(report=report())], finally_=lambda icao: Fetched(report=None)
+    )
+    async with kept(feed) as keeper:
+        await ask(keeper)
+        await trio.sleep(TTL + 1)
+        seen = await ask(keeper)
+        assert seen.report == report()
+        assert seen.problem == "the feed does not know what it said"
+        assert len(feed.asked) > 1
+
+
+async def test_an_entry_is_kept_while_it_is_fetched() -> None:
+    cache = Cache(TTL, random.Random(0))
+    first = cache.asked("E000", 0.0)
+    first.fetching = True
+    for number in range(1, 100):
+        cache.asked(f"E{number:03}", 0.0)
+    assert cache.entries["E000"] is first
+    assert len(cache.entries) == 64
+
+
 async def test_an_aerodrome_without_reports_is_remembered(
     autojump_clock: MockClock,
 ) -> None:

@@ -39,6 +39,11 @@ def test_a_correction_goes_before_what_it_corrects() -> None:
     assert raw_of(f"{inside}\n{wrong}") == inside.rstrip("=")
 
 
+def test_of_two_at_one_time_the_last_one_wins() -> None:
+    first = "SPECI ENGM 221250Z 03005KT CAVOK 06/M02 Q1020"
+    assert raw_of(f"{DAY}{first}=") == first
+
+
 @pytest.mark.parametrize(
     "other",
     [
