@@ -241,7 +241,17 @@ async def test_a_report_is_not_lost_because_the_feed_lost_it(
         assert len(feed.asked) > 1
 
 
-async def test_an_entry_is_kept_while_it_is_fetched() -> None:
+def test_refusals_that_were_under_way_together_are_one() -> None:
+    cache = Cache(TTL, cast(random.Random, Fixed(0.0)))
+    refused = Failure(problem="no", everything=True)
+    for number in range(4):
+        cache.landed(cache.asked(f"E{number:03}", 0.0), refused, 1.0)
+    assert cache.paused_until == 11.0
+    cache.landed(cache.asked("E000", 11.0), refused, 11.0)
+    assert cache.paused_until == 31.0
+
+
+def test_an_entry_is_kept_while_it_is_fetched() -> None:
     cache = Cache(TTL, random.Random(0))
     first = cache.asked("E000", 0.0)
     first.fetching = True
