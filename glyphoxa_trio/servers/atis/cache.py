@@ -21,7 +21,7 @@ import attrs
 
 from glyphoxa_trio.actors import Backoff
 
-from .report import Report
+from .report import Report, is_older
 
 MOST_ENTRIES: Final = 64
 LONGEST_EXPIRES: Final = 3600.0  # of a feed; one that says a year is not believed
@@ -153,8 +153,9 @@ class Cache:
             case None:
                 pass
             case Fetched(report=report) if report or not entry.report:
-                entry.report, entry.known = report, True
-                entry.version = answer.version
+                if not is_older(report, entry.report):  # behind a feed are several
+                    entry.report = report
+                entry.known, entry.version = True, answer.version
                 self._keep(entry, answer.expires, now)
             case Unchanged() if entry.known:
                 self._keep(entry, answer.expires, now)

@@ -7,7 +7,9 @@ User-Agent, and to be asked no more often than it says: what comes with an answe
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,6 +26,8 @@ from .report import latest
 
 if TYPE_CHECKING:
     import httpx2
+
+_log = logging.getLogger(__name__)
 
 METNO: Final = "https://api.met.no/weatherapi/tafmetar/1.0/metar.txt?icao={icao}"
 PLACE: Final = "{icao}"
@@ -96,6 +100,7 @@ class HttpFeed:
     now: Callable[[], datetime]
     limit: float = LIMIT
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
+    _warned: bool = attrs.field(default=False, init=False)
 
     async def fetch(self, icao: str, version: str) -> Answer:
         import httpx2
@@ -122,14 +127,15 @@ class HttpFeed:
             await own.aclose()
 
     async def _fetch(self, icao: str, headers: Mapping[str, str]) -> Answer:
-        from glyphoxa_trio.mcp.answers import retry_after
-
         client = self._client()
         async with client.stream(
             "GET", self.url.replace(PLACE, icao), headers=headers
         ) as response:
             match response.status_code:
-                case 200 | 203:  # 203 is met.no's warning of a version that will go
+                case 200 | 203 as status:
+                    if status == 203 and not self._warned:
+                        self._warned = True
+                        _log.warning("the feed says that its address will go (203)")
                     return await self._read(icao, response)
                 case 204:
                     return Fetched(report=None, expires=self._expires(response))
@@ -140,16 +146,14 @@ class HttpFeed:
                 case status:
                     return Failure(
                         problem=f"the weather service answers with error {status}",
-                        pause=retry_after(response.headers) or 0.0,
+                        pause=self._retry_after(response),
                         everything=status in _REFUSALS,
                     )
 
     async def _read(self, icao: str, response: httpx2.Response) -> Answer:
-        from glyphoxa_trio.mcp.answers import whole
-
         if response.headers.get("content-encoding", "identity") != "identity":
             return Failure(problem="the weather service sends no plain text")
-        body = await whole(response, MOST_BYTES)
+        body = await _whole(response)
         if body is None:
             return Failure(problem="the weather service sends far too much")
         text = body.decode("utf-8", "replace")
@@ -170,6 +174,14 @@ class HttpFeed:
         said = _date(response.headers.get("date", "")) or self.now()
         return max(0.0, (expires - said).total_seconds())
 
+    def _retry_after(self, response: httpx2.Response) -> float:
+        written = response.headers.get("retry-after", "").strip()
+        if re.fullmatch(r"\d{1,9}", written, re.ASCII):
+            return float(written)
+        until = _date(written)
+        said = _date(response.headers.get("date", "")) or self.now()
+        return max(0.0, (until - said).total_seconds()) if until else 0.0
+
     def _client(self) -> httpx2.AsyncClient:
         import httpx2
 
@@ -187,6 +199,21 @@ class HttpFeed:
                 trust_env=not (host in ("localhost", "::1") or host.startswith("127.")),
             )
         return self._own
+
+
+async def _whole(response: httpx2.Response) -> bytes | None:
+    """The body of an answer, or None if it is longer than `MOST_BYTES`."""
+    # As in `mcp.answers`, of which the import would cost the first question more than
+    # the feed does.
+    body = bytearray()
+    # Cancelled in the middle of a read, what is below closes in good order; a loop that
+    # is left closes nothing.
+    with trio.CancelScope() as enough:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MOST_BYTES:
+                enough.cancel()
+    return None if enough.cancel_called else bytes(body)
 
 
 def _date(written: str) -> datetime | None:

@@ -50,7 +50,7 @@ def latest(text: str, icao: str, now: datetime) -> Report | None:
         report = read(raw, now)
         if report is None or report.icao != icao or _says_nothing(report.body):
             continue
-        if best is None or _rank(report) >= _rank(best):
+        if not is_older(report, best):
             best = report
     return best
 
@@ -73,8 +73,15 @@ def read(raw: str, now: datetime) -> Report | None:
     )
 
 
-def _rank(report: Report) -> tuple[datetime, bool]:
-    return report.observed, report.corrected
+def is_older(report: Report | None, other: Report | None) -> bool:
+    """Whether ``other`` is the one to be told of two; with equals it is not."""
+    if report is None or other is None:
+        return False
+    mine, theirs = (
+        (report.observed, report.corrected),
+        (other.observed, other.corrected),
+    )
+    return mine < theirs
 
 
 def _says_nothing(body: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, Any, Final
 
 import attrs
@@ -16,6 +17,7 @@ from glyphoxa_trio.tools.definition import (
     ToolUnavailable,
 )
 
+from .cache import MOST_ENTRIES
 from .config_file import ConfigFile
 from .groups import read_groups
 from .keeper import COLD_PATIENCE, Keeper
@@ -27,6 +29,10 @@ from .words import ago
 WARM_MS: Final = 20  # a report that is there already: nearly always
 MARGIN: Final = 0.05  # seconds to write the answer in
 MOST_LISTED: Final = 100
+
+
+# Nearly every question is about a report that was read before.
+_reading: Final = lru_cache(MOST_ENTRIES)(read_groups)
 
 
 class InvalidArgument(ToolError):
@@ -75,7 +81,7 @@ class Atis:
                 " which is too old to be used."
             )
         stale = bool(problem) or age > defaults.stale_after
-        reading = read_groups(report.body)
+        reading = _reading(report.body)
         said = script(
             report,
             reading,
@@ -104,8 +110,8 @@ class Atis:
             "dew_point_celsius": reading.now.dew_point,
             "qnh_hectopascals": pressure.hectopascals if pressure else None,
             "altimeter_inches": pressure.hundredths / 100 if pressure else None,
-            "not_readable": reading.unreadable,
-            "not_spoken": reading.passed_over,
+            "not_readable": list(reading.unreadable),
+            "not_spoken": list(reading.passed_over),
             "warnings": warnings,
         }
 

@@ -108,7 +108,9 @@ class CacheMachine(RuleBasedStateMachine):
         said = report(minutes=minutes)
         known = self.land(data, Fetched(report=said, version="v", expires=expires))
         if known is not None:
-            self.succeeded(known, expires, said.raw)
+            before = known.good[2] if known.good else None
+            # The later one of both, which here is that whose text is greater.
+            self.succeeded(known, expires, max(said.raw, before or ""))
 
     @rule(data=st.data(), expires=SECONDS)
     def nothing_has_changed(self, data: Any, expires: float) -> None:

@@ -81,6 +81,16 @@ async def test_it_is_asked_whether_there_is_a_newer_one() -> None:
     assert headers["if-modified-since"] == "Sun, 22 Nov 2026 12:50:00 GMT"
 
 
+async def test_an_address_that_will_go_is_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with open_feed(bulletin(observed())) as server, opened(server) as feed:
+        server.status = 203
+        for _ in range(2):
+            assert isinstance(await feed.fetch("ENGM", ""), Fetched)
+    assert caplog.messages == ["the feed says that its address will go (203)"]
+
+
 async def test_connections_are_kept() -> None:
     async with open_feed(bulletin(observed())) as server, opened(server) as feed:
         for icao in ("ENGM", "ENBR"):

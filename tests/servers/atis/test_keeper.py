@@ -319,6 +319,19 @@ async def test_another_report_is_news(autojump_clock: MockClock) -> None:
             assert heard == ["ENGM", "ENGM"]
 
 
+async def test_an_older_report_takes_the_place_of_none(
+    autojump_clock: MockClock,
+) -> None:
+    newer = report(minutes=30)
+    feed = ScriptedFeed([Fetched(report=newer)])  # and then one of noon
+    async with kept(feed) as keeper:
+        await ask(keeper)
+        await trio.sleep(REFRESH + 1)
+        assert len(feed.asked) == 2
+        seen = await ask(keeper)
+        assert (seen.report, seen.problem) == (newer, "")
+
+
 async def test_a_keeper_that_is_left_leaves_nothing(autojump_clock: MockClock) -> None:
     feed = ScriptedFeed([math.inf])
     async with kept(feed) as keeper:
