@@ -50,8 +50,14 @@ async def client_of(specs: Iterable[ServerSpec]) -> AsyncGenerator[Runtime]:
 @asynccontextmanager
 async def over_http(*words: str, **environment: str) -> AsyncGenerator[str]:
     """``glyphoxa serve`` over HTTP on a free port; yields its URL."""
-    command = [str(COMMAND), "serve", *words]
-    command += ["--transport", "http", "--http-addr", "localhost:0"]
+    async with program_over_http(str(COMMAND), "serve", *words, **environment) as url:
+        yield url
+
+
+@asynccontextmanager
+async def program_over_http(*words: str, **environment: str) -> AsyncGenerator[str]:
+    """Whatever takes the options of ``glyphoxa serve``, likewise."""
+    command = [*words, "--transport", "http", "--http-addr", "localhost:0"]
     async with trio.open_nursery() as nursery:
         process: trio.Process = await nursery.start(
             partial(

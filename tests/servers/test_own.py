@@ -8,10 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from glyphoxa_trio import tool
+import trio
+
+from glyphoxa_trio import Tier, tool
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.host import Caller
 from glyphoxa_trio.servers import serve
 from glyphoxa_trio.servers.own import tools_of
+from glyphoxa_trio.tools.gate import EVERYTHING
+from glyphoxa_trio.tools.outcome import ToolCall
 
+from .processes import LIMIT, client_of, program_over_http
+
+ROOT = Path(__file__).parents[2]
 HERBS = '''
 """Herbs of the forest."""
 
@@ -102,6 +111,24 @@ async def nod() -> str:
 def test_a_list_that_is_no_server_is_refused_before_it_serves() -> None:
     with pytest.raises(ValueError, match="own: two tools have the name 'nod'"):
         serve("own", [nod, nod], arguments=[])
+
+
+async def test_a_program_serves_http_when_it_is_told_to() -> None:
+    program = ROOT / "docs" / "examples" / "servers" / "almanac.py"
+    with trio.fail_after(LIMIT):
+        async with (
+            program_over_http(sys.executable, str(program)) as url,
+            client_of([ServerSpec(name="almanac", url=url)]) as runtime,
+        ):
+            listings = runtime.host.snapshot.by_key
+            assert listings["almanac.moon"].estimate.tier is Tier.FAST
+            assert listings["almanac.forecast"].estimate.tier is Tier.STANDARD
+            (outcome,) = await runtime.host.fan_out(
+                [ToolCall("1", listings["almanac.moon"].exposed, '{"day": 15}')],
+                Caller(grant=EVERYTHING, tier=Tier.DEEP),
+                deadline=trio.current_time() + LIMIT,
+            )
+            assert outcome.data == {"day": 15, "phase": "full"}
 
 
 def test_options_of_a_program_that_serves_are_those_of_the_command(
