@@ -13,6 +13,7 @@ from glyphoxa_trio.simulation.promises.monitor import Promise
 
 WHOLE_HOST: Final = "tests/simulation/test_whole_host.py"
 SCENE: Final = "tests/npc/scene/test_scene_random.py"
+DUALITY: Final = "tests/builtin/test_duality.py"
 CROSSINGS: Final = "tests/aio/test_bridge_random.py"
 
 
@@ -635,5 +636,38 @@ MUTANTS: Final = (
         "        if True:\n            self._asked = self._bridge",
         "every event arrives once, and in order",
         CROSSINGS,
+    ),
+    # ----------------------------------------------------------------- servers
+    Mutant(
+        "a difficulty of 0 is none",
+        "builtin/duality/rules.py",
+        "        if self.difficulty is None:\n            return False\n",
+        "        if not self.difficulty:\n            return False\n",
+        "a difficulty of 0 is one",
+        DUALITY,
+    ),
+    Mutant(
+        "dice of a seed favour low faces",
+        "builtin/duality/chance.py",
+        "for word in self._words if word < fair) % sides + 1\n",
+        "for word in self._words if fair) % 2**13 % sides + 1\n",
+        "a seed has the same fair dice everywhere",
+        DUALITY,
+    ),
+    Mutant(
+        "latencies are not told",
+        "servers/wording.py",
+        "    if definition.estimated_duration is not None:\n",
+        "    if False:\n",
+        "a second runtime knows a tool's tier before the first call",
+        "tests/servers/test_dispatch.py",
+    ),
+    Mutant(
+        "calls lose their time in line",
+        "servers/dispatch.py",
+        "else limit + IN_LINE\n",
+        "else limit\n",
+        "a tool's own time is its own",
+        "tests/servers/test_dispatch.py",
     ),
 )
