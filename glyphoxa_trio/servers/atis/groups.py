@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Final
 
 from .values import TAKERS, take_wind
@@ -40,6 +41,11 @@ _PAIRS: Final = (
     (re.compile(r"[MP]?\d{1,2}"), re.compile(r"\d/\d{1,2}SM")),
     (re.compile("WS"), re.compile(r"R(?:WY)?\d\d[LCR]*")),
 )
+
+
+def installed() -> bool:
+    """Whether the library is there: the extra ``tools``."""
+    return find_spec("metar") is not None
 
 
 def read_groups(body: str) -> Reading:

@@ -14,6 +14,7 @@ from typing import Final
 from glyphoxa_trio.config import ConfigError
 from glyphoxa_trio.servers.atis.config_file import ConfigFile
 from glyphoxa_trio.servers.atis.feed import METNO, HttpFeed, check_agent, check_url
+from glyphoxa_trio.servers.atis.groups import installed
 from glyphoxa_trio.servers.atis.keeper import open_keeper
 from glyphoxa_trio.servers.atis.resources import AtisResources
 from glyphoxa_trio.servers.atis.tools import Atis, tools
@@ -47,6 +48,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 @asynccontextmanager
 async def open_offer(options: argparse.Namespace) -> AsyncGenerator[Offer]:
+    if not installed():
+        raise ValueError("weather needs more: pip install 'glyphoxa-trio[tools]'")
     url = check_url(options.feed_url or os.environ.get("ATIS_FEED_URL") or METNO)
     agent, ttl = _agent(url), _ttl()
     settings = ConfigFile(options.config, _log.warning)

@@ -206,6 +206,17 @@ async def test_what_is_wrong_is_said_at_the_start(
             raise AssertionError("it opened")
 
 
+async def test_without_the_library_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "metar", None)
+    parser = argparse.ArgumentParser()
+    atis.add_options(parser)
+    with pytest.raises(ValueError, match=r"pip install 'glyphoxa-trio\[tools\]'"):
+        async with atis.open_offer(parser.parse_args([])):
+            raise AssertionError("it opened")
+
+
 def test_the_command_says_it_and_ends_with_2() -> None:
     ran = subprocess.run(
         [COMMAND, "serve", "atis"],
