@@ -79,7 +79,7 @@ def open_pool(
     """Connections for one fetch. No proxy, whatever the environment says: it would
     choose the address."""
     return httpcore2.AsyncConnectionPool(
-        ssl_context=tls or _tls(),
+        ssl_context=tls or trusted(),
         max_connections=_CONNECTIONS,
         keepalive_expiry=5.0,
         network_backend=backend,
@@ -87,7 +87,7 @@ def open_pool(
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def trusted() -> ssl.SSLContext:
     """The certificates that we trust; reading them takes a while."""
     import httpx2
 

@@ -20,6 +20,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.process import end, start
+from glyphoxa_trio.tools.definition import ToolUnavailable
 
 from .page import Page
 from .refusals import Unreadable
@@ -92,12 +93,19 @@ class Extractor:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Reader]:
-        """A process that gets ready while the page is on its way. Leaving kills it."""
+        """A process that gets ready while the page is on its way. Leaving kills it.
+
+        Raises:
+          ToolUnavailable: if no process can be started.
+        """
         # Found as we were, also where it is only checked out.
         path = {"PYTHONPATH": os.pathsep.join(x for x in sys.path if x)}
         command = [sys.executable, "-P", "-m", _WORKER]
         async with self._limit:
-            process = await start([*command, str(self.memory)], env=path)
+            try:
+                process = await start([*command, str(self.memory)], env=path)
+            except OSError as error:
+                raise ToolUnavailable(f"Pages cannot be read now: {error}.") from error
             try:
                 yield Reader(process, self.patience)
             finally:

@@ -50,7 +50,9 @@ def plain_page(
       Unreadable: if there is none.
     """
     check(data)
-    text, truncated = bounded(tidy(decoded(data, charset, html=False)), most_text)
+    whole = decoded(data, charset, html=False)
+    head = whole[: 4 * most_text]  # a look at each character of it takes a while
+    text, truncated = bounded(tidy(head), most_text)
     if not text:
         raise Unreadable("The page is empty.")
     name = url.target.partition("?")[0].rpartition("/")[2]
@@ -58,7 +60,7 @@ def plain_page(
         url=str(url),
         title=bounded(name or url.host.name, MAX_TITLE)[0],
         text=text,
-        truncated=cut or truncated,
+        truncated=cut or truncated or len(head) < len(whole),
     )
 
 

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
+import trio
+
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 
@@ -93,10 +95,12 @@ class Search:
           ToolUnavailable: if it cannot be reached.
           ToolError: if it does not answer the question.
         """
+        # Loading the client and certificates takes a while, and NPCs talk meanwhile.
+        tls = await trio.to_thread.run_sync(_tls)
         import httpx2
 
         try:
-            async with self._client() as client:
+            async with self._client(tls) as client:
                 async with client.stream(
                     "GET",
                     f"{self.base_url}{self.engine.path}",
@@ -147,13 +151,13 @@ class Search:
             return ToolUnavailable(f"The search engine does not work ({status}){then}.")
         return SiteFails(f"The search engine does not take the question ({status}).")
 
-    def _client(self) -> httpx2.AsyncClient:
+    def _client(self, tls: ssl.SSLContext) -> httpx2.AsyncClient:
         import httpx2
 
         host = urlsplit(self.base_url).hostname or ""
         local = host in ("localhost", "::1") or host.startswith("127.")
         return httpx2.AsyncClient(
-            verify=_tls(),
+            verify=tls,
             trust_env=not local,  # no proxy reaches a server on this machine
             timeout=httpx2.Timeout(None, connect=_CONNECT),  # a call has its own end
             follow_redirects=False,

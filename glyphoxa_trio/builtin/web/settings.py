@@ -10,7 +10,7 @@ import attrs
 from .addresses import Allowed
 from .robots import product
 
-USER_AGENT: Final = "glyphoxa-trio/0.1 (NPC runtime; obeys robots.txt)"
+USER_AGENT: Final = "glyphoxa-trio (NPC runtime, obeys robots.txt)"
 PORTS: Final = frozenset({80, 443})
 NOTHING_MORE: Final = Allowed()
 DEEP: Final = 4.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import trio
+
 from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import Tool
 
@@ -82,9 +84,17 @@ def fetch_tool(settings: FetchSettings = DEFAULTS) -> Tool:
         """Read the text of a web page. Not of PDFs, and not of pages behind a login."""
         nonlocal fetcher
         if fetcher is None:
-            from .fetching import Fetcher
-
-            fetcher = Fetcher(settings)
+            # Loading what it needs takes a while, and NPCs talk meanwhile.
+            made = await trio.to_thread.run_sync(_fetcher, settings)
+            fetcher = fetcher or made
         return (await fetcher.page(url)).data()
 
     return fetch_page
+
+
+def _fetcher(settings: FetchSettings) -> Fetcher:
+    from .connecting import trusted
+    from .fetching import Fetcher
+
+    trusted()
+    return Fetcher(settings)

@@ -22,6 +22,7 @@ from trio.testing import wait_all_tasks_blocked
 from glyphoxa_trio.builtin.web.extraction import Extractor, Reader
 from glyphoxa_trio.builtin.web.refusals import Unreadable
 from glyphoxa_trio.testing.http_server import Pieces
+from glyphoxa_trio.tools.definition import ToolUnavailable
 
 from .support import HTML, INN, STORY, WORDS, open_site
 
@@ -165,6 +166,20 @@ async def test_pages_wait_for_a_process_and_are_all_read(
                 nursery.start_soon(read, n)
     assert sorted(texts) == [f"ale {n}" for n in range(6)]
     assert no_children()
+
+
+async def test_where_no_process_can_be_started_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    extractor = Extractor()
+    with (
+        trio.fail_after(30),
+        pytest.raises(ToolUnavailable, match="cannot be read now"),
+    ):
+        async with extractor.open():
+            raise AssertionError
+    assert extractor._limit.statistics().borrowed_tokens == 0
 
 
 def test_the_process_limits_itself_and_knows_nothing_of_us() -> None:
