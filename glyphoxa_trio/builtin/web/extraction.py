@@ -27,7 +27,9 @@ from .refusals import Unreadable
 from .urls import PageUrl
 
 MAX_WORKERS: Final = 4  # at once; others wait
-PATIENCE: Final = 3.0  # seconds to start and to read a page: it needs half of one
+# Seconds by the clock, for a process that is stopped; one that works is ended by its
+# own limit, and a call by its deadline.
+PATIENCE: Final = 10.0
 MAX_MEMORY: Final = 512 * 1024 * 1024  # bytes of address space; it needs 100 MB
 _MOST: Final = 4 * 1024 * 1024  # bytes of its answer
 _CHUNK: Final = 64 * 1024

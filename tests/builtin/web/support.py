@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import attrs
 import pytest
 
+import trio
+
 from glyphoxa_trio.builtin.web.connecting import Resolver, resolve
 from glyphoxa_trio.builtin.web.extraction import Extractor
 from glyphoxa_trio.builtin.web.fetching import Fetcher
@@ -42,6 +44,11 @@ def html(
 
 STORY = f"<p>{WORDS}</p>" * 10
 INN = html(f"<nav><a href=/>Home</a></nav><article><h1>Inn</h1>{STORY}</article>")
+
+
+def patient(**options: int) -> Extractor:
+    """One that a busy machine does not hurry."""
+    return Extractor(patience=30.0, **options)
 
 
 @attrs.frozen
@@ -106,7 +113,25 @@ async def open_site(
         fetcher = Fetcher(
             FetchSettings.of(allow_private=allow, ports=[port], **settings),
             resolver,
-            extractor=extractor or Extractor(),
+            extractor=extractor or patient(),
         )
         yield Site(http, table, fetcher)
     gc.collect()  # what was left half-way is found here, and fails the test
+
+
+async def left_when_asked(
+    server: HttpServer, call: Callable[[], Awaitable[object]]
+) -> None:
+    """A call that is given up once a page was asked for: then the server is left."""
+    async with trio.open_nursery() as nursery:
+
+        async def give_up() -> None:
+            await server.wait(
+                lambda: any(x.path != "/robots.txt" for x in server.requests)
+            )
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(give_up)
+        await call()
+    assert nursery.cancel_scope.cancelled_caught
+    await server.wait(lambda: server.hangups == 1)

@@ -14,7 +14,6 @@ import trustme
 import trio
 
 from glyphoxa_trio.builtin.web.connecting import resolve
-from glyphoxa_trio.builtin.web.extraction import Extractor
 from glyphoxa_trio.builtin.web.fetching import Fetcher
 from glyphoxa_trio.builtin.web.refusals import Refused, SiteFails
 from glyphoxa_trio.builtin.web.settings import FetchSettings
@@ -199,7 +198,7 @@ async def test_the_certificate_is_checked_for_the_name() -> None:
         async with open_http_server(answer, tls=tls) as server:
             port = int(server.origin.rpartition(":")[2])
             settings = FetchSettings.of(allow_private=[LOOPBACK], ports=[port])
-            fetcher = Fetcher(settings, names, trusting(), Extractor())
+            fetcher = Fetcher(settings, names, trusting())
             page = await fetcher.page(f"https://inn.example.:{port}/")
             assert page.text == "ale"
             assert set(said) == {"inn.example"}

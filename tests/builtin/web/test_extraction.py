@@ -24,7 +24,7 @@ from glyphoxa_trio.builtin.web.refusals import Unreadable
 from glyphoxa_trio.testing.http_server import Pieces
 from glyphoxa_trio.tools.definition import ToolUnavailable
 
-from .support import HTML, INN, STORY, WORDS, open_site
+from .support import HTML, INN, STORY, WORDS, open_site, patient
 
 # G14
 
@@ -38,7 +38,7 @@ async def test_what_a_page_says_beside_its_text() -> None:
         <script>document.title = 'no'</script></head>
         <frameset><frame src="a"><frame src="b"></frameset></html>"""
     with trio.fail_after(30):
-        async with Extractor().open() as reader:
+        async with patient().open() as reader:
             read = await reader.read(page, None, most_text=100)
     assert (read.title, read.language) == ("Zum & vom Wirt", "de-AT")
     assert (read.forward, read.forward_after) == ("next.html", 5.0)
@@ -47,7 +47,7 @@ async def test_what_a_page_says_beside_its_text() -> None:
 
 async def test_a_long_text_is_cut_between_words() -> None:
     with trio.fail_after(30):
-        async with Extractor().open() as reader:
+        async with patient().open() as reader:
             read = await reader.read(STORY.encode(), None, most_text=100)
     assert read.truncated
     assert read.text == WORDS[: len(read.text)] or read.text.startswith(WORDS)
@@ -73,7 +73,7 @@ HOSTILE = {
 @pytest.mark.parametrize("page", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_hostile_pages_end_in_a_text_or_an_answer(page: bytes) -> None:
     with trio.fail_after(30):
-        async with Extractor().open() as reader:
+        async with patient().open() as reader:
             with suppress(Unreadable):  # killed for what it took
                 read = await reader.read(page, None, most_text=1000)
                 assert len(read.text) <= 1000
@@ -99,7 +99,7 @@ async def opened(extractor: Extractor) -> AsyncGenerator[Reader]:
 async def test_a_process_that_is_killed_is_an_answer_and_the_next_page_is_read(
     no_children: Callable[[], bool],
 ) -> None:
-    extractor = Extractor()
+    extractor = patient()
     with trio.fail_after(30):
         async with opened(extractor) as reader:
             reader.process.kill()
@@ -126,7 +126,7 @@ async def test_a_process_without_memory_is_an_answer(
     no_children: Callable[[], bool],
 ) -> None:
     with trio.fail_after(30):
-        async with opened(Extractor(memory=30_000_000)) as reader:
+        async with opened(patient(memory=30_000_000)) as reader:
             with pytest.raises(Unreadable, match=TANGLED):
                 await reader.read(INN.body, None, most_text=10)
     assert no_children()
@@ -135,7 +135,7 @@ async def test_a_process_without_memory_is_an_answer(
 async def test_nothing_is_left_of_a_page_that_nobody_waits_for(
     no_children: Callable[[], bool],
 ) -> None:
-    extractor = Extractor()
+    extractor = patient()
     with trio.fail_after(30):
         with trio.CancelScope() as scope:
             async with opened(extractor) as reader:
@@ -153,7 +153,7 @@ async def test_pages_wait_for_a_process_and_are_all_read(
     no_children: Callable[[], bool],
 ) -> None:
     texts: list[str] = []
-    extractor = Extractor(patience=20)
+    extractor = patient()
 
     async def read(n: int) -> None:
         async with extractor.open() as reader:
@@ -172,7 +172,7 @@ async def test_where_no_process_can_be_started_that_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/no/python")
-    extractor = Extractor()
+    extractor = patient()
     with (
         trio.fail_after(30),
         pytest.raises(ToolUnavailable, match="cannot be read now"),
@@ -197,12 +197,12 @@ print(*[resource.getrlimit(x)[0] for x in (resource.RLIMIT_AS, resource.RLIMIT_C
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["400000000", "5", "0", "64"]
+    assert done.stdout.split() == ["400000000", "2", "0", "64"]
 
 
 async def test_a_process_whose_starter_died_ends_by_itself() -> None:
     # Its stdin ends, whatever became of the one who started it.
-    async with Extractor().open() as reader:
+    async with patient().open() as reader:
         assert reader.process.stdin is not None
         await reader.process.stdin.aclose()
         with trio.fail_after(30):
@@ -214,7 +214,7 @@ async def test_secrets_of_the_environment_are_not_told(
 ) -> None:
     monkeypatch.setenv("GLYPHOXA_SEARCH_KEY", "secret")
     with trio.fail_after(30):
-        async with Extractor().open() as reader:
+        async with patient().open() as reader:
             pid = reader.process.pid
             environment = await trio.Path(f"/proc/{pid}/environ").read_bytes()
             assert (await reader.read(b"<p>ale", None, most_text=10)).text == "ale"

@@ -31,7 +31,7 @@ from glyphoxa_trio.testing.http_server import (
 )
 from glyphoxa_trio.tools.definition import ToolError
 
-from .support import HTML, INN, TEXT, WORDS, Asked, html, open_site
+from .support import HTML, INN, TEXT, WORDS, Asked, html, left_when_asked, open_site
 
 # G14
 
@@ -380,25 +380,13 @@ async def test_a_slow_drip_is_left_when_nobody_waits_any_more() -> None:
     # No process of a reader is left either: see test_extraction.
     with trio.fail_after(30):
         async with open_site(Pieces(drops, HTML, pause=0.05)) as site:
-            async with trio.open_nursery() as nursery:
-
-                async def give_up() -> None:
-                    await site.http.wait(lambda: len(site.http.requests) == 2)
-                    nursery.cancel_scope.cancel()
-
-                nursery.start_soon(give_up)
-                await site.page()
-            assert nursery.cancel_scope.cancelled_caught
-            await site.http.wait(lambda: site.http.hangups == 1)
+            await left_when_asked(site.http, site.page)
 
 
 async def test_silence_ends_when_nobody_waits_any_more() -> None:
     with trio.fail_after(30):
         async with open_site(Hang()) as site:
-            with trio.move_on_after(0.2) as patience:
-                await site.page()
-            assert patience.cancelled_caught
-            await site.http.wait(lambda: site.http.hangups == 1)
+            await left_when_asked(site.http, site.page)
 
 
 async def test_two_pages_of_a_host_are_fetched_at_once_and_others_wait() -> None:

@@ -76,7 +76,7 @@ def reply(page: str | int, port: int) -> Reply:
     return Status(302, {"Location": page.replace("10.1.2.3", f"10.1.2.3:{port}")})
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(WEBS)
 def test_any_web_is_read_as_the_model_says(web: Web) -> None:
     async def run() -> None:

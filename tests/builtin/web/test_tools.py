@@ -206,10 +206,11 @@ async def test_a_page_that_does_not_arrive_in_the_budget_is_a_timeout(
 ) -> None:
     with trio.fail_after(60):
         async with open_site(reply) as site:
-            done, model = await turn(site, "/", deep=0.8)
+            done, model = await turn(site, "/", deep=1.5)
             (late,) = done.outcomes
             assert (late.status, late.limit) == (Status.TIMEOUT, Limit.TURN)
             assert "no answer" in model.told()[-1][1]
             assert done.text == "So it is written."
-            await site.http.wait(lambda: site.http.hangups == 1)
+            # On a busy machine the time may be up before it was even asked for.
+            await site.http.wait(lambda: site.http.hangups == len(site.asked))
     assert no_children()  # no process is still reading it

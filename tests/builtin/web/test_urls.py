@@ -68,6 +68,7 @@ def test_an_address_is_written_one_way(written: str, read: str) -> None:
         "http://example.org@127.0.0.1/",
         "http://127.0.0.1\\@example.org/",
         "http://example.org\\.evil/",
+        "http://example.org/a\\b",
         "http://exa mple.org/",
         "http://exam\tple.org/",
         "http://example.org/a\nb",
@@ -113,6 +114,22 @@ def test_what_can_be_read_in_two_ways_is_refused(written: str) -> None:
     said = str(caught.value)
     assert said.endswith(".")
     assert "pass" not in said.replace("password", "")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("example.org", "must begin with http"),
+        ("http://user:pass@example.org/", "a user or a password"),
+        ("http://0x7f.1/", "not written as four numbers"),
+        ("http://example.org:99999/", "no such port"),
+        ("http://[::1%eth0]/", "no IPv6 address"),
+        ("http://exa%6dple.org/", "its host is not a name"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_said(written: str, said: str) -> None:
+    with pytest.raises(BadAddress, match=said):
+        parse(written)
 
 
 PIECES = st.sampled_from(
