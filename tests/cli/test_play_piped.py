@@ -9,6 +9,8 @@ import trio
 
 from glyphoxa_trio.testing.model_server import Die, Reply, Say, open_model_server
 
+from tests.builtin.music.tones import tone
+
 from .support import COMMAND, LIMIT, PATIENT, environment, run, seer, written
 
 NPCS: list[dict[str, Any]] = [
@@ -262,3 +264,17 @@ async def test_a_model_that_fails_once_is_told_and_the_next_line_answered(
     assert "Bo: Well, I\n! the model failed: interrupted: " in out
     assert "you> and now?\nBo: As I was saying.\n" in out
     assert [body["model"] for body in server.requests] == ["llama", "llama", "another"]
+
+
+def test_music_that_no_program_plays_is_a_line(tmp_path: Path) -> None:  # G12
+    tone(tmp_path / "music" / "battle" / "drums.wav", 0.1)
+    path = written(
+        tmp_path,
+        npcs=[{"name": "Bard", "tools": ["music"]}],
+        builtin={"music": {"enabled": True, "library": "music", "player": "events"}},
+    )
+    # Again, where this machine is too slow for a fast answer.
+    played = run("play", path, lines="play track battle\n" * 3 + "stop music\n")
+    assert played.returncode == 0
+    assert "(music: drums.wav, for battle)\n" in played.stdout
+    assert "(the music fades out)\n" in played.stdout

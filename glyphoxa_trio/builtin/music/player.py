@@ -24,6 +24,7 @@ from .moods import folded, nearest_mood
 from .output import Output
 
 LOOKING: Final = 0.1  # seconds that a call waits for the library
+FIRST_LOOK: Final = 0.35  # while nothing is known of it
 ATTEMPTS: Final = 3  # tracks of a mood that are tried in one call
 MOST_NAMED: Final = 40  # moods in an answer
 
@@ -159,7 +160,7 @@ class _Player:
     async def _now(self) -> Library:
         """The library, as new as can be had in that time."""
         looked = self._begin_to_look()
-        with trio.move_on_after(LOOKING):
+        with trio.move_on_after(FIRST_LOOK if self._library is None else LOOKING):
             await looked.wait()
         if self._library is None:
             raise ToolUnavailable(

@@ -26,8 +26,9 @@ from . import wire
 
 PROGRAM: Final = "mpv"
 STARTING: Final = 5.0  # seconds until it answers for the first time: it needs 0.1
-BEGINNING: Final = 0.3  # seconds until a track is heard: it needs 0.05
-PATIENCE: Final = 0.3  # seconds for any other command
+# Seconds until it counts as hung; whoever waits for a track has less patience.
+BEGINNING: Final = 2.0  # until a track is heard: it needs 0.02
+PATIENCE: Final = 2.0  # for any other command
 _PIECE: Final = 8 * 1024
 
 
@@ -49,7 +50,11 @@ async def open_mpv(program: str = PROGRAM) -> AsyncGenerator[Mpv]:
 
 @attrs.define(eq=False)
 class Mpv:
-    """Opens tracks; each is played by a process of its own."""
+    """Opens tracks; each is played by a process of its own.
+
+    Once a track is heard another process waits for the next one: starting it takes
+    longer than all else.
+    """
 
     _program: str
     _nursery: trio.Nursery
@@ -72,12 +77,22 @@ class Mpv:
         try:
             await process.ready()
             await process.begin(path, volume)
+            if self._spare is None:
+                self._nursery.start_soon(self._get_ready)
             yield process
         finally:
-            if process.is_starting:
+            if process.is_starting and self._spare is None:
                 self._spare = process
             else:
                 process.scope.cancel("its track is over")
+
+    async def _get_ready(self) -> None:
+        with suppress(ToolUnavailable):  # the next track will say so
+            spare = await self._nursery.start(self._run)
+            if self._spare is None:
+                self._spare = spare
+            else:
+                spare.scope.cancel("one is enough")
 
     async def _run(self, task_status: trio.TaskStatus[_Process]) -> None:
         """One process, from its start to its end."""
@@ -154,17 +169,22 @@ class _Process:
     async def begin(self, path: Path, volume: float) -> None:
         """Wait until this file is heard. Raises as `Mpv.open_track`."""
         await self.set_volume(volume)
-        with trio.move_on_after(BEGINNING):
-            await self._do("loadfile", os.fspath(path))
-            await self._begun.wait()
+        begun = False
+        try:
+            with trio.move_on_after(BEGINNING):
+                await self._do("loadfile", os.fspath(path))
+                await self._begun.wait()
+                await self._send(wire.ignore)
+                begun = True
+        except ToolUnavailable:
+            if self._ended is None:
+                raise
         if (ended := self._ended) is not None:
             if ended.no_sound:
                 raise ToolUnavailable(f"mpv finds no way to be heard: {ended.why}")
             raise ToolError(f"it cannot be played: {ended.why}")
-        if not self._begun.is_set():
+        if not begun:
             raise ToolUnavailable("mpv does not answer")
-        self._check()
-        await self._send(wire.ignore)
 
     async def set_volume(self, volume: float) -> None:
         """0 to 100. Raises `ToolUnavailable`."""
