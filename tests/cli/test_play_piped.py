@@ -8,7 +8,6 @@ from typing import Any
 import trio
 
 from glyphoxa_trio.testing.model_server import Die, Reply, Say, open_model_server
-
 from tests.builtin.music.tones import tone
 
 from .support import COMMAND, LIMIT, PATIENT, environment, run, seer, written
