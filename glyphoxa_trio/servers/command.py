@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
 def run(served: Served, arguments: Sequence[str], *, prog: str, what: str) -> int:
     """Serve what these arguments say, to the end. Returns the exit status."""
     options = _parser(served, prog, what).parse_args(arguments)
-    log = Stderr(prog)
+    log = Stderr(prog, sys.stderr)
     logging.getLogger().addHandler(log)
     try:
         return trio.run(_serve, served, options)

@@ -150,6 +150,39 @@ async def test_nobody_needs_to_read_what_it_tells_the_operator() -> None:
         assert await process.wait() == 0
 
 
+async def test_whatever_is_written_the_next_request_is_answered() -> None:
+    head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":'
+    hostile = [
+        (b"[" * 200_000, None),
+        (b'{"a":' * 200_000, None),
+        (b"\xff\xfe\x00", None),
+        (b"x" * 20 * 2**20, None),
+        (head % 1 + b'{"name":"' + b"x" * 20 * 2**20 + b'"}}', 1),
+        (head % 2 + b"[" * 100_000 + b"]" * 100_000 + b"}", 2),
+        (head % 3 + b'{"name":"crash","arguments":NaN}}', 3),
+        (head % 4 + b'{"name":"\\ud800"}}', 4),
+        (head % 5 + b"3}", 5),
+        (head % 6 + b'{"name":' + b"9" * 5000 + b"}}", 6),
+        (head % 7 + b'{"name":"crash","arguments":{"a":1e999}}}', 7),
+        (head % 8 + b'{"name":["crash"]}}', 8),
+    ]
+    async with started(TOOLS) as (process, client):
+        await client.shake_hands()
+        for line, ident in hostile:
+            await client.write(line)
+            answer = await client.read()
+            assert (answer["id"], "error" in answer) == (ident, True), line[:80]
+            assert (await client.ask("ping", 99))["result"] == {}
+        # Many at once, and nobody reads until all are written.
+        for _ in range(500):
+            await client.write(b"[")
+        for _ in range(500):
+            assert (await client.read())["error"]["code"] == -32700
+        await client.hang_up()
+        assert await process.wait() == 0
+        assert await rest(process.stderr) == PRINTED
+
+
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
 )
