@@ -102,14 +102,19 @@ class Cache:
     refusal: str = attrs.field(default="", init=False)
     refusals: int = attrs.field(default=0, init=False)
 
-    def asked(self, icao: str, now: float) -> Entry:
-        """Somebody wants to know: its entry, new or not."""
-        entry = self.entries.pop(icao, None) or Entry(icao, asked=now)
+    def asked(self, icao: str, now: float) -> Entry | None:
+        """Somebody wants to know: its entry, new or not. None if there is no room for
+        one more, since all the others are being fetched."""
+        entry = self.entries.pop(icao, None)
+        if entry is None:
+            if len(self.entries) >= MOST_ENTRIES:
+                idle = (name for name, one in self.entries.items() if not one.fetching)
+                if (oldest := next(idle, None)) is None:
+                    return None
+                del self.entries[oldest]
+            entry = Entry(icao, asked=now)
         entry.asked = now
         self.entries[icao] = entry  # at the end: the first ones go first
-        if len(self.entries) > MOST_ENTRIES:
-            idle = (name for name, one in self.entries.items() if not one.fetching)
-            del self.entries[next(idle)]
         return entry
 
     def may_fetch(self, entry: Entry, now: float) -> bool:

@@ -65,6 +65,10 @@ class Keeper:
         await trio.lowlevel.checkpoint()
         now = trio.current_time()
         entry = self._cache.asked(icao, now)
+        if entry is None:
+            raise ToolUnavailable(
+                f"There is no weather for {icao}: too many others are asked for now."
+            )
         if not entry.is_fresh(now):
             if self._cache.may_fetch(entry, now):
                 self._fetch(entry)

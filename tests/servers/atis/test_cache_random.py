@@ -69,19 +69,22 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(icao=CODES)
     def ask(self, icao: str) -> None:
         entry = self.cache.asked(icao, self.now)
+        if icao not in self.model and len(self.order) >= MOST:
+            idle = [one for one in self.order if not self.model[one].fetching]
+            if not idle:
+                assert entry is None
+                return
+            self.order.remove(idle[0])
+            del self.model[idle[0]]
+        assert entry is not None
         known = self.model.setdefault(icao, Known(self.now))
         known.asked = self.now
         self.order = [*(one for one in self.order if one != icao), icao]
-        if len(self.order) > MOST:
-            idle = [one for one in self.order if not self.model[one].fetching]
-            self.order.remove(idle[0])
-            del self.model[idle[0]]
         if self.cache.may_fetch(entry, self.now):
             assert not self.is_fresh(known)
             assert self.may_be_asked(known)
-            if icao in self.model:
-                entry.fetching = True
-                known.fetching = entry
+            entry.fetching = True
+            known.fetching = entry
 
     @rule()
     def refresh(self) -> None:

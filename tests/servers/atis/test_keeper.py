@@ -244,21 +244,38 @@ async def test_a_report_is_not_lost_because_the_feed_lost_it(
 def test_refusals_that_were_under_way_together_are_one() -> None:
     cache = Cache(TTL, cast(random.Random, Fixed(0.0)))
     refused = Failure(problem="no", everything=True)
-    for number in range(4):
-        cache.landed(cache.asked(f"E{number:03}", 0.0), refused, 1.0)
+    entries = [cache.asked(f"E{number:03}", 0.0) for number in range(4)]
+    for entry in entries:
+        assert entry is not None
+        cache.landed(entry, refused, 1.0)
     assert cache.paused_until == 11.0
-    cache.landed(cache.asked("E000", 11.0), refused, 11.0)
+    assert entries[0] is not None
+    cache.landed(entries[0], refused, 11.0)
     assert cache.paused_until == 31.0
 
 
-def test_an_entry_is_kept_while_it_is_fetched() -> None:
-    cache = Cache(TTL, random.Random(0))
-    first = cache.asked("E000", 0.0)
-    first.fetching = True
-    for number in range(1, 100):
-        cache.asked(f"E{number:03}", 0.0)
-    assert cache.entries["E000"] is first
-    assert len(cache.entries) == 64
+async def test_more_aerodromes_than_can_be_kept_are_refused_while_all_are_fetched(
+    autojump_clock: MockClock,
+) -> None:
+    feed = ScriptedFeed()
+    refused: list[str] = []
+
+    async def one(number: int) -> None:
+        try:
+            await ask(keeper, f"E{number:03}", within=3)
+        except ToolUnavailable as error:
+            refused.append(str(error))
+
+    async with kept(feed) as keeper:
+        feed.script += [1.0] * 200
+        async with trio.open_nursery() as nursery:
+            for number in range(100):
+                nursery.start_soon(one, number)
+        assert sum("too many others are asked for now" in one for one in refused) == 36
+        feed.script.clear()
+        assert len(keeper._cache.entries) == 64
+        await trio.sleep(60)
+        assert (await ask(keeper, "E000")).report == report("E000")
 
 
 async def test_an_aerodrome_without_reports_is_remembered(
