@@ -53,8 +53,6 @@ class Introduction:
         Raises:
           RpcError: if nobody may ask this, here and now.
         """
-        if not isinstance(call.params.get("_meta"), Mapping | None):
-            raise RpcError(INVALID_PARAMS, "params._meta must be an object")
         stateless = eras.is_stateless(call.params)
         if self.stateless is None:
             self.stateless = stateless
@@ -66,10 +64,12 @@ class Introduction:
             wrong = "this connection began with a handshake, in an older version"
             raise RpcError(INVALID_REQUEST, wrong)
         eras.check(call.method, stateless=False)
+        if call.method != "ping" and call.method not in self._dispatch.methods:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", call.method)
+        if not isinstance(call.params.get("_meta"), Mapping | None):
+            raise RpcError(INVALID_PARAMS, "params._meta must be an object")
         if self.client is not None:
             return self.client
         if call.method == "ping":
             return Client()
-        if call.method not in self._dispatch.methods:
-            raise RpcError(METHOD_NOT_FOUND, "Method not found", call.method)
         raise RpcError(INVALID_PARAMS, "initialize comes first")

@@ -13,7 +13,7 @@ from typing import Any, Final
 import anyio
 import mcp_types as types
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
@@ -354,6 +354,7 @@ METHODS = st.sampled_from(
 )
 
 
+@example("x", {"_meta": True}, 0, False)
 @given(METHODS, PARAMS, st.integers(0, 9) | st.text("ab"), st.booleans())
 @settings(max_examples=30)
 def test_wrong_types_are_refused_alike(
