@@ -49,7 +49,12 @@ from glyphoxa_trio.observability.recording.tools import (
 from glyphoxa_trio.observability.stepping import HELD, Quiet, SteppingClock
 from glyphoxa_trio.runtime import open_runtime
 from glyphoxa_trio.secret import Secret
-from glyphoxa_trio.tools.definition import OnInterrupt, Tool, ToolDefinition
+from glyphoxa_trio.tools.definition import (
+    OnInterrupt,
+    Schedule,
+    Tool,
+    ToolDefinition,
+)
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 from tests.npc.support import ScriptedLLM
@@ -525,20 +530,35 @@ _plain = st.recursive(
 def definitions(draw: st.DrawFn) -> ToolDefinition:
     parameters = {"type": "object", "properties": draw(st.dictionaries(_text, _plain))}
     reads = draw(st.booleans())
-    return ToolDefinition(
-        name=draw(_text),
-        group=draw(_text.filter(lambda x: "." not in x)),
-        description=draw(st.text(max_size=9)),
-        parameters=parameters,
-        estimated_duration=draw(st.none() | _seconds),
-        server_timeout=draw(st.none() | _seconds),
-        read_only=reads,
-        cacheable=draw(_seconds) if reads else 0.0,
-        min_tier=draw(st.sampled_from(Tier)),
-        on_interrupt=draw(st.none() | st.sampled_from(OnInterrupt)),
-        examples=tuple(draw(st.lists(st.dictionaries(_text, _plain), max_size=2))),
-        external=draw(st.booleans()),
-    )
+    fields: dict[str, Any] = {
+        "name": draw(_text),
+        "group": draw(_text.filter(lambda x: "." not in x)),
+        "parameters": parameters,
+        "read_only": reads,
+        "cacheable": draw(_seconds) if reads else 0.0,
+        "min_tier": draw(st.sampled_from(Tier)),
+        "on_interrupt": draw(st.none() | st.sampled_from(OnInterrupt)),
+        "schedule": draw(st.sampled_from(Schedule)),
+        "examples": tuple(draw(st.lists(st.dictionaries(_text, _plain), max_size=2))),
+    }
+    for field in attrs.fields(ToolDefinition):  # whatever else there is, or will be
+        if field.name in fields:
+            continue
+        match field.default:
+            case bool():
+                fields[field.name] = draw(st.booleans())
+            case str():
+                fields[field.name] = draw(st.text(max_size=9))
+            case None if field.name.endswith(_SECONDS):
+                fields[field.name] = draw(st.none() | _seconds)
+            case None:
+                fields[field.name] = draw(st.none() | st.text(max_size=9))
+            case _:
+                raise AssertionError(f"how is {field.name} made?")
+    return ToolDefinition(**fields)
+
+
+_SECONDS = ("_duration", "_timeout", "_threshold")
 
 
 @given(definitions(), st.text(max_size=4))
