@@ -1,6 +1,6 @@
 """Other people's clients use our servers, over both transports and in both ways of
 speaking MCP: they shake hands or not, list, call, ask back, read, hear of changes, and
-what they cancel ends (F7, F8, G15).
+what they cancel ends.
 
 What each of them does is in `clients`, what it finds in `tests.conformance.fixture`.
 """
@@ -58,6 +58,7 @@ async def seen_by(command: Sequence[str]) -> dict[str, Any]:
 async def test_a_client_finds_everything_and_what_it_cancels_ends(
     whose: str, transport: str
 ) -> None:
+    # F1, F8
     command, version = WHOSE[whose]
     if transport == "stdio":
         seen = await seen_by([*command, "stdio", *FIXTURE])

@@ -1,5 +1,5 @@
 """The official inspector lists, calls and reads our servers from its command line,
-over both transports and in both ways of speaking MCP (F8, F44, F45, G15)."""
+over both transports and in both ways of speaking MCP."""
 
 from __future__ import annotations
 
@@ -83,6 +83,7 @@ async def inspecting(
 async def test_it_lists_and_calls_a_tool(
     transport: str, era: str, tmp_path: Path
 ) -> None:
+    # G15
     async with inspecting(transport, tmp_path, "dice", era=era) as inspect:
         tools = (await inspect("tools/list"))["tools"]
         assert [tool["name"] for tool in tools] == ["roll", "roll_table"]
@@ -99,6 +100,7 @@ async def test_it_is_told_why_a_tool_says_no(tmp_path: Path) -> None:
 
 
 async def test_what_it_makes_over_stdio_it_reads_over_http(tmp_path: Path) -> None:
+    # F44, F45
     words = ("campaign", "--db", str(tmp_path / "campaigns.db"))
     arguments = json.dumps({"name": "The Sunken Crown", "gm_mode": "HUMAN"})
     async with inspecting("stdio", tmp_path, *words, era="legacy") as inspect:

@@ -1,5 +1,5 @@
 """The client flow of seed 002 in every version of MCP that has a handshake, written by
-hand, over both transports: real processes, real sockets (F1, F7, F8, F9, F12, F14)."""
+hand, over both transports: real processes, real sockets."""
 
 from __future__ import annotations
 
@@ -146,12 +146,14 @@ AGREED: Final = {version: version for version in VERSIONS} | {LATER: VERSIONS[-1
 
 @pytest.mark.parametrize("version", AGREED)
 async def test_the_flow_of_the_seed_goes_in_every_version(version: str) -> None:
+    # F1, F12, F14
     with trio.fail_after(PATIENCE):
         async with piped() as wire:
             await flow(wire, version, AGREED[version])
 
 
 async def test_clients_of_every_version_share_a_server_over_http() -> None:
+    # F7, F8, F9, F12, F14
     async def one(url: str, version: str) -> None:
         async with httpx2.AsyncClient() as http:
             await flow(Posts(http, url), version, AGREED[version])
