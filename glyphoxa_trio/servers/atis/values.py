@@ -36,6 +36,7 @@ _FASTEST: Final = 250  # knots or kilometres an hour: more was never measured
 _FARTHEST: Final = 161_000  # metres: a hundred miles
 _PRESSURES: Final = range(850, 1101)  # hectopascals at sea level that there can be
 _HIGHEST: Final = 60_000  # feet
+_HOTTEST: Final = 90  # degrees, and coldest
 _VISIBLE_SIDES: Final = re.compile(r"(?:N|NE|E|SE|S|SW|W|NW)\Z")
 
 
@@ -83,6 +84,9 @@ def _visibility(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
     if group.startswith("9999"):
         metres, bound = 10_000, Bound.MORE
     if metres > _FARTHEST:
+        return False
+    # In steps of 50 m at the least: 2992 is a pressure without its letter.
+    if re.fullmatch(r"\d{4}[A-Z]*", group) and metres % 50:
         return False
     conditions.visibility.append(
         Visibility(
@@ -161,10 +165,14 @@ def _temperature(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
         return False
     if conditions.temperature is not None or conditions.dew_point is not None:
         return False
-    if seen.temp is not None:
-        conditions.temperature = round(seen.temp.value("C"))
-    if seen.dewpt is not None:
-        conditions.dew_point = round(seen.dewpt.value("C"))
+    temperature = None if seen.temp is None else round(seen.temp.value("C"))
+    dew_point = None if seen.dewpt is None else round(seen.dewpt.value("C"))
+    if temperature is not None:
+        if abs(temperature) > _HOTTEST:
+            return False
+        if dew_point is not None and dew_point > temperature:  # 1/2 is of a mile
+            return False
+    conditions.temperature, conditions.dew_point = temperature, dew_point
     return True
 
 
