@@ -28,7 +28,7 @@ class Answering:
     Args:
       plain: the client takes no stream.
       settled: whether it is known what becomes of the session that this opens.
-      headers: to add when the answer begins.
+      headers: to add when the answer begins, unless it is a refusal.
       without: a header that must not be there when the answer begins.
       gone: whether the session has ended meanwhile.
     """
@@ -97,7 +97,8 @@ class Answering:
         with trio.CancelScope(shield=last):  # `connections` has a limit for each piece
             for message in held:
                 if message["type"] == "http.response.start":
-                    message = {**message, "headers": self._headers(message["headers"])}
+                    headers = self._headers(message["status"], message["headers"])
+                    message = {**message, "headers": headers}
                 await self.send(message)
 
     def _lift(self, message: Message) -> None:
@@ -111,12 +112,13 @@ class Answering:
         self.done = True
         start = self._start or {"headers": []}
         kept = [(n, v) for n, v in start["headers"] if n == b"mcp-session-id"]
-        for message in as_json(status, body, self._headers(kept)):
+        for message in as_json(status, body, self._headers(status, kept)):
             await self.send(message)
 
-    def _headers(self, headers: Any) -> list[tuple[bytes, bytes]]:
+    def _headers(self, status: int, headers: Any) -> list[tuple[bytes, bytes]]:
         without = self.without()
-        return [(n, v) for n, v in headers if n != without] + self.headers()
+        more = self.headers() if status < 400 else []
+        return [(n, v) for n, v in headers if n != without] + more
 
 
 def _is_answer(data: bytes) -> bool:
