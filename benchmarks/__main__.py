@@ -25,6 +25,7 @@ NAMES = (
     "call_overhead",
     "connection",
     "serve_stdio",
+    "serve_http",
     "selection",
     "catalogue",
     "tier_by",

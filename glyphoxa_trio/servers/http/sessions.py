@@ -91,6 +91,11 @@ class Session:
         self._untold = Untold(self.client.subscriptions, lists=True)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether no request of it is answered by a stream."""
+        return self.transport.is_json_response_enabled
+
+    @property
     def is_greeted(self) -> bool:
         return self.back is not None
 
@@ -147,8 +152,12 @@ class Sessions:
         for session in self._sessions.values():
             session.note(changed)
 
-    async def open(self, owner: str) -> Session:
-        """A session that serves; `discard` it if its first request gets nowhere."""
+    async def open(self, owner: str, *, plain: bool = False) -> Session:
+        """A session that serves; `discard` it if its first request gets nowhere.
+
+        Args:
+          plain: it answers as JSON only, which costs less.
+        """
         number = uuid4().hex
         events = SessionEvents(self.log)
         rate = self.limits.rate

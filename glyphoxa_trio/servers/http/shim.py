@@ -142,7 +142,7 @@ class Shim:
         self._take(session.bucket)
         exchange = Exchange(
             client=session.client,
-            streams=not request.is_plain,
+            streams=not (request.is_plain or session.is_plain),
             greeted=session.greet,
         )
         owed = session.events.owed
@@ -169,7 +169,7 @@ class Shim:
         waiting = self.sessions.find(request.cookie or "", request.owner)
         if waiting is not None and waiting.is_greeted:
             waiting = None
-        session = waiting or await self._new(request)
+        session = waiting or await self._new(request, plain=request.is_plain)
         request.set_session(session.id)
         assert message.id is not None
         session.events.owed.add(message.id)
@@ -183,7 +183,7 @@ class Shim:
         )
         exchange = Exchange(
             client=session.client,
-            streams=not request.is_plain,
+            streams=not (request.is_plain or session.is_plain),
             greeted=session.greet,
         )
         try:
@@ -240,10 +240,10 @@ class Shim:
         )
         await answering.end()
 
-    async def _new(self, request: HttpRequest) -> Session:
+    async def _new(self, request: HttpRequest, *, plain: bool = False) -> Session:
         if self.sessions.is_full:
             raise Refused(503, "Too many open sessions", {"Retry-After": "30"})
-        return await self.sessions.open(request.owner)
+        return await self.sessions.open(request.owner, plain=plain)
 
     def _session(self, request: HttpRequest) -> Session:
         """The session of a request that must have one."""
