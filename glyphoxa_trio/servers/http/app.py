@@ -12,8 +12,6 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-import trio
-
 from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.offer import Changed
 
@@ -48,10 +46,11 @@ class Service:
         for session in shim.sessions:
             session.end_streams()
         finished = await shim.running.wait_none(shim.limits.drain)
-        with trio.CancelScope(shield=True):
-            for session in shim.sessions:
-                await shim.sessions.discard(session)
+        for session in shim.sessions:
+            session.end()
         await shim.running.wait_none(_ANSWERED)
+        for session in shim.sessions:
+            await shim.sessions.discard(session)
         return finished
 
 

@@ -117,6 +117,11 @@ class Session:
             for method, params in self._untold.take():
                 await notify(self.back, method, params)
 
+    def end(self) -> None:
+        """Cut what runs; each of its requests is still answered, by an error."""
+        if self.transport.idle_scope is not None:
+            self.transport.idle_scope.cancel()
+
     def end_streams(self) -> None:
         """End what only waits for something to say, so that the client knows."""
         self.transport.close_standalone_sse_stream()

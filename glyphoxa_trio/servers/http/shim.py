@@ -146,20 +146,13 @@ class Shim:
             greeted=session.greet,
         )
         owed = session.events.owed
-        if message.id is not None:
-            if message.id in owed:
-                raise Refused(400, "this id is that of a request still running")
-            if len(owed) >= self.limits.running:
-                raise Refused(
-                    429, f"{self.limits.running} requests run", {"Retry-After": "1"}
-                )
-            owed.add(message.id)
+        self._owe(owed, message.id)
         answering = Answering(
             send=request.send, plain=request.is_plain, gone=lambda: session.ended
         )
         try:
             with self.running.counted(message.id is not None):
-                await self._hand_on(session, request, exchange, answering)
+                await self._hand_on(session, request, exchange, answering, message.id)
         finally:
             if message.id is not None and (answering.status or 500) >= 400:
                 owed.discard(message.id)
@@ -171,8 +164,7 @@ class Shim:
             waiting = None
         session = waiting or await self._new(request, plain=request.is_plain)
         request.set_session(session.id)
-        assert message.id is not None
-        session.events.owed.add(message.id)
+        self._owe(session.events.owed, message.id)
         answering = Answering(
             send=request.send,
             plain=request.is_plain,
@@ -188,7 +180,7 @@ class Shim:
         )
         try:
             with self.running.counted(True):
-                await self._hand_on(session, request, exchange, answering)
+                await self._hand_on(session, request, exchange, answering, message.id)
         finally:
             if not session.is_greeted and waiting is None:
                 await self.sessions.discard(session)
@@ -234,16 +226,34 @@ class Shim:
         request: HttpRequest,
         exchange: Exchange,
         answering: Answering,
+        number: str | None = None,
     ) -> None:
-        await session.transport.handle_request(
-            request.handed_on(exchange), request.replayed, answering
-        )
-        await answering.end()
+        try:
+            await session.transport.handle_request(
+                request.handed_on(exchange), request.replayed, answering
+            )
+            await answering.end()
+        finally:
+            if number is not None and not answering.done:
+                # The client has left, perhaps before the SDK looked: it would keep
+                # the streams of this request for as long as the session lasts.
+                session.transport.close_sse_stream(number)
 
     async def _new(self, request: HttpRequest, *, plain: bool = False) -> Session:
         if self.sessions.is_full:
             raise Refused(503, "Too many open sessions", {"Retry-After": "30"})
         return await self.sessions.open(request.owner, plain=plain)
+
+    def _owe(self, owed: set[str], number: str | None) -> None:
+        """A request whose answer is awaited from now on."""
+        if number is None:
+            return
+        if number in owed:
+            raise Refused(400, "this id is that of a request still running")
+        if len(owed) >= self.limits.running:
+            wait = {"Retry-After": "1"}
+            raise Refused(429, f"{self.limits.running} requests run", wait)
+        owed.add(number)
 
     def _session(self, request: HttpRequest) -> Session:
         """The session of a request that must have one."""

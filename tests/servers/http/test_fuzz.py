@@ -123,7 +123,8 @@ def check(request: Any, exchange: Exchange) -> None:
 
 
 async def play(batch: list[Any]) -> None:
-    async with open_served(Notes().offer(), sessions=20, rate=None) as served:
+    notes = Notes()
+    async with open_served(notes.offer(), sessions=20) as served:
         outside = count_tasks()
         peers = [await served.greeted() for _ in range(3)]
         other = peers[1].headers["mcp-session-id"]
@@ -137,6 +138,8 @@ async def play(batch: list[Any]) -> None:
                 nursery.start_soon(one, number, request)
                 if number % 2:
                     await wait_all_tasks_blocked()
+            await trio.sleep(5)
+            notes.released.set()
         # Who is left is well, and nothing else is left.
         for peer in peers:
             pong = await peer.ask("POST", peer.request("ping", id="last"))

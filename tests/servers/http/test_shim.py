@@ -666,13 +666,19 @@ async def test_stopping_cuts_what_does_not_finish_and_says_so(
     peer = await served.greeted()
     async with trio.open_nursery() as nursery:
         wait = {"name": "wait", "arguments": {}}
-        asked = peer.begin(
+        plain = peer.begin(
             nursery, "POST", peer.request("tools/call", wait), accept="*/*"
         )
+        asked = peer.begin(nursery, "POST", peer.request("tools/call", wait))
         await wait_all_tasks_blocked()
         assert await drained(served, asked) == 5.0
-    assert asked.status == 404
+    for exchange in (plain, asked):
+        assert exchange.answer["error"] == {
+            "code": -32000,
+            "message": "Connection closed",
+        }
     assert len(notes.gone) == 1
+    assert notes.finished == 0
 
 
 async def test_stopping_ends_those_who_listen(
