@@ -24,6 +24,7 @@ from .moods import folded, nearest_mood
 from .output import Output
 
 LOOKING: Final = 0.1  # seconds that a call waits for the library
+AFTER_START: Final = 0.2  # seconds, so that it does not compete with a start
 FIRST_LOOK: Final = 0.35  # while nothing is known of it
 ATTEMPTS: Final = 3  # tracks of a mood that are tried in one call
 MOST_NAMED: Final = 40  # moods in an answer
@@ -121,8 +122,13 @@ class _Player:
                         self._output.stop()
                         call.reply(heard)
                     case Prepare():
-                        self._begin_to_look()
+                        self._nursery.start_soon(self._prepare)
                         call.reply(None)
+
+    async def _prepare(self) -> None:
+        await trio.sleep(AFTER_START)
+        if self._library is None:
+            self._begin_to_look()
 
     async def _play(self, asked: str) -> Playing:
         library = await self._now()
