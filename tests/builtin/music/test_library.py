@@ -152,6 +152,8 @@ def test_depth_and_number_are_bounded(
     found = read_library(tmp_path)
     assert found.tracks == 3
     assert found.warnings == ("more than 3 tracks: the rest is left out",)
+    (tmp_path / "a link").symlink_to(tmp_path / "calm")
+    assert list(read_library(tmp_path).moods) == ["calm"]
     deep = tmp_path / "deep"
     tone(deep.joinpath(*"abcdefghij") / "x.wav", 0.1)
     (deep / "a" / "loop").symlink_to(deep)

@@ -169,6 +169,20 @@ async def test_a_track_fades_in_and_the_one_before_out(
         assert first.volumes[-1] == (round(began + FADE, 3), 0.0)
 
 
+async def test_a_third_one_cuts_the_one_that_still_fades_out(
+    autojump_clock: MockClock,
+) -> None:
+    async with table(shelf(calm="a", battle="b", sad="c")) as here:
+        for mood in ("calm", "battle", "sad"):
+            await here.play(mood)
+            await trio.sleep(FADE / 2)
+        assert here.room.names == ["b", "c"]
+        assert here.room.most == 3  # while the third one began
+        await here.stop()
+        await trio.testing.wait_all_tasks_blocked()
+        assert here.room.names == ["c"]
+
+
 async def test_without_a_crossfade_it_is_loud_at_once(
     autojump_clock: MockClock,
 ) -> None:
@@ -222,6 +236,21 @@ async def test_broken_tracks_are_left_out_with_a_warning(
         with pytest.raises(ToolError, match="no track for sad can be played"):
             await here.play("sad")
         assert here.room.names == ["b"]  # what played goes on
+
+
+async def test_a_broken_track_is_tried_again_when_the_library_has_changed(
+    autojump_clock: MockClock,
+) -> None:
+    now = shelf(calm="a")
+    async with table(lambda known: now) as here:
+        here.room.broken = {"a"}
+        with pytest.raises(ToolError, match="no track for calm"):
+            await here.play("calm")
+        here.room.broken = set()
+        with pytest.raises(ToolError, match="no track for calm"):
+            await here.play("calm")
+        now = shelf(calm="a", sad="b")
+        assert (await here.play("calm")).track.name == "a"
 
 
 async def test_what_hangs_or_dies_is_a_warning_and_the_next_call_plays(
