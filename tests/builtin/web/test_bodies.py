@@ -23,7 +23,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,
     "identity": lambda data: data,
     "gzip": gzip.compress,
-    "x-gzip": lambda data: gzip.compress(data[:50]) + gzip.compress(data[50:]),
+    "x-gzip": lambda data: gzip.compress(data[:1]) + gzip.compress(data[1:]),
     "deflate": zlib.compress,
 }
 
@@ -59,6 +59,15 @@ def test_whatever_is_sent_ends(coding: str, begin: bytes, rest: bytes) -> None:
         except Unreadable:
             continue
         assert len(body.end()) <= 64
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_of_a_bomb_no_more_is_unpacked_than_fits(coding: str) -> None:
+    packed = PACKERS[coding](bytes(10_000_000))
+    body = Body(coding, 1000)
+    with pytest.raises(Unreadable, match="bomb"):
+        body.feed(packed)
+    assert len(body.data) == 1001
 
 
 def test_a_body_that_ends_too_early_is_not_whole() -> None:
