@@ -41,6 +41,7 @@ class Body:
     truncated: bool = attrs.field(default=False, init=False)
     _windows: list[int] = attrs.field(init=False)
     _unpacker: Any = attrs.field(default=None, init=False)
+    _held: bytes = attrs.field(default=b"", init=False)
     _eaten: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -85,11 +86,17 @@ class Body:
 
     def _unpack(self, piece: bytes) -> bytes:
         """Unpack what has room; returns what is behind the end of a stream."""
-        if self._unpacker is not None and self._unpacker.eof:
-            if self._windows[0] != _GZIP or not piece.startswith(_MAGIC):
-                return b""  # padding
-            self._unpacker = None  # gzip: another stream follows
-        if self._unpacker is None:
+        if self._unpacker is None or self._unpacker.eof:
+            piece, self._held = self._held + piece, b""
+            if len(piece) < len(_MAGIC):  # too little to tell what begins here
+                self._held = piece
+                return b""
+            # Behind a stream of gzip another one may follow; all else is padding.
+            if self._unpacker is not None and not (
+                self._windows[0] == _GZIP and piece.startswith(_MAGIC)
+            ):
+                self._eaten += len(piece)
+                return b""
             self._unpacker = zlib.decompressobj(self._windows[0])
         try:
             self.data += self._unpacker.decompress(piece, self._room)
