@@ -113,7 +113,7 @@ def test_what_is_declared_and_true_is_believed(text: str, charset: str) -> None:
         (b"789c", "hex", "789c"),
         (b"ale", "x" * 1000, "ale"),
         (b"ale", "utf-8\0", "ale"),
-        (b"<meta charset=utf-16><p>ale", None, "<meta charset=utf-16><p>ale"),
+        (b"<meta charset=utf-16><p>ales", None, "<meta charset=utf-16><p>ales"),
         (
             b"<meta http-equiv=Content-Type content='text/html; charset=koi8-r'>\xd0",
             None,

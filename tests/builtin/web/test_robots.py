@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import trio
@@ -87,6 +87,10 @@ def test_a_file_is_read_as_the_standard_says(text: str, allowed: bool) -> None:
     assert Robots.parse(text, "Bot").allow("/x") is allowed
 
 
+def test_the_rules_themselves_may_always_be_read() -> None:
+    assert Robots.parse("User-agent: *\nDisallow: /", "Bot").allow("/robots.txt")
+
+
 def test_a_robot_is_called_by_its_first_word() -> None:
     assert product("Tavern_Bot-x/1.0 (+http://example.org)") == "Tavern_Bot-x"
     assert product("1") == ""
@@ -95,6 +99,8 @@ def test_a_robot_is_called_by_its_first_word() -> None:
 PATTERNS = st.text(alphabet="ab/*$", max_size=8)
 
 
+@example("a*a$", "a")
+@example("*$", "")
 @given(PATTERNS, st.text(alphabet="ab/$", max_size=10))
 def test_a_pattern_fits_as_a_regular_expression_does(pattern: str, target: str) -> None:
     end = "$" if pattern.endswith("$") else ""
