@@ -6,7 +6,7 @@ Of what comes from outside, each part is looked at where it can be looked at alo
 `connecting`            connections to addresses that were checked
 `sites`, `robots`       what sites ask of robots, and how many visit them
 `fetching`, `answers`   redirects and limits; what a server has answered
-`unpacking`, `content`, `charset`, `page`
+`unpacking`, `content`, `charset`, `page`, `text`
                         a body as text (pure)
 `extraction`, `worker`, `reading`
                         HTML, in a process that may be killed
@@ -14,12 +14,15 @@ Of what comes from outside, each part is looked at where it can be looked at alo
                         search engines: how they are asked, and what they found
 """
 
-from .brave import BASE_URL as BRAVE_URL
-from .brave import Brave
-from .search import Search
-from .searxng import SearXNG
-from .settings import FetchSettings
-from .tools import fetch_tool, installed, search_tool
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .brave import BRAVE_URL, Brave
+    from .search import Search
+    from .searxng import SearXNG
+    from .settings import FetchSettings
+    from .tools import fetch_tool, installed, search_tool
 
 __all__ = [
     "BRAVE_URL",
@@ -31,3 +34,23 @@ __all__ = [
     "installed",
     "search_tool",
 ]
+
+_HOME: Final = {
+    "BRAVE_URL": "brave",
+    "Brave": "brave",
+    "FetchSettings": "settings",
+    "SearXNG": "searxng",
+    "Search": "search",
+    "fetch_tool": "tools",
+    "installed": "tools",
+    "search_tool": "tools",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: the process that reads a page needs none of it."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

@@ -13,9 +13,9 @@ import trio
 
 from glyphoxa_trio.tools.definition import ToolError
 
-from .page import language_of
 from .refusals import Missing, Refused, SiteFails, TooOften, Unreadable
 from .retrying import patience, waiting
+from .text import language_of
 from .unpacking import Body
 from .urls import PageUrl
 

@@ -14,7 +14,7 @@ from glyphoxa_trio.secret import Secret
 from .found import Found, hits_of
 from .refusals import SiteFails
 
-BASE_URL: Final = "https://api.search.brave.com"
+BRAVE_URL: Final = "https://api.search.brave.com"
 MOST_CHARACTERS: Final = 400  # of a question, and words
 MOST_WORDS: Final = 50
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from .page import bounded, tidy
+from .text import bounded, tidy
 
 MAX_HITS: Final = 10
 MAX_TITLE: Final = 150  # characters

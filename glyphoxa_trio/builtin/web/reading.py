@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from .charset import decoded
-from .page import MAX_TITLE, bounded, language_of, tidy
+from .text import MAX_TITLE, bounded, language_of, tidy
 
 MOST_FRAMES: Final = 5
 _FORWARD: Final = re.compile(

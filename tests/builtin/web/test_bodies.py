@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.builtin.web.charset import decoded
-from glyphoxa_trio.builtin.web.page import bounded, tidy
 from glyphoxa_trio.builtin.web.refusals import Unreadable
 from glyphoxa_trio.builtin.web.retrying import patience, waiting
+from glyphoxa_trio.builtin.web.text import bounded, tidy
 from glyphoxa_trio.builtin.web.unpacking import Body
 
 # G14

@@ -200,6 +200,20 @@ print(*[resource.getrlimit(x)[0] for x in (resource.RLIMIT_AS, resource.RLIMIT_C
     assert done.stdout.split() == ["400000000", "2", "0", "64"]
 
 
+def test_the_process_loads_nothing_that_it_does_not_need() -> None:
+    # A page waits for it.
+    code = """
+import sys
+from glyphoxa_trio.builtin.web import worker, reading
+reading.load()
+print(*({"trio", "attrs", "httpx2", "httpcore2"} & sys.modules.keys()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
 async def test_a_process_whose_starter_died_ends_by_itself() -> None:
     # Its stdin ends, whatever became of the one who started it.
     async with patient().open() as reader:

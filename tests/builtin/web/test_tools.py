@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from glyphoxa_trio import Config, ConfigError, open_runtime
+from glyphoxa_trio.builtin import web
 from glyphoxa_trio.builtin.web import Search, SearXNG, fetch_tool, search_tool
 from glyphoxa_trio.config import (
     BuiltinConfig,
@@ -142,7 +143,7 @@ def test_what_only_the_tools_understand_names_the_place_too(
 def test_without_the_extra_pages_cannot_be_read_and_that_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("glyphoxa_trio.builtin.web.installed", lambda: False)
+    monkeypatch.setattr(web, "installed", lambda: False)
     with pytest.raises(ConfigError, match=r"pip install .* @ builtin\.web"):
         tools_of(enabled=True)
     assert tools_of(enabled=True, fetch=False, search=SEARXNG) == ["search"]
