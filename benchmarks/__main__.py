@@ -47,6 +47,7 @@ NAMES = (
     "interruptions",
     "voices_many",
     "simulator",
+    "campaign",
     "side_by_side",
 )
 

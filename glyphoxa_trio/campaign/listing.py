@@ -62,8 +62,10 @@ def listed(
     place = kind.WORD if campaign_id is None else f"{kind.WORD} {campaign_id}"
     after = cursors.read(place, cursor)
     found: list[dict[str, Any]] = []
+    # One more says whether there are more.
+    most = _CHUNK if limit is None else min(_CHUNK, limit + 1)
     while True:
-        chunk = records.page(kind, campaign_id, after, _CHUNK)
+        chunk = records.page(kind, campaign_id, after, most)
         for number, record in chunk:
             written = record.as_json()
             size -= len(json.dumps(written, ensure_ascii=False).encode()) + 2
@@ -71,5 +73,5 @@ def listed(
                 return Listed(found, cursors.written(place, after))
             found.append(written)
             after = number
-        if len(chunk) < _CHUNK:
+        if len(chunk) < most:
             return Listed(found)

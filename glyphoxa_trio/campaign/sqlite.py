@@ -93,11 +93,13 @@ class SqliteRecords:
         )
 
     def replace(self, record: Record) -> None:
-        columns = _COLUMNS[type(record)]
+        # What it is and whose it is never changes. To write it all the same would
+        # have SQLite look for all that refer to it: the campaign's every actor.
+        columns = [c for c in _COLUMNS[type(record)] if c not in ("id", "campaign_id")]
         self._connection.execute(
             f"update {_TABLES[type(record)]} set"
             f" {', '.join(f'{column} = ?' for column in columns)} where id = ?",
-            (*self._values(record), record.id),
+            (*(getattr(record, column) for column in columns), record.id),
         )
 
     def remove(self, record: Record) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.campaign import listing
-from glyphoxa_trio.campaign.changing import delete
+from glyphoxa_trio.campaign.changing import delete, set_controller, update
 from glyphoxa_trio.campaign.cursors import read, written
 from glyphoxa_trio.campaign.errors import InvalidArgument
 from glyphoxa_trio.campaign.listing import listed
@@ -200,7 +202,7 @@ def test_what_is_no_cursor_is_refused(text: str) -> None:
         read("actor camp_1", text)
 
 
-def test_a_thousand_times_as_many_take_no_longer_a_page(tmp_path: Path) -> None:
+def test_nothing_is_found_by_looking_at_all_of_it(tmp_path: Path) -> None:
     """By what SQLite has to look at, which is the same on every machine."""
     file = SqliteFile.open(tmp_path / "campaigns.db")
     plans = file.read(_plans)
@@ -246,3 +248,57 @@ def _plans(records: Any) -> list[str]:
         rows = connection.execute(f"explain query plan {sql}", values)
         found += [str(detail) for *_, detail in rows]
     return found
+
+
+def test_what_is_done_in_a_large_campaign_takes_no_more_steps(tmp_path: Path) -> None:
+    """Counted in steps of SQLite's machine, which are the same on every machine."""
+    clock = stamps()
+    small, large = (SqliteFile.open(tmp_path / f"{n}.db") for n in range(2))
+    of = {"name": "A", "kind": "PC"}
+
+    def fill(records: Records, count: int) -> list[str]:
+        campaign = create_campaign(records, clock.moment(), name="C", gm_mode="AI")
+        ids = [campaign.id]
+        for n in range(count):
+            key = f"key {n}"
+            made = create_character(records, clock.moment(), campaign.id, **of, key=key)
+            ids.append(made.id)
+        return ids
+
+    def steps(file: SqliteFile, ids: list[str]) -> dict[str, int]:
+        campaign, actor = ids[0], ids[len(ids) // 2]
+
+        def do(records: Records, what: str) -> None:
+            moment = clock.moment()
+            match what:
+                case "create":
+                    create_character(records, moment, campaign, **of, key="new")
+                case "control":
+                    set_controller(records, moment, campaign, actor, "GM")
+                case "rename":
+                    update(records, moment, Campaign, "", campaign, {"name": "D"})
+                case "delete":
+                    delete(records, moment, Character, campaign, actor)
+                case "page":
+                    listed(records, Character, campaign, limit=5, size=10**6)
+
+        found: dict[str, int] = {}
+        for what in ("create", "control", "rename", "delete", "page"):
+            counted = itertools.count()
+
+            def count(counted: Iterator[int] = counted) -> bool:
+                next(counted)
+                return False
+
+            file._database.connection.set_progress_handler(count, 1)
+            file.write(partial(do, what=what))
+            found[what] = next(counted)
+        return found
+
+    few = steps(small, small.write(partial(fill, count=20)))
+    many = steps(large, large.write(partial(fill, count=2000)))
+    assert min(few.values()) > 10
+    for what in few:
+        assert many[what] <= few[what] * 1.1, (what, few, many)
+    for file in (small, large):
+        file.close()

@@ -188,6 +188,29 @@ async def test_two_servers_on_one_file_are_one_game(tmp_path: Path) -> None:
             assert (await bob.call("get_context"))["context"]["campaign_id"] is None
 
 
+async def test_who_subscribed_hears_of_changes_in_this_server_and_in_another(
+    tmp_path: Path,
+) -> None:
+    db = str(tmp_path / "c.db")
+    with trio.fail_after(LIMIT):
+        async with serving("--db", db) as ann, serving("--db", db) as bob:
+            campaign = await ann.call("campaign_create", name="C", gm_mode="AI")
+            uri = f"campaign://{campaign['id']}/actors"
+            await bob.ask("resources/subscribe", uri=uri)
+            await bob.ask("resources/subscribe", uri="campaigns://list")
+            for client in (bob, ann):
+                actor = {"campaign_id": campaign["id"], "name": "A", "kind": "PC"}
+                await client.call("actor_create", **actor)
+                told = set()
+                while not {uri, "campaigns://list"} <= told:
+                    note = await bob.note()
+                    told.add(note["params"].get("uri"))
+                    if "uri" in note["params"]:
+                        assert note["method"] == "notifications/resources/updated"
+                bob.notes.clear()
+                assert told <= {uri, "campaigns://list", None}
+
+
 def ended(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The server with a client that hangs up at once."""
     return subprocess.run(
