@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    Bundle,
     RuleBasedStateMachine,
     initialize,
     invariant,
-    multiple,
+    precondition,
     rule,
 )
 
@@ -52,6 +51,10 @@ WHO = st.integers(0, 1)
 NAMES = st.sampled_from(["Ann", "Böse", "山田", " x ", "'"])
 KEYS = st.none() | st.sampled_from(["k1", "k2", "k3"])
 KINDS = st.sampled_from(list(LISTS.values()))
+PICK = st.integers(0, 5)
+# One in four is looked for in another campaign, if there is one.
+ASTRAY = st.sampled_from([False, False, False, True])
+NOWHERE = "camp_gone"
 # What a field is called that every kind of member may be given anew.
 NAMED = {Participant: "display_name", Character: "name", Session: "name"}
 
@@ -101,9 +104,6 @@ class Model:
 class RulesMachine(RuleBasedStateMachine):
     """Two programs do things in turn; everything is as in the model."""
 
-    campaigns = Bundle("campaigns")
-    members = Bundle("members")
-
     @initialize()
     def open_files(self) -> None:
         self.folder = TemporaryDirectory()
@@ -146,6 +146,19 @@ class RulesMachine(RuleBasedStateMachine):
             assert found == wanted
         return found
 
+    def campaign(self, pick: int) -> str:
+        """One of those there are; now and then one that is gone."""
+        ids = [row["id"] for row in self.model.rows[Campaign]]
+        return ids[pick % len(ids)] if ids and pick < 5 else NOWHERE
+
+    def member(self, kind: type[Member], pick: int, astray: bool) -> tuple[str, str]:
+        """One of those there are with its campaign, or with another one."""
+        rows = self.model.rows[kind]
+        if not rows:
+            return self.campaign(pick), f"{kind.PREFIX}gone"
+        row = rows[pick % len(rows)]
+        return (self.campaign(pick) if astray else row["campaign_id"]), row["id"]
+
     def once(
         self, key: str | None, chosen: Any, make: Any, kind: type[Record]
     ) -> dict[str, Any]:
@@ -161,17 +174,20 @@ class RulesMachine(RuleBasedStateMachine):
         self.model.rows[kind].append(row)
         return row
 
-    def kept(self, key: str | None, chosen: Any, made: Record | None) -> Any:
-        if made is None:
-            return multiple()
-        if key is not None:
+    def kept(self, key: str | None, chosen: Any, made: Record | None) -> None:
+        if made is not None and key is not None:
             known = self.model.keys.get(key)
             if known is None or self.now - known[2] > rules.KEY_EXPIRY:
+                self.model.keys = {
+                    key: kept
+                    for key, kept in self.model.keys.items()
+                    if self.now - kept[2] <= rules.KEY_EXPIRY
+                }
                 self.model.keys[key] = ((type(made), chosen), made.id, self.now)
-        return made.id
 
-    @rule(target=campaigns, who=WHO, name=NAMES, key=KEYS)
-    def create_campaign(self, who: int, name: str, key: str | None) -> Any:
+    @precondition(lambda self: len(self.model.rows[Campaign]) < 3)
+    @rule(who=WHO, name=NAMES, key=KEYS)
+    def create_campaign(self, who: int, name: str, key: str | None) -> None:
         now = rfc3339(self.now)
         chosen = (name.strip(), "AI")
         made = self.both(
@@ -200,12 +216,13 @@ class RulesMachine(RuleBasedStateMachine):
         if made is not None:
             for row in self.model.rows[Campaign]:
                 row["id"] = row["id"] or made.id
-        return self.kept(key, chosen, made)
+        self.kept(key, chosen, made)
 
-    @rule(target=members, who=WHO, campaign=campaigns, name=NAMES, key=KEYS)
+    @rule(who=WHO, pick=PICK, name=NAMES, key=KEYS)
     def create_participant(
-        self, who: int, campaign: str, name: str, key: str | None
-    ) -> Any:
+        self, who: int, pick: int, name: str, key: str | None
+    ) -> None:
+        campaign = self.campaign(pick)
         now = rfc3339(self.now)
         chosen = (campaign, name.strip())
 
@@ -228,10 +245,11 @@ class RulesMachine(RuleBasedStateMachine):
             ),
             lambda model: self.once(key, chosen, make, Participant),
         )
-        return self.kept(key, chosen, made)
+        self.kept(key, chosen, made)
 
-    @rule(target=members, who=WHO, campaign=campaigns, name=NAMES, key=KEYS)
-    def create_actor(self, who: int, campaign: str, name: str, key: str | None) -> Any:
+    @rule(who=WHO, pick=PICK, name=NAMES, key=KEYS)
+    def create_actor(self, who: int, pick: int, name: str, key: str | None) -> None:
+        campaign = self.campaign(pick)
         now = rfc3339(self.now)
         chosen = (campaign, name.strip())
 
@@ -254,10 +272,11 @@ class RulesMachine(RuleBasedStateMachine):
             ),
             lambda model: self.once(key, chosen, make, Character),
         )
-        return self.kept(key, chosen, made)
+        self.kept(key, chosen, made)
 
-    @rule(target=members, who=WHO, campaign=campaigns, name=NAMES, key=KEYS)
-    def start_session(self, who: int, campaign: str, name: str, key: str | None) -> Any:
+    @rule(who=WHO, pick=PICK, name=NAMES, key=KEYS)
+    def start_session(self, who: int, pick: int, name: str, key: str | None) -> None:
+        campaign = self.campaign(pick)
         now = rfc3339(self.now)
         chosen = (campaign, name.strip())
 
@@ -281,17 +300,21 @@ class RulesMachine(RuleBasedStateMachine):
             ),
             lambda model: self.once(key, chosen, make, Session),
         )
-        return self.kept(key, chosen, made)
+        self.kept(key, chosen, made)
 
     @rule(
         who=WHO,
-        campaign=campaigns,
-        one=st.none() | members,
-        to=st.sampled_from(list(Status)),
+        pick=PICK,
+        active=st.booleans(),
+        astray=ASTRAY,
+        to=st.sampled_from([*Status, Status.PAUSED, Status.ACTIVE]),
     )
     def move_session(
-        self, who: int, campaign: str, one: str | None, to: Status
+        self, who: int, pick: int, active: bool, astray: bool, to: Status
     ) -> None:
+        campaign, found = self.member(Session, pick, astray)
+        one = None if active else found
+
         def move(model: Model) -> dict[str, Any]:
             model.find(Campaign, campaign)
             if one is None:
@@ -322,10 +345,11 @@ class RulesMachine(RuleBasedStateMachine):
             move,
         )
 
-    @rule(who=WHO, campaign=campaigns, kind=KINDS, one=members, name=NAMES)
+    @rule(who=WHO, kind=KINDS, pick=PICK, astray=ASTRAY, name=NAMES)
     def rename(
-        self, who: int, campaign: str, kind: type[Member], one: str, name: str
+        self, who: int, kind: type[Member], pick: int, astray: bool, name: str
     ) -> None:
+        campaign, one = self.member(kind, pick, astray)
         field = NAMED[kind]
 
         def renamed(model: Model) -> dict[str, Any]:
@@ -343,8 +367,13 @@ class RulesMachine(RuleBasedStateMachine):
             renamed,
         )
 
-    @rule(who=WHO, campaign=campaigns, one=members, by=st.just("gm") | members)
-    def set_controller(self, who: int, campaign: str, one: str, by: str) -> None:
+    @rule(who=WHO, pick=PICK, astray=ASTRAY, other=st.none() | PICK)
+    def set_controller(
+        self, who: int, pick: int, astray: bool, other: int | None
+    ) -> None:
+        campaign, one = self.member(Character, pick, astray)
+        by = "gm" if other is None else self.member(Participant, other, False)[1]
+
         def control(model: Model) -> dict[str, Any]:
             row: dict[str, Any] = model.member(Character, campaign, one)
             wanted = "GM"
@@ -363,10 +392,12 @@ class RulesMachine(RuleBasedStateMachine):
             control,
         )
 
-    @rule(who=WHO, campaign=campaigns, kind=KINDS, one=members)
+    @rule(who=WHO, kind=KINDS, pick=PICK, astray=ASTRAY)
     def delete_member(
-        self, who: int, campaign: str, kind: type[Member], one: str
+        self, who: int, kind: type[Member], pick: int, astray: bool
     ) -> None:
+        campaign, one = self.member(kind, pick, astray)
+
         def delete(model: Model) -> int:
             model.rows[kind].remove(model.member(kind, campaign, one))
             released = 0
@@ -385,8 +416,10 @@ class RulesMachine(RuleBasedStateMachine):
             delete,
         )
 
-    @rule(who=WHO, campaign=campaigns)
-    def delete_campaign(self, who: int, campaign: str) -> None:
+    @rule(who=WHO, pick=PICK)
+    def delete_campaign(self, who: int, pick: int) -> None:
+        campaign = self.campaign(pick)
+
         def delete(model: Model) -> int:
             model.rows[Campaign].remove(model.find(Campaign, campaign))
             for kind in LISTS.values():
@@ -405,7 +438,7 @@ class RulesMachine(RuleBasedStateMachine):
 
     @rule(by=st.sampled_from([-100.0, 1.0, 3600.0, rules.KEY_EXPIRY, 1e6]))
     def time_passes(self, by: float) -> None:
-        self.now = max(BEGIN, self.now + by)
+        self.now += by
 
     @rule(who=WHO)
     def open_again(self, who: int) -> None:
@@ -465,6 +498,26 @@ def test_what_is_kept_for_retries_and_for_others_has_a_bound(
         ]
 
     assert file.read(counts) == [5, 7, 20]
+    file.close()
+
+
+def test_what_a_clock_that_was_put_back_changes_is_no_older_than_before() -> None:
+    file = SqliteFile.open(None)
+    later, earlier = (
+        Moment(at, rfc3339(at), lambda prefix: f"{prefix}1") for at in (BEGIN, 0.0)
+    )
+
+    def work(records: Records) -> tuple[Session, Campaign]:
+        rules.create_campaign(records, later, name="C", gm_mode="AI")
+        rules.start_session(records, later, "camp_1")
+        return (
+            changing.move_session(records, earlier, "camp_1", "sess_1", Status.ENDED),
+            changing.update(records, earlier, Campaign, "", "camp_1", {"name": "D"}),
+        )
+
+    session, campaign = file.write(work)
+    assert session.ended_at == session.updated_at == session.started_at == later.text
+    assert campaign.updated_at == campaign.created_at == later.text
     file.close()
 
 
