@@ -201,7 +201,7 @@ async def test_who_subscribed_hears_of_changes_in_this_server_and_in_another(
             for client in (bob, ann):
                 actor = {"campaign_id": campaign["id"], "name": "A", "kind": "PC"}
                 await client.call("actor_create", **actor)
-                told = set()
+                told: set[str | None] = set()
                 while not {uri, "campaigns://list"} <= told:
                     note = await bob.note()
                     told.add(note["params"].get("uri"))
