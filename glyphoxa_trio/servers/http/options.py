@@ -19,6 +19,7 @@ from glyphoxa_trio.secret import Secret
 from .limits import KIB, LOCAL_HOSTS, Access, Limits
 
 DEFAULT_ADDRESS: Final = "localhost:8081"
+REMOTE_RATE: Final = 20.0  # calls a second of one session
 TOKEN_VARIABLE: Final = "GLYPHOXA_SERVE_TOKEN"
 
 
@@ -74,7 +75,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--rate-limit",
         metavar="N",
         type=float,
-        help="calls a second of one session; default: any",
+        help=f"calls a second of one session, 0: any; default: {REMOTE_RATE:g}, on "
+        "this machine any",
     )
     group.add_argument(
         "--max-body",
@@ -160,7 +162,7 @@ def http_options(
             tokens=tokens,
             local=local,
         ),
-        limits=_limits(options),
+        limits=_limits(options, local=local),
         certificate=options.tls_cert,
         key=options.tls_key,
     )
@@ -191,9 +193,12 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _limits(options: argparse.Namespace) -> Limits:
+def _limits(options: argparse.Namespace, *, local: bool) -> Limits:
+    rate = _above("--rate-limit", options.rate_limit, zero=True)
+    if rate is None and not local:
+        rate = REMOTE_RATE
     given = {
-        "rate": _above("--rate-limit", options.rate_limit),
+        "rate": rate or None,
         "body": _above("--max-body", options.max_body, KIB),
         "sessions": _above("--max-sessions", options.max_sessions),
         "session_idle": _above("--session-idle", options.session_idle),

@@ -17,7 +17,6 @@ import trio
 
 from glyphoxa_trio import tool
 from glyphoxa_trio.actors import Topic
-from glyphoxa_trio.servers.dispatch import Request
 from glyphoxa_trio.servers.offer import (
     Changed,
     Content,
@@ -27,6 +26,7 @@ from glyphoxa_trio.servers.offer import (
     ResourceError,
     ResourceTemplate,
 )
+from glyphoxa_trio.servers.request import ASKED, Request
 from glyphoxa_trio.tools.definition import Tool
 
 
@@ -112,7 +112,22 @@ class Notes:
             await trio.sleep(seconds)
             return "slept"
 
-        return [write_note, echo, wait, sleep]
+        @tool(group="notes", max_duration_ms=60_000)
+        async def confer(question: str) -> dict[str, Any]:
+            """Ask whoever calls."""
+            asked = ASKED.get()
+            await asked.progress(1, 2, "asking")
+            said = await asked.channel.request(
+                "elicitation/create",
+                {
+                    "mode": "form",
+                    "message": question,
+                    "requestedSchema": {"type": "object", "properties": {}},
+                },
+            )
+            return dict(said)
+
+        return [write_note, echo, wait, sleep, confer]
 
 
 class _Served:

@@ -81,7 +81,7 @@ def test_what_is_no_address_is_named(text: str) -> None:
         (["--http-addr", "0.0.0.0:1", "--allow-remote"], r"needs a token"),
         (["--tls-cert", "a"], r"one needs the other"),
         (["--tls-key", "a"], r"one needs the other"),
-        (["--rate-limit", "0"], r"--rate-limit 0"),
+        (["--rate-limit", "-1"], r"--rate-limit -1"),
         (["--rate-limit", "nan"], r"--rate-limit nan"),
         (["--max-body", "-1"], r"--max-body -1"),
         (["--max-sessions", "0"], r"--max-sessions 0"),
@@ -111,6 +111,15 @@ def test_others_are_served_if_that_is_meant_and_they_show_a_token() -> None:
     assert access.origins == {"https://table.example"}
     assert [token.reveal() for token in access.tokens] == ["sesame"]
     assert "sesame" not in repr(told)
+
+
+def test_others_may_call_only_so_often_unless_that_is_meant() -> None:
+    remote = ("--http-addr", "0.0.0.0:80", "--allow-remote")
+    token = {"GLYPHOXA_SERVE_TOKEN": "t"}
+    assert options(*remote, **token).limits.rate == 20
+    assert options(*remote, "--rate-limit", "3", **token).limits.rate == 3
+    assert options(*remote, "--rate-limit", "0", **token).limits.rate is None
+    assert options("--rate-limit", "3").limits.rate == 3
 
 
 def test_tokens_come_a_line_each(tmp_path: Path) -> None:

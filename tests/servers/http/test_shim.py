@@ -630,6 +630,59 @@ async def test_deleted_in_the_middle_is_an_end_for_those_who_wait(
     assert served.service.shim.running.count == 0
 
 
+CONFER = {
+    "name": "confer",
+    "arguments": {"question": "Really?"},
+    "_meta": {"progressToken": "p"},
+}
+
+
+async def test_a_tool_may_ask_its_caller_in_the_stream_of_the_call(
+    served: Served, autojump_clock: MockClock
+) -> None:
+    peer = served.peer()
+    await peer.greet(elicitation={})
+    async with trio.open_nursery() as nursery:
+        asked = peer.begin(nursery, "POST", peer.request("tools/call", CONFER))
+        await asked.until(2)
+        progress, question = asked.messages
+        assert progress["params"] == {
+            "progressToken": "p",
+            "progress": 1,
+            "total": 2,
+            "message": "asking",
+        }
+        assert question["params"]["message"] == "Really?"
+        said = {"action": "accept", "content": {}}
+        reply = {"jsonrpc": "2.0", "id": question["id"], "result": said}
+        assert (await peer.ask("POST", json.dumps(reply).encode())).status == 202
+    (answer,) = [message for message in asked.messages if "result" in message]
+    assert answer["result"]["structuredContent"] == said
+
+
+@pytest.mark.parametrize(
+    ("accept", "capabilities", "why"),
+    [
+        ("*/*", {"elicitation": {}}, "the client takes no stream"),
+        (None, {}, "the client has no elicitation"),
+    ],
+)
+async def test_who_cannot_be_asked_is_not_waited_for(
+    served: Served,
+    accept: str | None,
+    capabilities: dict[str, Any],
+    why: str,
+    autojump_clock: MockClock,
+) -> None:
+    peer = served.peer()
+    await peer.greet(**capabilities)
+    named = {} if accept is None else {"accept": accept}
+    asked = await peer.ask("POST", peer.request("tools/call", CONFER), **named)
+    messages = [asked.json] if accept else asked.messages
+    assert messages[-1]["result"]["isError"]
+    assert trio.current_time() == 0.0
+
+
 async def drained(served: Served, exchange: Exchange) -> float:
     begun = trio.current_time()
     await served.service.drain()
