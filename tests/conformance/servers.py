@@ -134,7 +134,7 @@ async def _plan(
 ) -> None:
     names = _names(plan, chosen)
     async with limiter:
-        offer = _for(plan, await offered(plan.package, "server"))
+        offer = applicable(plan, await offered(plan.package, "server"))
         wrong += [f"{name}: {x}" for x in unlisted(plan, offer)]
         runs = [["--scenario", x] for x in names] if chosen else [["--suite", "all"]]
         with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +143,7 @@ async def _plan(
                 await conformance(
                     plan.package, "server", *options, folder, *which, within=_SUITE
                 )
-            found = _read(Path(folder))
+            found = read_results(Path(folder))
     for scenario in names:
         expected = plan.scenarios[scenario]
         problems = judge(expected, found.get(scenario, []), SERVED)
@@ -159,7 +159,7 @@ def _names(plan: Plan, chosen: Sequence[str]) -> list[str]:
     return [name for name in plan.scenarios if not chosen or name in chosen]
 
 
-def _for(plan: Plan, offer: Iterable[Offered]) -> list[str]:
+def applicable(plan: Plan, offer: Iterable[Offered]) -> list[str]:
     """Of what the suite offers, what this plan has to account for."""
     return [
         scenario.name
@@ -169,7 +169,7 @@ def _for(plan: Plan, offer: Iterable[Offered]) -> list[str]:
     ]
 
 
-def _read(folder: Path) -> dict[str, list[dict[str, Any]]]:
+def read_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The checks of each scenario that was run."""
     found = {}
     for file in folder.rglob("checks.json"):
