@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 from uuid import uuid4
 
+import anyio
 import attrs
 from mcp.server.runner import serve_loop
 from mcp.server.session import ServerSession
@@ -37,6 +38,15 @@ logger = logging.getLogger(__name__)
 
 # How long a client waits before it asks for a stream again that has broken off.
 _RETRY_MS: Final = 1000
+_CLOSED: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+def _is_fault(record: logging.LogRecord) -> bool:
+    """An ended session refuses what still comes in; the SDK takes that for a crash."""
+    return not (record.exc_info and isinstance(record.exc_info[1], _CLOSED))
+
+
+logging.getLogger("mcp.server.streamable_http").addFilter(_is_fault)
 
 
 @attrs.define(eq=False)

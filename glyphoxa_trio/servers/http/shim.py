@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+import anyio
 import attrs
 from mcp.server.streamable_http import GET_STREAM_KEY
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -233,6 +234,10 @@ class Shim:
                 request.handed_on(exchange), request.replayed, answering
             )
             await answering.end()
+        except anyio.ClosedResourceError:  # border: the SDK's streams
+            if not (session.ended or session.transport.is_terminated):
+                raise
+            # It ended while this went in; who still waits has had that for an answer.
         finally:
             if number is not None and not answering.done:
                 # The client has left, perhaps before the SDK looked: it would keep

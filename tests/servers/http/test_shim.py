@@ -683,6 +683,24 @@ async def test_who_cannot_be_asked_is_not_waited_for(
     assert trio.current_time() == 0.0
 
 
+async def test_deleted_behind_a_notification_is_nobodys_fault(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    # A client that is told 202 may end its session before the SDK has taken it in.
+    peer = await served.greeted()
+    told = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    notified, scope = peer.exchange("POST", told.encode())
+    notified.stalled = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.play, notified, scope)
+        await wait_all_tasks_blocked()
+        assert (await peer.ask("DELETE")).status == 200
+        notified.stalled.set()
+    assert notified.status == 202
+    assert notified.done
+    assert not caplog.records
+
+
 async def drained(served: Served, exchange: Exchange) -> float:
     begun = trio.current_time()
     await served.service.drain()
