@@ -234,10 +234,9 @@ class Shim:
                 request.handed_on(exchange), request.replayed, answering
             )
             await answering.end()
-        except anyio.ClosedResourceError:  # border: the SDK's streams
+        except anyio.ClosedResourceError:  # the SDK's; who still waits has been told
             if not (session.ended or session.transport.is_terminated):
                 raise
-            # It ended while this went in; who still waits has had that for an answer.
         finally:
             if number is not None and not answering.done:
                 # The client has left, perhaps before the SDK looked: it would keep
