@@ -273,6 +273,40 @@ async def _moves(ann: Guest, first: str) -> None:
         await ann.call("session_pause", campaign_id="camp_1")
 
 
+async def test_whoever_leaves_the_table_leaves_its_actors_behind() -> None:
+    # F29, F32
+    async with served() as server:
+        ann = server.guest()
+        await ann.call("campaign_create", **CAMPAIGN)
+        await ann.call("set_context", campaign_id="camp_1")
+        for _ in range(2):
+            await ann.call("participant_create", **ALICE)
+        controllers = ("part_2", "part_2", "part_3", "GM")
+        ids = []
+        for by in controllers:
+            actor = await ann.call("actor_create", **THORIN)
+            ids.append(actor["id"])
+            await ann.call("actor_control_set", actor_id=actor["id"], controller=by)
+        gone = await ann.call("participant_delete", participant_id="part_2")
+        assert gone == {
+            "campaign_id": "camp_1",
+            "deleted": "part_2",
+            "released_actors": 2,
+        }
+        actors = (await ann.call("actor_list"))["actors"]
+        assert [actor["id"] for actor in actors] == ids
+        left = [actor.get("controller") for actor in actors]
+        assert left == [None, None, "part_3", "GM"]
+        assert (await ann.call("campaign_get"))["participant_count"] == 1
+        for tool in ("participant_get", "participant_delete"):
+            with pytest.raises(Refused, match="part_2") as refused:
+                await ann.call(tool, participant_id="part_2")
+            assert refused.value.code == "NotFound"
+        with pytest.raises(Refused, match="part_2") as refused:
+            await ann.call("actor_control_set", actor_id=ids[0], controller="part_2")
+        assert refused.value.code == "NotFound"
+
+
 def test_an_id_is_a_prefix_and_a_random_uuid_in_base32() -> None:
     # F34
     ids = {new_id("camp_") for _ in range(1000)}
