@@ -307,6 +307,25 @@ async def test_whoever_leaves_the_table_leaves_its_actors_behind() -> None:
         assert refused.value.code == "NotFound"
 
 
+async def test_a_tool_that_may_be_tried_out_does_nothing_then() -> None:
+    """A runtime probes what is idempotent, with the examples of its schema."""
+    async with served() as server:
+        ann = server.guest()
+        await ann.call("campaign_create", **CAMPAIGN)
+        await ann.call("set_context", campaign_id="camp_1")
+        writers = [
+            tool.definition
+            for tool in server.offer.tools
+            if tool.definition.probeable and tool.definition.side_effects
+        ]
+        assert {one.name for one in writers} >= {"campaign_delete", "actor_control_set"}
+        for one in writers:
+            (example,) = one.examples
+            with pytest.raises(Refused) as refused:
+                await ann.call(one.name, **example)
+            assert refused.value.code == "NotFound", one.name
+
+
 def test_an_id_is_a_prefix_and_a_random_uuid_in_base32() -> None:
     # F34
     ids = {new_id("camp_") for _ in range(1000)}
