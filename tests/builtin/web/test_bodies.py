@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.builtin.web.charset import decoded
+from glyphoxa_trio.builtin.web.page import plain_page
 from glyphoxa_trio.builtin.web.refusals import Unreadable
 from glyphoxa_trio.builtin.web.retrying import patience, waiting
 from glyphoxa_trio.builtin.web.text import bounded, tidy
 from glyphoxa_trio.builtin.web.unpacking import Body
+from glyphoxa_trio.builtin.web.urls import parse
 
 # G14
 
@@ -157,3 +159,11 @@ def test_how_long_a_server_asks_us_to_wait(
 ) -> None:
     assert patience(headers) == seconds
     assert waiting(seconds) == said
+
+
+def test_of_a_text_that_begins_with_nothing_the_rest_is_told_of() -> None:
+    url = parse("http://inn.example/menu.txt")
+    page = plain_page(
+        url, b"ale" + b"\n" * 1000 + b"eel", None, cut=False, most_text=10
+    )
+    assert (page.title, page.text, page.truncated) == ("menu.txt", "ale", True)

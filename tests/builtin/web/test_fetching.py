@@ -120,6 +120,14 @@ async def test_bombs_and_damage_end_in_an_answer(
             assert said in await site.refusal(kind=Unreadable)
 
 
+async def test_what_is_packed_twice_by_two_headers_is_not_unpacked() -> None:
+    head = b"HTTP/1.1 200 OK\r\n" + b"Content-Encoding: gzip\r\n" * 2 + b"\r\n"
+    twice = gzip.compress(gzip.compress(ZEROS))
+    with trio.fail_after(30):
+        async with open_site(Raw(head + twice)) as site:
+            assert "not asked for" in await site.refusal(kind=Unreadable)
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "said"),
     [
