@@ -17,7 +17,12 @@ from mcp.server.streamable_http import (
     EventMessage,
     EventStore,
 )
-from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
 import trio
 
@@ -28,14 +33,17 @@ MOST_BYTES_IN_ALL: Final = 32 * 1024 * 1024
 
 @attrs.frozen(eq=False)
 class _Event:
+    """A message as text: as an object, a collection of garbage would look through
+    all of what every session may come back to."""
+
     log: SessionEvents
     stream: str
-    message: JSONRPCMessage | None
-    size: int
+    text: str
+    is_answer: bool
 
     @property
-    def is_answer(self) -> bool:
-        return isinstance(self.message, JSONRPCResponse | JSONRPCError)
+    def size(self) -> int:
+        return 64 + len(self.text)
 
 
 @attrs.define(eq=False)
@@ -78,13 +86,16 @@ class SessionEvents(EventStore):
 
     owed: set[str]
     tails: dict[str, object]  # by stream, who follows it
+    _plain: bool
     _log: EventLog
     _numbers: OrderedDict[int, int]  # size by number
     _bytes: int
     _closed: bool
     _more: trio.lowlevel.ParkingLot
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, *, plain: bool = False) -> None:
+        """``plain``: requests are answered as JSON, so nobody comes back for those."""
+        self._plain = plain
         self.owed = set()
         self.tails = {}
         self._log = log
@@ -99,10 +110,16 @@ class SessionEvents(EventStore):
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Keep an event, and return its id. Never waits."""
-        size = 64 if message is None else 64 + len(message.model_dump_json())
-        event = _Event(self, stream_id, message, size)
-        if event.is_answer:
+        answers = isinstance(message, JSONRPCResponse | JSONRPCError)
+        if answers:
             self.owed.discard(stream_id)
+        if self._plain and stream_id != GET_STREAM_KEY:
+            return ""
+        text = ""
+        if message is not None:
+            text = message.model_dump_json(by_alias=True, exclude_unset=True)
+        event = _Event(self, stream_id, text, answers)
+        size = event.size
         number = self._log.add(event)
         self._numbers[number] = size
         self._bytes += size
@@ -138,11 +155,12 @@ class SessionEvents(EventStore):
                 for number in [number for number in self._numbers if number > at]:
                     event = self._log.get(number)
                     at = number
-                    if event is None or event.stream != stream or not event.message:
+                    if event is None or event.stream != stream or not event.text:
                         continue
                     if self.tails.get(stream) is not follower:
                         return None
-                    await send_callback(EventMessage(event.message, str(number)))
+                    message = jsonrpc_message_adapter.validate_json(event.text)
+                    await send_callback(EventMessage(message, str(number)))
                     if event.is_answer:
                         return None
                 if self._numbers and next(reversed(self._numbers)) > at:

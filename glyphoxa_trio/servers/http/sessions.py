@@ -174,7 +174,7 @@ class Sessions:
           plain: it answers as JSON only, which costs less.
         """
         number = uuid4().hex
-        events = SessionEvents(self.log)
+        events = SessionEvents(self.log, plain=plain)
         rate = self.limits.rate
         session = Session(
             id=number,
