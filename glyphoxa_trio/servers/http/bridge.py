@@ -155,8 +155,10 @@ class Bridge(Server[Any]):
         """Let `initialize` tell whose session it is."""
         result = await call_next(ctx)
         exchange = _exchange(ctx)
-        if ctx.method == "initialize" and exchange.client is not None:
-            client, params = exchange.client, ctx.params or {}
+        client = exchange.client
+        # A notification may have that name as well, and then no result.
+        if ctx.method == "initialize" and client is not None and result is not None:
+            params = ctx.params or {}
             client.version = cast("dict[str, Any]", result)["protocolVersion"]
             client.capabilities = params.get("capabilities") or {}
             if exchange.greeted is not None:

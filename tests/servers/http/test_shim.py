@@ -92,6 +92,17 @@ async def test_who_fails_to_introduce_himself_gets_no_session(
     assert len(served.service.sessions) == 0
 
 
+async def test_a_notification_that_is_called_initialize_opens_nothing(
+    served: Served, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = await served.greeted()
+    assert (await peer.notify("initialize", INITIALIZE["params"])).status == 202
+    assert (await peer.ask("POST", peer.request("ping"))).status == 200
+    stranger = await served.peer().notify("initialize", INITIALIZE["params"])
+    assert stranger.status == 400
+    assert caplog.records == []
+
+
 async def test_a_first_get_opens_a_session_that_waits_for_its_initialize(
     served: Served, notes: Notes, autojump_clock: MockClock
 ) -> None:
