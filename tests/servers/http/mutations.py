@@ -193,5 +193,6 @@ def requests(draw: Callable[..., Any]) -> dict[str, Any]:
         "pieces": draw(st.sampled_from([1, 1, 1, 3])),
         "cut": draw(st.sampled_from([False] * 9 + [True])),  # leaves in the middle
         "twice": draw(st.sampled_from([None] * 20 + sorted(VALUES))),
-        "stays": draw(st.sampled_from([0.0, 0.1, 1.0] + [20.0] * 7)),  # seconds
+        # Seconds; most longer than any tool may take.
+        "stays": draw(st.sampled_from([0.0, 0.1, 1.0] + [70.0] * 7)),
     }

@@ -108,7 +108,7 @@ async def send(served: Served, peer: Peer, other: str, request: Any) -> Exchange
 
 def check(request: Any, exchange: Exchange) -> None:
     if not exchange.status:  # it left first, or has nobody to be answered
-        assert request["cut"] or request["stays"] < 15
+        assert request["cut"] or request["stays"] < 15, request
         return
     assert exchange.status in _ANSWERS, (exchange.status, exchange.body)
     if request["method"] == "POST" and exchange.done and exchange.body:
