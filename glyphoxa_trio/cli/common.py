@@ -13,6 +13,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors.signals import interrupts
 from glyphoxa_trio.config import (
     Config,
     ConfigError,
@@ -22,8 +23,6 @@ from glyphoxa_trio.config import (
 )
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.secret import Secret
-
-from .terminal import interrupts
 
 # Seconds for servers to be ready, for verbs that want all of them. Tools that are
 # only remembered would be no answer to them.

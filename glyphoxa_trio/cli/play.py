@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from glyphoxa_trio.actors.signals import interrupts
 from glyphoxa_trio.config import Config, load_config
 from glyphoxa_trio.config.mcp_json import home_of_mcp_json
 from glyphoxa_trio.control import ControlError, open_control
@@ -22,7 +23,6 @@ from .screen import Screen
 from .stand_in import StandIn, open_stand_in
 from .status import changes
 from .table import Table
-from .terminal import interrupts
 from .tools import wide_console
 
 if TYPE_CHECKING:

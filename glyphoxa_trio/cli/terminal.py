@@ -1,21 +1,14 @@
-"""Lines from a terminal or a pipe, and the two meanings of Ctrl-C."""
+"""Lines from a terminal or a pipe."""
 
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import lone_errors
-
 _CHUNK = 4096
-# Ctrl-C; the end as asked for by others; the terminal is gone.
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @attrs.define(eq=False)
@@ -45,20 +38,3 @@ class Lines:
             return None
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode(errors="replace").strip()
-
-
-@asynccontextmanager
-async def interrupts(on_interrupt: Callable[[int], None]) -> AsyncGenerator[None]:
-    """Call ``on_interrupt`` with each SIGINT, SIGTERM or SIGHUP; nobody dies of it."""
-    with lone_errors(), trio.open_signal_receiver(*_SIGNALS) as signals:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_hand_on, signals, on_interrupt)
-            yield
-            nursery.cancel_scope.cancel()
-
-
-async def _hand_on(
-    signals: AsyncIterator[int], on_interrupt: Callable[[int], None]
-) -> None:
-    async for number in signals:
-        on_interrupt(number)

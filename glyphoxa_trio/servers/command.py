@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn, Protocol
 import trio
 
 from glyphoxa_trio.actors import Flights, lone_errors
-from glyphoxa_trio.cli.terminal import interrupts
+from glyphoxa_trio.actors.signals import interrupts
 from glyphoxa_trio.errors import GlyphoxaError
 
 from .dispatch import Dispatch

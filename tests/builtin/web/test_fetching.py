@@ -79,11 +79,16 @@ async def test_texts_of_many_kinds_are_read(
             assert (await site.page()).text == text
 
 
+def packed_at_no_time(data: bytes) -> bytes:
+    """With gzip, whose header would say when: tests have the same names at any time."""
+    return gzip.compress(data, mtime=0)
+
+
 @pytest.mark.parametrize(
     ("coding", "packed"),
     [
-        ("gzip", gzip.compress(b"ale " * 300)),
-        ("GZIP", gzip.compress(b"ale " * 150) * 2 + bytes(100)),
+        ("gzip", packed_at_no_time(b"ale " * 300)),
+        ("GZIP", packed_at_no_time(b"ale " * 150) * 2 + bytes(100)),
         ("deflate", zlib.compress(b"ale " * 300)),
         ("deflate", zlib.compress(b"ale " * 300)[2:-4]),
         ("identity", b"ale " * 300),
@@ -96,19 +101,20 @@ async def test_what_is_packed_is_unpacked(coding: str, packed: bytes) -> None:
             assert (await site.page()).text == ("ale " * 300).strip()
 
 
-ZEROS = bytes(100_000_000)
+ZEROS = bytes(20_000_000)
+BOMB = packed_at_no_time(ZEROS)
 
 
 @pytest.mark.parametrize(
     ("coding", "packed", "said"),
     [
-        ("gzip", gzip.compress(ZEROS), "bomb"),
+        ("gzip", BOMB, "bomb"),
         ("deflate", zlib.compress(ZEROS), "bomb"),
-        ("gzip, gzip", gzip.compress(gzip.compress(ZEROS)), "not asked for"),
+        ("gzip, gzip", packed_at_no_time(BOMB), "not asked for"),
         ("br", b"xxxx", "not asked for"),
-        ("gzip", gzip.compress(gzip.compress(ZEROS)), "archive"),
+        ("gzip", packed_at_no_time(BOMB), "archive"),
         ("gzip", b"<p>no gzip at all", "damaged"),
-        ("gzip", gzip.compress(b"<p>x" * 100)[:20] + b"\xff" * 60, "damaged"),
+        ("gzip", packed_at_no_time(b"<p>x" * 100)[:20] + b"\xff" * 60, "damaged"),
     ],
 )
 async def test_bombs_and_damage_end_in_an_answer(
@@ -122,7 +128,7 @@ async def test_bombs_and_damage_end_in_an_answer(
 
 async def test_what_is_packed_twice_by_two_headers_is_not_unpacked() -> None:
     head = b"HTTP/1.1 200 OK\r\n" + b"Content-Encoding: gzip\r\n" * 2 + b"\r\n"
-    twice = gzip.compress(gzip.compress(ZEROS))
+    twice = packed_at_no_time(BOMB)
     with trio.fail_after(30):
         async with open_site(Raw(head + twice)) as site:
             assert "not asked for" in await site.refusal(kind=Unreadable)
