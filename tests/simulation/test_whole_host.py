@@ -23,7 +23,7 @@ from glyphoxa_trio.simulation.promises.monitor import Monitor
 
 
 @settings(
-    max_examples=settings().max_examples * 3,  # ci: 1,500
+    max_examples=settings().max_examples * 3,  # ci: 750
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(plans())
