@@ -18,7 +18,7 @@ settings.register_profile("dev", max_examples=50, deadline=None)
 # As much as fits into a quarter of an hour with all the rest. Each run tries others.
 settings.register_profile(
     "ci",
-    max_examples=250,
+    max_examples=100,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],

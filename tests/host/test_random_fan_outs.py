@@ -235,7 +235,7 @@ def act_of(table: Table, key: str) -> Act:
     return next(act for definition, act in table.tools if definition.key == key)
 
 
-@settings(max_examples=settings().max_examples * 4)  # ci: 1,000
+@settings(max_examples=settings().max_examples * 4)  # ci: 400
 @given(tables())
 def test_a_fan_out_keeps_its_promises(table: Table) -> None:
     seen = trio.run(play, table, clock=MockClock(autojump_threshold=0))

@@ -186,7 +186,7 @@ def split(seen: Seen) -> tuple[list[Flown], dict[str, list[Flown]]]:
     return firsts, seconds
 
 
-@settings(max_examples=settings().max_examples * 2)  # ci: 500
+@settings(max_examples=settings().max_examples * 2)  # ci: 200
 @given(twins())
 def test_a_fan_out_keeps_its_promises_with_two_attempts(twins: Twins) -> None:
     table = twins.table

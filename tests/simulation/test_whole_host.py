@@ -23,7 +23,7 @@ from glyphoxa_trio.simulation.promises.monitor import Monitor
 
 
 @settings(
-    max_examples=settings().max_examples * 3,  # ci: 750
+    max_examples=settings().max_examples * 3,  # ci: 300
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(plans())
