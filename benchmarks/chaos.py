@@ -39,7 +39,7 @@ import attrs
 
 import trio
 
-from benchmarks.common import Benchmark, Budget, Figure, figure, main
+from benchmarks.common import Benchmark, Budget, Figure, children, figure, main
 from glyphoxa_trio import Config, Outcome, Runtime, open_runtime
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, RestartConfig, ServerSpec
 from glyphoxa_trio.mcp import ServerState
@@ -196,15 +196,14 @@ def _journal(folder: Path, name: str) -> str:
 def _servers(folder: Path) -> dict[int, str]:
     """The processes of the storm, also those that only start, and whose they are."""
     found: dict[int, str] = {}
-    for task in Path("/proc/self/task").iterdir():
-        for pid in (task / "children").read_text().split():
-            try:
-                words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            except OSError:
-                continue
-            for word in words:
-                if word.startswith(f"journal={folder}"):
-                    found[int(pid)] = Path(word.partition("=")[2]).stem
+    for pid in children():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        for word in words:
+            if word.startswith(f"journal={folder}"):
+                found[pid] = Path(word.partition("=")[2]).stem
     return found
 
 

@@ -15,6 +15,8 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from statistics import median
 from typing import Any, ParamSpec, TypeVar
 
@@ -304,3 +306,12 @@ def _median(same: Sequence[Figure]) -> Figure:
         values = [getattr(figure, field.name) for figure in same]
         merged[field.name] = None if None in values else median(values)
     return Figure(**merged | {"n": int(merged["n"])})
+
+
+def children(pid: int | None = None) -> list[int]:
+    """The processes that a process, or this one, has started and not waited for."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid or os.getpid()}/task").iterdir():
+        with suppress(OSError):  # a thread that has ended just now
+            found += map(int, (task / "children").read_text().split())
+    return found

@@ -42,7 +42,7 @@ import attrs
 
 import trio
 
-from benchmarks.common import Benchmark, Budget, Figure, figure, main
+from benchmarks.common import Benchmark, Budget, Figure, children, figure, main
 from benchmarks.stress.table import BUILTIN, UTTERANCE, Held, Talker, config_of, count
 from glyphoxa_trio import Config, Runtime, open_runtime
 from glyphoxa_trio.config import NpcConfig, RestartConfig, ServerSpec
@@ -346,14 +346,13 @@ async def _bare_start(night: Night, servers: int) -> None:
 def _processes(folder: Path) -> list[int]:
     """The processes of this night, also those that only start."""
     found: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        for pid in (task / "children").read_text().split():
-            try:
-                words = Path(f"/proc/{pid}/cmdline").read_text()
-            except OSError:
-                continue
-            if str(folder) in words:
-                found.append(int(pid))
+    for pid in children():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_text()
+        except OSError:
+            continue
+        if str(folder) in words:
+            found.append(pid)
     return found
 
 

@@ -20,6 +20,7 @@ import pytest
 
 import trio
 
+from benchmarks.common import children
 from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.providers.espeak import Espeak
 from glyphoxa_trio.providers.speech import Voice
@@ -96,8 +97,7 @@ async def chat(*options: str) -> AsyncGenerator[Chat]:
 
 
 def _children(pid: int) -> list[str]:
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [child for task in tasks for child in task.read_text().split()]
+    return [str(child) for child in children(pid)]
 
 
 def _is_there(pid: str) -> bool:

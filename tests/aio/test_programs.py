@@ -16,6 +16,7 @@ from typing import Literal
 import attrs
 import pytest
 
+from benchmarks.common import children
 from glyphoxa_trio.aio import Mode
 
 from .support import LIMIT
@@ -52,8 +53,7 @@ def program(mode: Mode, end: End) -> Generator[Program]:
             ready, _, _ = select.select([process.stdout], [], [], LIMIT)
             assert ready
             assert process.stdout.readline() == "ready\n"
-            tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
-            servers = [int(pid) for x in tasks for pid in x.read_text().split()]
+            servers = children(process.pid)
             assert len(servers) == 2
             yield Program(process, tuple(servers))
         finally:
