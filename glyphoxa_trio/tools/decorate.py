@@ -62,6 +62,7 @@ def tool(
     slow_response_threshold_ms: float | None = ...,
     slow_response_message: str | None = ...,
     expose_as: str | None = ...,
+    category: str = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -90,6 +91,7 @@ def tool(
     slow_response_threshold_ms: float | None = None,
     slow_response_message: str | None = None,
     expose_as: str | None = None,
+    category: str = "",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of an async function, or of a plain one (run in a thread).
 
@@ -128,6 +130,7 @@ def tool(
             slow_response_threshold=_seconds(slow_response_threshold_ms),
             slow_response_message=slow_response_message,
             expose_as=expose_as,
+            category=category,
         )
         blocking = not inspect.iscoroutinefunction(function)
         return Tool(

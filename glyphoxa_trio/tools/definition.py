@@ -60,12 +60,17 @@ class Schedule(StrEnum):
     SILENT = "silent"  # knows it, and says nothing
 
 
+def _nothing() -> None: ...
+
+
 @attrs.frozen(kw_only=True)
 class CallContext:
     """On whose behalf a handler runs. Both times are on trio's clock.
 
     ``deadline`` is when the call is cut at the latest; ``awaited_until`` when the
-    turn stops waiting for it, which is earlier for a call that may go on.
+    turn stops waiting for it, which is earlier for a call that may go on. A handler
+    that has to wait before its request leaves, for a server that starts, calls
+    ``sent`` when it does: the latency of the tool begins there.
     """
 
     npc: str = ""
@@ -73,6 +78,7 @@ class CallContext:
     call_id: str = ""
     deadline: float = float("inf")
     awaited_until: float = float("inf")
+    sent: Callable[[], None] = attrs.field(default=_nothing, eq=False, repr=False)
 
 
 Handler = Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]
@@ -92,15 +98,17 @@ class ToolDefinition:
       server_timeout: the server's own limit of one call, seconds.
       title: its name for people; empty is none.
       read_only: calling it changes nothing anywhere.
-      destructive: it may take away or overwrite what somebody else made.
+      destructive: it may take away or overwrite what somebody else made. Of a
+        tool that only reads this says nothing.
       open_world: it reaches beyond what this program and its user own: the web.
-      idempotent: calling it twice does no more than once: it may be probed,
-        retried, called speculatively.
+      idempotent: calling it twice does no more than once, by the word of its author
+        in this process or of the operator: a call whose answer was lost is repeated.
       cacheable: how long a result stays good, seconds; 0 is never.
       per_npc: results differ by who asks, so they are cached per NPC.
       min_tier: never shown below this tier, however fast it measures.
-      examples: arguments to probe with, best first (D9). One that the tool refuses
-        without doing anything keeps a tool from being probed.
+      probe: arguments that the operator wrote down to measure it with. That is the
+        operator's word that it may be called with them at any time.
+      examples: arguments that it takes, best first, from its author.
       on_interrupt: None follows D12a: `CANCEL` for read-only tools, otherwise
         `FINISH_SILENTLY`.
       schedule: when a speech-to-speech model speaks of a result, if ever.
@@ -109,10 +117,14 @@ class ToolDefinition:
         call as ``{placeholders}`` (A18). None leaves it to the general rule (D19).
       environment: where it runs: the same tool, local and remote, has two
         histories of measurements (D10); None is where the host runs.
+      round_trip: what its server takes to answer at all, seconds. The estimate while
+        nothing else is known.
       origin: which server of that name it is from, as a short text without secrets:
         another one has another history. Empty for tools in this process.
       external: belongs to somebody else's server, so trust applies (D13a).
       expose_as: the name models see, where the rule of D13 must be overruled.
+      category: what kind of tool it is, to be ranked with others of its kind (G39);
+        empty is that of its group.
 
     Raises:
       ValueError: naming the tool and what does not fit.
@@ -133,6 +145,7 @@ class ToolDefinition:
     cacheable: float = 0.0
     per_npc: bool = False
     min_tier: Tier = Tier.FAST
+    probe: Mapping[str, Any] | None = None
     examples: tuple[Mapping[str, Any], ...] = ()
     on_interrupt: OnInterrupt | None = None
     schedule: Schedule = Schedule.WHEN_IDLE
@@ -141,9 +154,11 @@ class ToolDefinition:
     slow_response_threshold: float | None = None
     slow_response_message: str | None = None
     environment: str | None = None
+    round_trip: float = attrs.field(default=0.05, eq=False)
     origin: str = ""
     external: bool = False
     expose_as: str | None = None
+    category: str = ""
 
     def __attrs_post_init__(self) -> None:
         for field in (
@@ -161,7 +176,7 @@ class ToolDefinition:
             raise ValueError(f"{self.key}: a group's name must not have a dot")
         if not 0 <= self.cacheable < float("inf"):
             raise ValueError(f"{self.key}: cacheable must be 0 or more, and finite")
-        if self.cacheable and not (self.read_only or self.idempotent):
+        if self.cacheable and not self.repeatable:
             raise ValueError(
                 f"{self.key}: cacheable, but neither read-only nor idempotent"
             )
@@ -179,8 +194,8 @@ class ToolDefinition:
         return not self.read_only
 
     @property
-    def probeable(self) -> bool:
-        """True if calibration may call it without being asked to (D9)."""
+    def repeatable(self) -> bool:
+        """True if a second call does no more than the first."""
         return self.read_only or self.idempotent
 
     @property
@@ -210,6 +225,7 @@ class Tool:
       function: what the author wrote, for plain calls in tests.
       fingerprint: of what a server said of it, before the operator had a word;
         empty is that of the definition.
+      remote: the handler calls `CallContext.sent` when its request leaves.
     """
 
     definition: ToolDefinition
@@ -217,6 +233,7 @@ class Tool:
     blocking: bool = False
     function: Callable[..., Any] | None = attrs.field(default=None, eq=False)
     fingerprint: str = ""
+    remote: bool = False
 
     @property
     def key(self) -> str:

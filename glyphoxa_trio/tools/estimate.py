@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Final
 
@@ -15,6 +16,9 @@ from .window import LatencyWindow
 ENOUGH_SAMPLES: Final = 5  # D1: then what was measured overrides what was declared
 _FASTER: Final = (Tier.FAST, Tier.STANDARD)  # and all else is DEEP
 HYSTERESIS: Final = 0.9  # D7: a faster tier is entered 10 % below its threshold
+# A call that was cut after so much of a tier's threshold found no room in that tier:
+# the rest went by before it could be sent.
+_USED_UP: Final = 0.9
 
 
 class TierBy(StrEnum):
@@ -30,7 +34,15 @@ class Source(StrEnum):
 
     MEASURED = "measured"
     DECLARED = "declared"
-    UNKNOWN = "unknown"
+    TRIAL = "trial"  # it is being tried out, under the turn's clock
+    UNKNOWN = "unknown"  # and not tried out, by configuration
+
+
+class Unknown(StrEnum):
+    """What becomes of a tool with neither a declared nor a measured latency."""
+
+    TRIAL = "trial"  # shown in every tier until it is measured
+    DEEP = "deep"  # shown in DEEP turns alone
 
 
 @attrs.frozen(kw_only=True)
@@ -38,7 +50,8 @@ class Estimate:
     """What a tool is reckoned to take, and where that places it. Times in seconds.
 
     Args:
-      seconds: the one number; for an unknown tool the least that a DEEP one takes.
+      seconds: the one number; for a tool on trial what its server takes to answer
+        at all, or the time after which its last call was cut.
       tier: where it belongs, floor and degradation included.
       source: where ``seconds`` comes from.
       p50: measured median, also where too few samples make it the estimate.
@@ -47,6 +60,9 @@ class Estimate:
       degraded: why the tier is one slower than it was, in words; None if healthy.
       tier_by_number: the tier by the measured ``seconds`` alone, before floor and
         degradation, for the next estimate's ``previous``; None unless measured.
+      bimodal: it has two speeds, and ``seconds`` is about the slower one.
+      next_trial: seconds of its NPCs' turns until a tool that measurement has put out
+        of their reach is tried again; None for every other tool.
     """
 
     seconds: float
@@ -57,6 +73,8 @@ class Estimate:
     samples: int
     degraded: str | None
     tier_by_number: Tier | None
+    bimodal: bool = False
+    next_trial: float | None = None
 
 
 def estimate(
@@ -66,29 +84,47 @@ def estimate(
     now: float,
     limits: TierLimits,
     tier_by: TierBy = TierBy.P50,
-    previous: Tier | None = None,
+    unknown: Unknown = Unknown.TRIAL,
+    previous: Estimate | None = None,
 ) -> Estimate:
     """What the tool is reckoned to take as of ``now``.
 
-    A tool of which nothing is known is DEEP: nothing unproven is FAST. Hysteresis
-    holds between measurements only: the step from declared or unknown to measured
-    is new evidence, not noise, and takes the tier that the number says.
+    A tool of which nothing is known is on trial: the turn's clock ends its calls
+    anyway, so it is shown in every tier as if it took no longer than its server takes
+    to answer at all. A call that the clock cut moves it out of that tier, until a
+    later one ends sooner. Hysteresis holds between measurements only: the step from
+    declared or unknown to measured is new evidence, not noise, and takes the tier
+    that the number says.
 
     Args:
       now: on the clock of the window's samples.
-      previous: `Estimate.tier_by_number` of the estimate before this one.
+      previous: the estimate before this one.
     """
     samples = window.latency_count(now)
-    measured = window.percentile(_rank(tier_by, window, now), now)
+    bimodal = tier_by is TierBy.ADAPTIVE and window.bimodal(
+        now, before=previous is not None and previous.bimodal
+    )
+    measured = None
+    if samples >= ENOUGH_SAMPLES:
+        late = bimodal or tier_by is TierBy.P95
+        measured = window.percentile(95 if late else 50, now)
     by_number: Tier | None = None
-    if measured is not None and samples >= ENOUGH_SAMPLES:
+    if measured is not None:
         source, seconds = Source.MEASURED, measured
-        tier = by_number = _with_hysteresis(seconds, limits, previous)
+        if window.only_cut_after(measured):
+            seconds = _beyond(measured, limits)
+        before = None if previous is None else previous.tier_by_number
+        tier = by_number = _with_hysteresis(seconds, limits, before)
     elif definition.estimated_duration is not None:
         source, seconds = Source.DECLARED, definition.estimated_duration
         tier = limits.tier_of(seconds)
-    else:
+    elif unknown is Unknown.DEEP:
         source, seconds, tier = Source.UNKNOWN, limits.standard_threshold, Tier.DEEP
+    else:
+        source, seconds = Source.TRIAL, definition.round_trip
+        if (cut := window.longest_cut(now)) is not None:
+            seconds = _beyond(math.nextafter(max(cut, seconds), math.inf), limits)
+        tier = limits.tier_of(seconds)
     tier = max(tier, definition.min_tier)
     reason = degraded(window, now)
     return Estimate(
@@ -100,18 +136,21 @@ def estimate(
         samples=samples,
         degraded=reason,
         tier_by_number=by_number,
+        bimodal=bimodal,
     )
 
 
-def _rank(tier_by: TierBy, window: LatencyWindow, now: float) -> int:
-    """The percentile that is the estimate."""
-    match tier_by:
-        case TierBy.P50:
-            return 50
-        case TierBy.P95:
-            return 95
-        case TierBy.ADAPTIVE:
-            return 95 if window.bimodal(now) else 50
+def _beyond(cut: float, limits: TierLimits) -> float:
+    """``cut``, or just above the ceiling of which that is all but the whole.
+
+    A call that the clock of a FAST turn cut 480 ms after it was sent would be cut
+    again, so it is not taken for one of 480 ms.
+    """
+    for tier in Tier:
+        ceiling = limits.ceiling(tier)
+        if _USED_UP * ceiling <= cut <= ceiling:
+            return math.nextafter(ceiling, math.inf)
+    return cut
 
 
 def _with_hysteresis(seconds: float, limits: TierLimits, previous: Tier | None) -> Tier:

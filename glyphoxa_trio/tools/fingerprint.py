@@ -1,8 +1,9 @@
 """What an approval was given to, as a short text that changes when it does. Pure.
 
 A tool is approved by what a model reads of it and what calling it means: its
-name, description, parameters, and whether it only reads or may be repeated. How
-long it says it takes is not part of it; that is measured.
+name, description, parameters, and whether it only reads, may destroy, reaches the
+open world, or may be repeated. How long it says it takes is not part of it; that is
+measured.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .schema import BadSchema
 
 # Whoever changes what is hashed changes this, too, so that a change of ours can be
 # told from one of a server's.
-_KIND: Final = "1"
+_KIND: Final = "2"
 
 # Lists of a JSON schema that are sets: some servers shuffle them at every start.
 _SETS: Final = ("required", "enum", "type")
@@ -36,6 +37,8 @@ def fingerprint(definition: ToolDefinition) -> str:
         "description": definition.description,
         "parameters": definition.parameters,
         "read_only": definition.read_only,
+        "destructive": definition.destructive,
+        "open_world": definition.open_world,
         "idempotent": definition.idempotent,
     }
     try:

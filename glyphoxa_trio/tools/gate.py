@@ -90,7 +90,9 @@ class Candidate:
 
     ``obstacle`` says in words why it cannot be called right now, if it cannot:
     an open breaker, earlier calls that do not stop. ``changed``: it is not the
-    tool any more that was approved.
+    tool any more that was approved. ``agreed``: a person approved it as it is.
+    ``starts_in``: seconds until its server answers, for a call; a tool that is only
+    shown stays visible while its server starts.
     """
 
     definition: ToolDefinition
@@ -99,6 +101,8 @@ class Candidate:
     availability: Availability = Availability.READY
     obstacle: str | None = None
     changed: bool = False
+    starts_in: float = 0.0
+    agreed: bool = False
 
 
 class Reason(StrEnum):
@@ -177,7 +181,7 @@ def refusal(
                 f" glyphoxa mcp approve {definition.key}"
             ),
         )
-    if not approved and not grant.approves(definition, name):
+    if not (approved or candidate.agreed or grant.approves(definition, name)):
         remedy = f"name {definition.key!r} in the NPC's tools or in trust.allow_tools"
         if not grant.approver:
             return Refusal(
@@ -193,7 +197,7 @@ def refusal(
         return Refusal(
             reason=Reason.OVER_TIER,
             text=f"{name} is too slow for a {tier} answer",
-            remedy=_tier_remedy(estimate),
+            remedy=_tier_remedy(definition, estimate),
         )
     if candidate.availability is Availability.DOWN or candidate.obstacle:
         why = candidate.obstacle or f"the server {definition.group!r} is down"
@@ -202,6 +206,15 @@ def refusal(
             text=f"{name} cannot be used now: {why}",
             remedy="it returns by itself when it answers again",
         )
+    if candidate.starts_in and candidate.starts_in + estimate.seconds > remaining:
+        return Refusal(
+            reason=Reason.UNAVAILABLE,
+            text=(
+                f"{name} cannot be used yet: its server is starting, about"
+                f" {in_ms(candidate.starts_in)}"
+            ),
+            remedy="it can be used when its server has started",
+        )
     if estimate.seconds > remaining:
         return Refusal(
             reason=Reason.OVER_BUDGET,
@@ -209,19 +222,53 @@ def refusal(
                 f"needs about {in_ms(estimate.seconds)}, "
                 f"{in_ms(max(0.0, remaining))} left"
             ),
-            remedy="it fits again in the next turn",
+            remedy=_next_trial(estimate)
+            or f"it fits a turn that has {in_ms(estimate.seconds)} left for tools",
         )
     return None
 
 
-def _tier_remedy(estimate: Estimate) -> str:
+def why_slow(definition: ToolDefinition, estimate: Estimate) -> str:
+    """Why a tool is in its tier and in no faster one, for people."""
     if estimate.degraded:
-        return f"it recovers by itself: {estimate.degraded}"
+        return f"it is unwell ({estimate.degraded})"
+    if definition.min_tier is estimate.tier and estimate.tier > Tier.FAST:
+        return f"its min_tier is {definition.min_tier}"
+    took = in_ms(estimate.seconds)
+    match estimate.source:
+        case Source.UNKNOWN:
+            return "nobody knows how long it takes, and calibration.unknown is deep"
+        case Source.DECLARED:
+            return f"it declares {took}"
+        case Source.TRIAL:
+            return f"a call of it was cut, after about {took}"
+        case Source.MEASURED:
+            return f"it measures {took}"
+
+
+def minutes_to_trial(seconds: float) -> int:
+    """Until a hidden tool is tried again, in whole minutes; at least one."""
+    return max(1, round(seconds / 60))
+
+
+def _tier_remedy(definition: ToolDefinition, estimate: Estimate) -> str:
+    if again := _next_trial(estimate):
+        return again
+    why = why_slow(definition, estimate)
     if estimate.source is Source.UNKNOWN:
-        return "calibrate it, or declare estimated_duration_ms"
-    if estimate.source is Source.DECLARED:
-        return f"{in_ms(estimate.seconds)} is only declared: calibrate to measure it"
-    return f"it measures {in_ms(estimate.seconds)}: ask in a {estimate.tier} turn"
+        return f"{why}: measure it with glyphoxa calibrate"
+    # Not every NPC has such turns, and the gate does not know whose turn it is.
+    way = f"a {estimate.tier} turn has room for it, if the NPC's budget_tier allows one"
+    return f"{why}: {way}"
+
+
+def _next_trial(estimate: Estimate) -> str:
+    """When a tool that measurement has put out of reach is tried again."""
+    if estimate.next_trial is None:
+        return ""
+    why = estimate.degraded or f"its last calls took about {in_ms(estimate.seconds)}"
+    minutes = minutes_to_trial(estimate.next_trial)
+    return f"{why}; it is tried again after about {minutes} min of talk"
 
 
 @attrs.frozen

@@ -25,10 +25,18 @@ def degraded(window: LatencyWindow, now: float) -> str | None:
 
     Degraded is: five of the latest ten calls ran into the tool's own limit (five
     are enough, ten need not have been made), or more than 30 % of at least ten
-    calls failed. Calls cut by the turn and probes do not count, neither as
-    failures nor as calls.
+    calls failed, or the tool said no to the latest ten calls with different
+    arguments. Calls cut by the turn and probes do not count, neither as failures nor
+    as calls.
     """
-    if window.failures < _SICK_FROM:  # the usual case, on every call's way
+    latest_ok = window.latest is None or window.latest.kind is SampleKind.OK
+    if (
+        latest_ok and window.failures < _SICK_FROM
+    ):  # the usual case, on every call's way
+        return None
+    if not latest_ok and _says_no_to_everything(window, now):
+        return f"it said no to the last {ENOUGH_SAMPLES} different calls"
+    if window.failures < _SICK_FROM:
         return None
     samples = window.health_samples(now)
     latest = samples[-LATEST:]
@@ -39,3 +47,18 @@ def degraded(window: LatencyWindow, now: float) -> str | None:
     if len(samples) >= ENOUGH_SAMPLES and 10 * failed > 3 * len(samples):
         return f"{failed} of the last {len(samples)} calls failed"
     return None
+
+
+def _says_no_to_everything(window: LatencyWindow, now: float) -> bool:
+    """Servers built on the SDK answer every exception of theirs with an error result,
+    so one that is broken says no to everybody. "Not found" is such a no as well, and
+    an ordinary one: to the same question, any number of times.
+    """
+    asked: set[int | None] = set()
+    for sample in reversed(window.health_samples(now)):
+        if sample.kind is SampleKind.OK:
+            return False
+        asked.add(sample.arguments)
+        if len(asked) >= ENOUGH_SAMPLES:
+            return True
+    return False

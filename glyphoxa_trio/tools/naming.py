@@ -10,10 +10,12 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final
+
+import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
 
@@ -23,6 +25,18 @@ MAX_LENGTH: Final = 64
 _LEGAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS: Final = 8
+# Said of what no provider would take as the name of a tool.
+NO_NAME: Final = (
+    f"must be 1 to {MAX_LENGTH} letters, digits, _ or -, and start with a letter or _"
+)
+
+# Where a word of a name in camel case ends: getAtis, METARReport.
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NOT_SNAKE: Final = re.compile(r"[^a-z0-9_]")
+
+LIST_RESOURCES: Final = "list_resources"
+READ_RESOURCE: Final = "read_resource"
+"""What the two tools are called that every server with resources has."""
 
 # The plain name belongs to the memory group's `get_summary` (G7).
 _BUILT_IN_NAMES: Final = {"sessions.get_summary": "get_session_summary"}
@@ -33,7 +47,7 @@ class BadName(GlyphoxaError):
 
 
 class NameCollision(GlyphoxaError):
-    """Two tools under one name. Whoever configures the servers must choose."""
+    """Two tools of this process under one name, or any two under one key."""
 
 
 class NamingStyle(StrEnum):
@@ -50,7 +64,9 @@ def exposed_name(
     """The name under which models see the tool; safe for every provider.
 
     Foreign characters become ``_``. A name that is too long, or that loses a
-    letter because it is not ASCII, ends in a hash of the canonical key.
+    letter because it is not ASCII, ends in a hash of the canonical key. `SINGLE` is
+    lower snake case throughout (A4, A6): ``Aviation-ATIS`` and ``Get-Atis`` give
+    ``mcp_aviation_atis_get_atis``.
 
     Raises:
       BadName: if ``expose_as`` is not itself a legal name.
@@ -58,8 +74,7 @@ def exposed_name(
     if definition.expose_as is not None:
         if not is_exposed_name(definition.expose_as):
             raise BadName(
-                f"{definition.key}: expose_as {definition.expose_as!r} must be 1 to"
-                f" {MAX_LENGTH} letters, digits, _ or -, and start with a letter or _"
+                f"{definition.key}: expose_as {definition.expose_as!r} {NO_NAME}"
             )
         return definition.expose_as
     return _safe(_plain_name(definition, style), definition.key)
@@ -70,32 +85,86 @@ def is_exposed_name(name: str) -> bool:
     return _LEGAL.fullmatch(name) is not None
 
 
+@attrs.frozen
+class Collision:
+    """Tools that would all have one exposed name, so that none of them gets it.
+
+    Args:
+      name: the exposed name.
+      left_out: the canonical keys of the servers' tools among them, sorted.
+      kept: the key of the one that stays: a tool of ours, or `tool_search`.
+    """
+
+    name: str
+    left_out: tuple[str, ...]
+    kept: str | None = None
+
+    def __str__(self) -> str:
+        if self.kept is None:
+            *first, last = self.left_out
+            which = f"{', '.join(first)} and {last} would all be"
+            if len(self.left_out) == 2:
+                which = f"{first[0]} and {last} would both be"
+            return (
+                f"{which} exposed as {self.name!r}, so none of them is; give all but"
+                " one another name with expose_as"
+            )
+        names = " and ".join(self.left_out)
+        return (
+            f"{names} would be exposed as {self.name!r}, which is the name of"
+            f" {self.kept}, so {names} {'is' if len(self.left_out) == 1 else 'are'}"
+            " left out; give another name with expose_as"
+        )
+
+
+@attrs.frozen
+class Exposed:
+    """Every tool that gets its exposed name, by that name, and the collisions."""
+
+    tools: Mapping[str, ToolDefinition]
+    collisions: tuple[Collision, ...] = ()
+
+
 def expose_all(
     definitions: Iterable[ToolDefinition], style: NamingStyle = NamingStyle.DOUBLE
-) -> dict[str, ToolDefinition]:
+) -> Exposed:
     """Every tool under its exposed name, in the order given.
 
+    Servers choose the names of their tools, so a name that several of those would
+    have costs these tools and no others, whatever the order. A tool of this process
+    keeps its name: no server can take it away.
+
     Raises:
-      NameCollision: naming both tools, if two share a name or a canonical key.
+      NameCollision: naming both tools, if two of this process share a name, or any
+        two a canonical key.
       BadName: see `exposed_name`.
     """
-    exposed: dict[str, ToolDefinition] = {}
+    by_name: dict[str, list[ToolDefinition]] = {}
     by_key: dict[str, ToolDefinition] = {}
     for definition in definitions:
-        name = exposed_name(definition, style)
-        if (other := exposed.get(name)) and other.key != definition.key:
-            raise NameCollision(
-                f"{other.key} and {definition.key} would both be exposed as {name!r};"
-                " give one of them another name with expose_as"
-            )
-        if (other := by_key.get(definition.key)) is not None:
+        if (other := by_key.setdefault(definition.key, definition)) is not definition:
             # A grant could not tell them apart, whatever they are exposed as.
             raise NameCollision(
                 f"{definition.key} is the key of two tools, {_whose(other)} and"
                 f" {_whose(definition)}; give the server another name"
             )
-        exposed[name] = by_key[definition.key] = definition
-    return exposed
+        by_name.setdefault(exposed_name(definition, style), []).append(definition)
+    tools: dict[str, ToolDefinition] = {}
+    collisions: list[Collision] = []
+    for name, sharing in by_name.items():
+        ours = [definition for definition in sharing if not definition.external]
+        if len(ours) > 1:
+            raise NameCollision(
+                f"{ours[0].key} and {ours[1].key} would both be exposed as {name!r};"
+                " give one of them another name with expose_as"
+            )
+        if len(sharing) == 1 or ours:
+            tools[name] = (ours or sharing)[0]
+        if len(sharing) > 1:
+            left_out = sorted(x.key for x in sharing if x.external)
+            kept = ours[0].key if ours else None
+            collisions.append(Collision(name, tuple(left_out), kept))
+    return Exposed(tools, tuple(sorted(collisions, key=lambda one: one.name)))
 
 
 def is_glob(pattern: str) -> bool:
@@ -137,15 +206,38 @@ def nearest(word: str, known: Iterable[str], n: int = 3) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ending + close))[:n]
 
 
+def head_of(server: str, style: NamingStyle) -> str:
+    """How the exposed names of a server's tools begin, unless they are cut."""
+    match style:
+        case NamingStyle.DOUBLE:
+            return f"mcp__{server}__"
+        case NamingStyle.SINGLE:
+            return f"mcp_{_snake(server)}_"
+        case NamingStyle.BARE:
+            return ""
+
+
+def _snake(name: str) -> str:
+    """Lower snake case; letters that are not ASCII stay, so that `_safe` sees them."""
+    lower = _HUMP.sub("_", name).lower()
+    return "".join(
+        "_" if letter.isascii() and _NOT_SNAKE.match(letter) else letter
+        for letter in lower
+    )
+
+
 def _plain_name(definition: ToolDefinition, style: NamingStyle) -> str:
     if not definition.external:
         return _BUILT_IN_NAMES.get(definition.key, definition.name)
     match style:
         case NamingStyle.DOUBLE:
-            return f"mcp__{definition.group}__{definition.name}"
+            return f"{head_of(definition.group, style)}{definition.name}"
         case NamingStyle.SINGLE:
-            return f"mcp_{definition.group}_{definition.name}"
+            return f"{head_of(definition.group, style)}{_snake(definition.name)}"
         case NamingStyle.BARE:
+            if definition.name in (LIST_RESOURCES, READ_RESOURCE):
+                # Two servers would have it, and neither of them chose it.
+                return f"{definition.group}_{definition.name}"
             return definition.name
 
 

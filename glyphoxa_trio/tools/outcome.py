@@ -46,12 +46,14 @@ class ToolResult:
 
     ``is_error`` means the tool itself said no; it is an answer, not a failure.
     ``media`` is for clients that can show it; models read a placeholder of each.
+    ``links`` are the URIs of resources of its server that the answer points to.
     """
 
     text: tuple[str, ...] = ()
     structured: Any = None
     is_error: bool = False
     media: tuple[Media, ...] = ()
+    links: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, value: object) -> ToolResult:
@@ -84,6 +86,7 @@ class Status(StrEnum):
     SKIPPED = "skipped"  # would not fit into what is left of the turn
     UNAVAILABLE = "unavailable"  # server down, breaker open, lost on the way
     CRASHED = "crashed"  # a bug in the handler
+    PENDING = "pending"  # the turn's time was up, and it goes on: its end comes later
 
 
 class Effect(StrEnum):
@@ -95,11 +98,13 @@ class Effect(StrEnum):
 
 
 class Limit(StrEnum):
-    """Whose limit ended a call: the tool's, its server's, or the turn's."""
+    """Whose limit ended a call: the tool's, its server's, the turn's, or, where nobody
+    limited a call that went on, the host's."""
 
     TOOL = "tool"
     SERVER = "server"
     TURN = "turn"
+    HOST = "host"
 
 
 @attrs.frozen(kw_only=True)

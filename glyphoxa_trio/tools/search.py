@@ -3,7 +3,9 @@
 With more external tools than a model should be shown in full, it is told of them
 in a `summary` and finds one with the tool `SEARCH`. Relevance is plain: words of
 a tool's name count most, then its group and parameters, then its description; a
-word that many tools share counts little; a tool that is named in full comes first.
+word that many tools share counts little, a word like "the" nothing; forms of a word
+are one (`words.stem`), and everyday words mean the ones that tools use
+(`words.MEANT`); a tool that is named in full comes first.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Final, Protocol, TypeVar
 
 from .arguments import cut
 from .definition import ToolDefinition
+from .words import EMPTY, meant_by, stem
 
 DEFER_THRESHOLD: Final = 15  # N24: so many external tools are shown in full
 MOST_FOUND: Final = 10
@@ -24,6 +27,8 @@ FOUND: Final = 5
 
 LINE: Final = 160  # characters of one line of a summary
 LINES: Final = 6000  # of all of them: about 1500 tokens
+_TO_COME: Final = 36  # each line may have this part of what is left of them
+_LEAST_SAID: Final = 20  # characters of a description; fewer say nothing
 _SERVERS_NAMED: Final = 20
 
 # What is looked at of a tool, and of a query. Both are other people's text.
@@ -35,7 +40,13 @@ _QUERY_WORDS: Final = 16
 _OF_NAME: Final = 4.0
 _OF_GROUP: Final = 2.0
 _OF_PARAMETER: Final = 2.0
-_OF_DESCRIPTION: Final = 1.0
+_OF_DESCRIPTION: Final = 1.5
+_FIRST_WORDS: Final = 20  # of a description: what it is about
+_AGAIN: Final = 0.5
+# How well a word fits that an everyday word stands for: one that no tool uses, and
+# one that some do.
+_MEANT: Final = 0.6
+_SAID: Final = 0.3
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -105,14 +116,20 @@ def words_of(definition: ToolDefinition) -> Words:
     weights: dict[str, float] = {}
     properties = definition.parameters.get("properties")
     parameters = properties if isinstance(properties, Mapping) else {}
-    for text, weight in (
-        (f"{definition.name} {definition.expose_as or ''}", _OF_NAME),
-        (definition.group, _OF_GROUP),
-        (" ".join(map(str, islice(parameters, _PARAMETERS))), _OF_PARAMETER),
-        (definition.description, _OF_DESCRIPTION),
+    described = _words(definition.description[:_DESCRIPTION])
+    first, rest = described[:_FIRST_WORDS], described[_FIRST_WORDS:]
+    # The longer it goes on, the less a word of it says.
+    of_rest = _OF_DESCRIPTION * _FIRST_WORDS / 2 / max(len(described), 1)
+    for found, weight in (
+        (_words(f"{definition.name} {definition.expose_as or ''}"), _OF_NAME),
+        (_words(definition.group), _OF_GROUP),
+        (_words(" ".join(map(str, islice(parameters, _PARAMETERS)))), _OF_PARAMETER),
+        (first, _OF_DESCRIPTION),
+        (rest, of_rest),
     ):
-        for word in _words(text[:_DESCRIPTION]):
-            weights.setdefault(word, weight)
+        for word in found:
+            if word not in EMPTY or weight >= _OF_GROUP:  # "all" may be a name
+                weights.setdefault(stem(word), weight)
     return weights
 
 
@@ -129,41 +146,65 @@ def search(query: str, tools: Sequence[F], limit: int = FOUND) -> list[F]:
         for tool in tools
     ]
     vocabulary = frozenset(word for tool in tools for word in tool.words)
-    for wanted in islice(dict.fromkeys(_words(query)), _QUERY_WORDS):
-        near = _near(wanted, vocabulary)
-        matches = [
-            max(
-                (near[word] * tool.words[word] for word in near.keys() & tool.words),
-                default=0.0,
-            )
-            for tool in tools
-        ]
-        having = sum(match > 0 for match in matches)
-        rarity = math.log(1 + len(tools) / having) if having else 0.0
-        for at, match in enumerate(matches):
-            scores[at] += match * rarity
+    asked = list(islice(dict.fromkeys(_words(query)), _QUERY_WORDS))
+    for wanted in [x for x in asked if x not in EMPTY] or asked:
+        best = [0.0] * len(tools)
+        for word, likeness in _meant(wanted, vocabulary).items():
+            having = [at for at, tool in enumerate(tools) if word in tool.words]
+            worth = likeness * math.log(1 + len(tools) / len(having))
+            for at in having:
+                best[at] = max(best[at], worth * tools[at].words[word])
+        scores = [score + more for score, more in zip(scores, best, strict=True)]
+    scores = _less_of_the_same(scores, tools)
     order = sorted(range(len(tools)), key=lambda at: -scores[at])
     return [tools[at] for at in order[: max(0, limit)] if scores[at] > 0]
+
+
+def _less_of_the_same(scores: Sequence[float], tools: Sequence[F]) -> list[float]:
+    """Of tools that have one name on several servers the best one counts in full, and
+    each other less: five of them would leave no room for anything else."""
+    order = sorted(range(len(tools)), key=lambda at: -scores[at])
+    seen: Counter[str] = Counter()
+    fair = list(scores)
+    for at in order:
+        name = tools[at].definition.name
+        fair[at] *= _AGAIN ** seen[name]
+        seen[name] += 1
+    return fair
+
+
+def _meant(wanted: str, vocabulary: frozenset[str]) -> dict[str, float]:
+    """The words of tools that a word of a query may mean, and how well they fit."""
+    own = stem(wanted)
+    near = _near(own, vocabulary)
+    # A word that tools use themselves is less in need of an interpreter.
+    fit = _SAID if own in vocabulary else _MEANT
+    for meant in meant_by(wanted):
+        if meant in vocabulary:
+            near[meant] = max(near.get(meant, 0.0), fit)
+    return near
 
 
 def summary(tools: Iterable[Findable]) -> str:
     """One line a tool: its name, its server, what it does.
 
     In the order given, so that what begins with the same tools begins with the
-    same text and a model's prompt cache survives (see `Catalogue`). What exceeds
-    `LINES` characters is only counted, by server.
+    same text and a model's prompt cache survives (see `Catalogue`). All of it has
+    `LINES` characters at most. The more tools there are, the less is said of each:
+    first descriptions are cut, then left out, and what there is no room for even by
+    name, from the hundredth tool or so on, is counted by server.
     """
     lines: list[str] = []
     left_out: Counter[str] = Counter()
     room = LINES
     for tool in tools:
-        if room > 0:
-            line = _line(tool)
-            room -= len(line) + 1
-            if room >= 0:
-                lines.append(line)
-                continue
-        left_out[tool.definition.group] += 1
+        # By what is left alone: a tool that comes later must not change this line.
+        line = _line(tool, min(LINE, room // _TO_COME))
+        if left_out or len(line) + 1 > room:
+            left_out[tool.definition.group] += 1
+            continue
+        room -= len(line) + 1
+        lines.append(line)
     if left_out:
         servers = [f"{n} of {_plain(server)}" for server, n in left_out.items()]
         some = ", ".join(servers[:_SERVERS_NAMED])
@@ -172,11 +213,15 @@ def summary(tools: Iterable[Findable]) -> str:
     return "\n".join((_OPENING, *lines)) if lines else ""
 
 
-def _line(tool: Findable) -> str:
+def _line(tool: Findable, length: int) -> str:
+    """The line of one tool; longer than ``length`` if its name is."""
     definition = tool.definition
-    head = f"- {tool.exposed} ({_plain(definition.group)})"
+    name, server = f"- {tool.exposed}", _plain(definition.group)
     said = _plain(definition.description[:_DESCRIPTION])
-    return cut(f"{head}: {said}" if said else head, LINE)
+    head = f"{name} ({server})"
+    if said and length - len(head) >= _LEAST_SAID:
+        return cut(f"{head}: {said}", length)
+    return name if server in name and len(head) > length else head
 
 
 def _plain(text: str) -> str:
@@ -196,7 +241,9 @@ def _near(wanted: str, vocabulary: Iterable[str]) -> dict[str, float]:
         if word.startswith(head):
             if likeness := _likeness(wanted, word):
                 near[word] = likeness
-        elif wanted in word and len(wanted) >= 4:
+        elif (wanted in word and len(wanted) >= 4) or (
+            len(word) >= 5 and word in wanted
+        ):
             near[word] = 0.3  # part of a compound
     return near
 

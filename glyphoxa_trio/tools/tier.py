@@ -50,11 +50,17 @@ class TierLimits:
     at most ``standard_threshold`` STANDARD, and anything else DEEP.
     """
 
-    fast_threshold: float = attrs.field(default=0.5, validator=_positive)
-    standard_threshold: float = attrs.field(default=1.5, validator=_positive)
-    fast_ceiling: float = attrs.field(default=0.5, validator=_positive)
-    standard_ceiling: float = attrs.field(default=1.5, validator=_positive)
-    deep_ceiling: float = attrs.field(default=4.0, validator=_positive)
+    fast_threshold: float = attrs.field(
+        default=0.5, converter=float, validator=_positive
+    )
+    standard_threshold: float = attrs.field(
+        default=1.5, converter=float, validator=_positive
+    )
+    fast_ceiling: float = attrs.field(default=0.5, converter=float, validator=_positive)
+    standard_ceiling: float = attrs.field(
+        default=1.5, converter=float, validator=_positive
+    )
+    deep_ceiling: float = attrs.field(default=4.0, converter=float, validator=_positive)
 
     def __attrs_post_init__(self) -> None:
         if self.fast_threshold > self.standard_threshold:

@@ -2,7 +2,8 @@
 
 A call cut by the turn's clock was not measured to its end; it only says "longer
 than this", which `survival` takes into account. Nothing cut, its percentiles are the
-nearest rank.
+nearest rank. Above 300 lines, because what a sample changes and what is asked of the
+samples are two sides of one ring.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
+from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate, islice
@@ -20,8 +22,11 @@ import attrs
 
 from .survival import Stretch, product_limit, stretches
 
-# D8: as many samples as make a share of one tenth more than an accident or two.
+# As many samples as make a share of one tenth more than an accident or two.
 _BIMODAL_SAMPLES: Final = 20
+_TENTH: Final = 10  # each side holds at least one in so many
+# And one in so many, if it did before: with less, p95 would be one of the faster.
+_STILL: Final = 19
 # One normal distribution, cut in two, reaches 64 %, a uniform one 75 %.
 _BIMODAL_EXPLAINED: Final = 0.8
 # No tier tells times below this apart, seconds; it also keeps 0 out of log().
@@ -53,6 +58,7 @@ class SampleKind(StrEnum):
 # A member read through its class costs nine times a global (Python 3.11).
 _OK, _TIMEOUT = SampleKind.OK, SampleKind.TIMEOUT
 _FAILED, _CENSORED = SampleKind.FAILED, SampleKind.CENSORED
+_LATENCIES: Final = (_OK, _TIMEOUT, _CENSORED)
 
 
 def _duration(_: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -65,12 +71,14 @@ class Sample:
     """One call: how it ended, its seconds, and when that was (``at``, clock time).
 
     A ``probe`` is a latency sample like any other, and nothing of health (D9).
+    ``arguments`` tells calls with other arguments apart; None if nobody looked.
     """
 
     kind: SampleKind
     seconds: float = attrs.field(validator=_duration)
     at: float
     probe: bool = False
+    arguments: int | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
@@ -138,8 +146,37 @@ class LatencyWindow:
         What made room for them does not come back. Probes stay: they are few, made
         when there is time, and often all that is known.
         """
+        return self._keep(lambda sample: sample.at < since or sample.probe)
+
+    def begin_life(self, most: int) -> bool:
+        """The tool's server runs anew: keep the last ``most`` calls that went well, as
+        a first guess. All else was said of an earlier life. Whether anything went.
+        """
+        well = [sample for sample in self._ring if sample.kind is _OK][-most:]
+        prior = {id(sample) for sample in well}
+        changed = self._keep(lambda sample: id(sample) in prior)
+        self.start_health_anew()
+        return changed
+
+    def drop_slower(self, seconds: float, *, but: int = 0) -> bool:
+        """Forget the calls that took as long as ``seconds``, or were cut after as much,
+        by whatever limit, ``but`` for so many of the newest. Whether there were any.
+        All other failures stay.
+        """
+        slow = [x for x in self._ring if x.kind in _LATENCIES and x.seconds >= seconds]
+        gone = {id(sample) for sample in slow[: len(slow) - but]}
+        return self._keep(lambda sample: id(sample) not in gone)
+
+    def most_outliers(self, seconds: float) -> int:
+        """How many calls slower than ``seconds`` may be among the others without making
+        the tool one of two speeds."""
+        quick = bisect_left(self._ended, seconds)
+        return max(0, (quick - 1) // (_TENTH - 1))
+
+    def _keep(self, chosen: Callable[[Sample], bool]) -> bool:
+        """Start over with these; False if they are all there is."""
         before = len(self._ring) - self._since_anew  # health started anew
-        kept = [x for x in enumerate(self._ring) if x[1].at < since or x[1].probe]
+        kept = [x for x in enumerate(self._ring) if chosen(x[1])]
         if len(kept) == len(self._ring):
             return False
         self.forget()
@@ -147,6 +184,30 @@ class LatencyWindow:
             self.record(sample)
         self._since_anew = sum(at >= before for at, _ in kept)
         return True
+
+    def only_cut_after(self, seconds: float) -> bool:
+        """True if a percentile of so many seconds stands for calls that were cut: none
+        took as long and was seen to end."""
+        ended = self._ended
+        return bool(self._cut) and (not ended or ended[-1] < seconds)
+
+    @property
+    def latest(self) -> Sample | None:
+        """The newest sample, expired or not."""
+        return self._ring[-1] if self._ring else None
+
+    def longest_cut(self, now: float) -> float | None:
+        """The longest time that a call lasted of which the end was not seen, seconds,
+        unless a later one ended sooner: one good call beats all cut before it.
+        """
+        longest: float | None = None
+        for sample in self.samples(now):
+            seconds = sample.seconds
+            if sample.kind is _CENSORED or sample.kind is _TIMEOUT:
+                longest = seconds if longest is None else max(longest, seconds)
+            elif sample.kind is _OK and longest is not None and seconds < longest:
+                longest = None
+        return longest
 
     @property
     def failures(self) -> int:
@@ -205,13 +266,15 @@ class LatencyWindow:
         # ceil(p/100 * n) in integers: floats would round 7 % of 100 up to rank 8.
         return ended[-(-p * len(ended) // 100) - 1]
 
-    def bimodal(self, now: float) -> bool:
+    def bimodal(self, now: float, *, before: bool = False) -> bool:
         """True if the tool has two speeds: say, a cache hit and a miss (D8, G40).
 
         The latencies are split in two where that explains most of the variance of
         their logarithms (Otsu's method). The sides are two modes if the split
         explains at least 80 % of it, each side holds at least a tenth of at least
-        20 samples, and the slower's median is at least twice the faster's.
+        20 samples, and the slower's median is at least twice the faster's. A tool
+        that was bimodal ``before`` stays so until a side holds less than a
+        nineteenth: near a tenth, chance alone would change the answer all day.
 
         A call cut beyond the median is surely one of the slow ones and counts, as if
         it had taken twice the median at least: nobody saw how slow it was, and a tool
@@ -228,9 +291,10 @@ class LatencyWindow:
             return False
         known.sort()
         # The slower side's median is at most this, and the faster's at least that.
-        tenth = -(-len(known) // 10)
-        slower = max(known[tenth // 2 - tenth], _ONE_AND_THE_SAME)
-        faster = max(known[(tenth - 1) // 2], _ONE_AND_THE_SAME)
+        share = _STILL if before else _TENTH
+        least_side = -(-len(known) // share)
+        slower = max(known[least_side // 2 - least_side], _ONE_AND_THE_SAME)
+        faster = max(known[(least_side - 1) // 2], _ONE_AND_THE_SAME)
         if math.log(slower) - math.log(faster) < _TWICE:  # the usual case
             return False
         if known[0] < _ONE_AND_THE_SAME:
@@ -247,7 +311,7 @@ class LatencyWindow:
         split = between.index(explained) + 1
         return (
             explained >= _BIMODAL_EXPLAINED * total
-            and 10 * min(split, n - split) >= n
+            and share * min(split, n - split) >= n
             and _middle(logs[split:]) - _middle(logs[:split]) >= _TWICE
         )
 

@@ -37,7 +37,7 @@ def test_nothing_is_claimed_that_was_not_said() -> None:
     assert plain.estimated_duration is None  # D1: nothing unproven is FAST
     assert plain.min_tier is Tier.FAST
     assert plain.side_effects
-    assert not plain.probeable
+    assert not plain.repeatable
     assert not plain.external
     assert plain.own_limit == float("inf")
 
@@ -82,8 +82,8 @@ def test_parameters_are_the_schema_of_an_object(parameters: dict[str, Any]) -> N
 
 def test_reading_has_no_side_effects_and_idempotence_alone_has() -> None:
     reading, repeatable = defined(read_only=True), defined(idempotent=True)
-    assert (reading.side_effects, reading.probeable) == (False, True)
-    assert (repeatable.side_effects, repeatable.probeable) == (True, True)  # D9
+    assert (reading.side_effects, reading.repeatable) == (False, True)
+    assert (repeatable.side_effects, repeatable.repeatable) == (True, True)
 
 
 def test_an_interruption_cancels_reading_and_lets_writing_finish() -> None:  # D12a

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.tools.definition import ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, Source, TierBy, estimate
+from glyphoxa_trio.tools.estimate import (
+    Estimate,
+    Source,
+    TierBy,
+    Unknown,
+    estimate,
+)
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
 from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
 
@@ -37,6 +44,24 @@ def window_of(*samples: tuple[SampleKind, float]) -> LatencyWindow:
     return window
 
 
+def placed(tier: Tier | None) -> Estimate | None:
+    """An estimate before this one, which its number had placed in ``tier``."""
+    return None if tier is None else before_it(tier)
+
+
+def before_it(tier: Tier) -> Estimate:
+    return Estimate(
+        seconds=1.0,
+        tier=tier,
+        source=Source.MEASURED,
+        p50=1.0,
+        p99=1.0,
+        samples=5,
+        degraded=None,
+        tier_by_number=tier,
+    )
+
+
 def reckon(
     *samples: tuple[SampleKind, float],
     declared: float | None = None,
@@ -51,7 +76,7 @@ def reckon(
         now=1.0,
         limits=limits,
         tier_by=tier_by,
-        previous=previous,
+        previous=placed(previous),
     )
 
 
@@ -80,11 +105,81 @@ def test_measured_overrides_declared_from_five_samples_on() -> None:  # G22, D1
     assert (five.source, five.seconds, five.tier) == (Source.MEASURED, 0.1, FAST)
 
 
-def test_nothing_unproven_is_fast() -> None:  # D1
-    unknown = reckon()
+def on_trial(*samples: tuple[SampleKind, float], round_trip: float = 0.02) -> Estimate:
+    definition = ToolDefinition(name="look", round_trip=round_trip)
+    window = window_of(*samples)
+    return estimate(definition, window, now=1.0, limits=DEFAULT_LIMITS)
+
+
+def test_an_unknown_tool_is_tried_in_every_tier() -> None:  # D1a
+    unknown = on_trial()
+    assert (unknown.source, unknown.tier, unknown.seconds) == (Source.TRIAL, FAST, 0.02)
+    assert (unknown.p50, unknown.p99, unknown.samples) == (None, None, 0)
+    # Until five samples are there, whatever they say.
+    assert on_trial(*[(OK, 0.7)] * 4).tier is FAST
+    assert on_trial(*[(OK, 0.7)] * 5).tier is STANDARD
+
+
+def test_an_unknown_tool_may_be_kept_for_deep_turns() -> None:  # D1a
+    unknown = estimate(
+        ToolDefinition(name="look"),
+        window_of(),
+        now=1.0,
+        limits=DEFAULT_LIMITS,
+        unknown=Unknown.DEEP,
+    )
     assert (unknown.source, unknown.tier) == (Source.UNKNOWN, DEEP)
     assert unknown.seconds == 1.5
-    assert (unknown.p50, unknown.p99, unknown.samples) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("samples", "tier", "fits"),
+    [
+        ([(CENSORED, 0.5)], STANDARD, True),
+        ([(CENSORED, 0.47)], STANDARD, True),  # the rest went by before it was sent
+        ([(CENSORED, 0.2)], FAST, True),  # it was cut in a turn that had no more left
+        ([(CENSORED, 1.5)], DEEP, True),
+        ([(CENSORED, 4.0)], DEEP, False),
+        ([(CENSORED, 4.0), (CENSORED, 0.5)], DEEP, False),
+        ([(TIMEOUT, 10.0)], DEEP, False),
+        ([(CENSORED, 4.0), (OK, 0.03)], FAST, True),  # one good call beats it
+        ([(CENSORED, 0.5), (OK, 3.0)], STANDARD, True),  # which that one does not
+        ([(OK, 0.03), (CENSORED, 0.5)], STANDARD, True),
+    ],
+)
+def test_a_trial_that_was_cut_leaves_the_tier_that_cut_it(
+    samples: list[tuple[SampleKind, float]], tier: Tier, fits: bool
+) -> None:  # D1a
+    found = on_trial(*samples)
+    assert (found.source, found.tier) == (Source.TRIAL, tier)
+    assert (found.seconds <= DEFAULT_LIMITS.ceiling(tier)) is fits
+
+
+def test_a_cut_just_before_the_ceiling_is_no_tool_that_fits() -> None:
+    # Measured from its sending, 20 ms after the turn's clock had started.
+    found = reckon(*[(CENSORED, 0.48)] * 9)
+    assert (found.source, found.tier) == (Source.MEASURED, STANDARD)
+
+
+def test_two_speeds_near_a_tenth_do_not_change_the_statistic_with_every_call() -> None:
+    """G40, D8: `adaptive` has a hysteresis between its two statistics."""
+    window, rng = LatencyWindow(), Random(7)
+    previous: Estimate | None = None
+    changes = 0
+    for call in range(2000):
+        seconds = 0.7 if rng.random() < 0.1 else 0.05
+        window.record(Sample(OK, seconds, at=float(call)))
+        found = estimate(
+            ToolDefinition(name="look"),
+            window,
+            now=float(call),
+            limits=DEFAULT_LIMITS,
+            tier_by=TierBy.ADAPTIVE,
+            previous=previous,
+        )
+        changes += previous is not None and previous.tier is not found.tier
+        previous = found
+    assert changes <= 12  # without it, about fifty
 
 
 def test_a_tool_always_cut_by_fast_turns_leaves_fast() -> None:  # D7
@@ -104,7 +199,7 @@ def test_a_degraded_tool_is_one_tier_slower_and_its_number_stays() -> None:  # G
     assert sick.degraded == "4 of the last 10 calls failed"
     # Also from its floor up, or a floor would hide every degradation.
     assert reckon(*[(FAILED, 0.1)] * 10, declared=0.1, floor=STANDARD).tier is DEEP
-    assert reckon(*[(FAILED, 0.1)] * 10).tier is DEEP
+    assert reckon(*[(FAILED, 0.1)] * 10).tier is STANDARD
 
 
 def test_a_faster_tier_needs_ten_percent_and_a_slower_one_nothing() -> None:  # D7
@@ -220,7 +315,7 @@ def test_floor_health_and_hysteresis_only_ever_slow_down(
             now=1.0,
             limits=limits,
             tier_by=tier_by,
-            previous=previous,
+            previous=placed(previous),
         )
 
     found = now()

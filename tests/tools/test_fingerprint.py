@@ -49,6 +49,8 @@ def place(**changed: Any) -> dict[str, Any]:
         {"description": "The weather somewhere. "},
         {"read_only": False},
         {"idempotent": False},
+        {"destructive": True},
+        {"open_world": True},
         {"parameters": place(description="Where, and your password.")},
         {"parameters": place(default=2)},
         {"parameters": PARAMETERS | {"required": ["place"]}},
@@ -82,7 +84,7 @@ def test_nothing_else_does(change: dict[str, Any]) -> None:
 def test_it_is_the_same_in_every_run_and_version() -> None:
     # Approvals outlive the program: if this must change, so must the kind.
     assert fingerprint(TOOL) == (
-        "1:8235d2f78d930ab8abd72ff9dddeb9b75c8653884be220d3a810984382c15ef1"
+        "2:82683084e9e937f1eaa45e0405320fb59a01899754082ea39e40d8b9f6194d0e"
     )
 
 

@@ -269,10 +269,26 @@ def test_a_tool_of_a_slower_tier_is_refused(of: Tier, turn: Tier) -> None:  # G1
 @pytest.mark.parametrize(
     ("of", "remedy"),
     [
-        (estimate(2, degraded="4 of 10 failed"), "it recovers by itself: 4 of 10"),
-        (estimate(1.5, tier=DEEP, source=Source.UNKNOWN), "declare estimated_duration"),
-        (estimate(2, source=Source.DECLARED), "2000 ms is only declared: calibrate"),
-        (estimate(2), "it measures 2000 ms: ask in a deep turn"),
+        (
+            attrs.evolve(estimate(2, degraded="4 of 10 failed"), next_trial=100.0),
+            "4 of 10 failed; it is tried again after about 2 min of talk",
+        ),
+        (
+            attrs.evolve(estimate(2), next_trial=10.0),
+            "took about 2000 ms; it is tried again after about 1 min of talk",
+        ),
+        (
+            estimate(1.5, tier=DEEP, source=Source.UNKNOWN),
+            "calibration.unknown is deep: measure it with glyphoxa calibrate",
+        ),
+        (
+            estimate(2, source=Source.DECLARED),
+            "it declares 2000 ms: a deep turn has room for it",
+        ),
+        (
+            estimate(2),
+            "it measures 2000 ms: a deep turn has room for it, if the NPC's budget",
+        ),
     ],
 )
 def test_the_operator_is_told_the_way_out_of_a_tier(of: Estimate, remedy: str) -> None:

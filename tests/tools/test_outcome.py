@@ -58,9 +58,10 @@ def test_the_words_of_an_outcome_are_those_of_the_decisions() -> None:  # D6
         "skipped",
         "unavailable",
         "crashed",
+        "pending",
     ]
     assert [str(effect) for effect in Effect] == ["none", "done", "unknown"]
-    assert [str(limit) for limit in Limit] == ["tool", "server", "turn"]
+    assert [str(limit) for limit in Limit] == ["tool", "server", "turn", "host"]
 
 
 def test_an_outcome_promises_nothing_by_default() -> None:

@@ -127,6 +127,37 @@ def test_a_part_of_a_compound_is_found_after_the_word_itself() -> None:
     assert found("karte", tools=tools) == ["karte", "kartenspiel", "landkarte"]
 
 
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        # Words that say nothing decide nothing.
+        ("what can I use to do something about the weather", "get_weather"),
+        ("which of them is for rain", "forecast"),
+        # Everyday words mean what tools call it.
+        ("sunny or not", "forecast"),
+        ("save this document", "writeFile"),
+        # Forms of a word are one.
+        ("reading", "readFile"),
+        ("writes", "writeFile"),
+        ("opened issues", "create_issue"),
+    ],
+)
+def test_people_are_understood(query: str, best: str) -> None:
+    assert found(query)[0] == best
+
+
+def test_one_tool_on_many_servers_leaves_room_for_others() -> None:
+    many = [entry("read_page", "Read a page.", group=f"server_{i}") for i in range(9)]
+    tools = [*many, entry("scrolls", "Where pages lie.")]
+    assert "scrolls" in found("read page", tools=tools)
+    # Who names a server has meant that one.
+    assert search("read page server_7", tools, 1)[0].definition.group == "server_7"
+
+
+def test_a_query_of_words_that_say_nothing_is_taken_by_its_word() -> None:
+    assert found("all", tools=[entry("all"), entry("none")]) == ["all"]
+
+
 @pytest.mark.parametrize("query", ["", "   ", "?!", "dragon", "zz", "_", "\ud800"])
 def test_what_shares_no_word_is_not_found(query: str) -> None:
     assert found(query) == []
@@ -221,13 +252,43 @@ def test_what_a_server_says_stays_on_its_own_line_and_is_cut() -> None:
     assert second.endswith("…")
 
 
-def test_more_than_fits_is_counted_by_server() -> None:
+def test_no_name_is_lost_of_sixty_tools_that_have_much_to_say() -> None:  # N25
+    many = [
+        entry(f"find_or_make_{i:02}", "word " * 300, group=g)
+        for g in ("somewhere", "elsewhere")
+        for i in range(30)
+    ]
+    told = lines(many)
+    assert [line.partition(" ")[2].partition(" ")[0] for line in told] == [
+        one.exposed for one in many
+    ]
+    assert sum(len(line) + 1 for line in told) <= LINES
+    # Of the first ones much is said, of later ones less, and of the last ones nothing.
+    lengths = [len(line) for line in told]
+    assert lengths[0] == LINE
+    assert lengths == sorted(lengths, reverse=True)
+    assert told[-1] == "- mcp__elsewhere__find_or_make_29"
+
+
+def test_the_server_is_named_where_the_name_does_not_say_it() -> None:
+    @attrs.frozen
+    class Bare:
+        definition: ToolDefinition
+        exposed: str
+        words: Mapping[str, float]
+
+    many = [entry(f"tool_{i:02}", "word " * 300) for i in range(60)]
+    bare = [Bare(x.definition, x.definition.name, x.words) for x in many]
+    assert summary(bare).endswith("- tool_59 (world)")
+
+
+def test_more_than_fits_even_by_name_is_counted_by_server() -> None:
     many = [entry(f"tool_{i:05}", "x" * 200) for i in range(300)]
     many += [entry(f"other_{i}", "y", group="disk") for i in range(7)]
     told = lines(many)
     listed = told[:-1]
     assert sum(len(line) + 1 for line in listed) <= LINES
-    assert len(listed) == LINES // (LINE + 1)
+    assert len(listed) >= 100
     rest = 300 - len(listed)
     assert told[-1] == f"- and {rest + 7} more: {rest} of world, 7 of disk"
 
@@ -245,6 +306,8 @@ def test_more_tools_of_a_slower_tier_only_add_lines(
     # The catalogue orders by tier: a prompt cache survives the step to a slower one.
     if tools:
         assert summary([*tools, *more]).startswith(summary(tools))
+    talkative = [entry(f"t{i}", "word " * 300) for i in range(70)]
+    assert summary([*talkative, *more]).startswith(summary(talkative))
 
 
 # ------------------------------------------------------------- the tool itself

@@ -1,0 +1,324 @@
+"""What an operator can do about a tool that is out of an NPC's reach. Pure.
+
+`ways` gives each remedy with what the gate would be asked about if it were followed:
+`usability.judge` offers those that move the gate.
+
+Above 300 lines, because what can be done is read in one place.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.units import in_ms, milliseconds
+
+from .consent import harmless
+from .definition import ToolDefinition
+from .estimate import Estimate, Source, Unknown, estimate
+from .gate import (
+    Availability,
+    Candidate,
+    Grant,
+    Reason,
+    Refusal,
+    minutes_to_trial,
+    refusal,
+)
+from .naming import names_in_full
+from .tier import Tier, TierLimits
+from .window import LatencyWindow
+
+CONFIG: Final = "CONFIG"  # stands for the file of the configuration in a command
+
+
+class Kind(StrEnum):
+    """How a remedy is followed."""
+
+    ADD = "add"  # a value to a list of the configuration
+    SET = "set"  # a key of the configuration
+    RUN = "run"  # a command
+    WAIT = "wait"  # by waiting
+
+
+@attrs.frozen(kw_only=True)
+class Remedy:
+    """One thing that an operator can do.
+
+    Args:
+      where: the keys that lead to the place in the configuration, the last one being
+        the list or the key itself; an NPC and a server stand by their names.
+      value: what to add or set, or the words of a command behind ``glyphoxa``.
+    """
+
+    kind: Kind
+    text: str
+    where: tuple[str, ...] = ()
+    value: Any = None
+
+
+@attrs.frozen(kw_only=True)
+class Places:
+    """Where the configuration speaks of an NPC's trust and of a tool.
+
+    ``tool`` is None for one that the configuration cannot change: an embedder's own.
+    """
+
+    trust: tuple[str, ...] = ("trust",)
+    tool: tuple[str, ...] | None = None
+
+
+ANYWHERE: Final = Places()
+
+
+@attrs.frozen(kw_only=True)
+class State:
+    """What the gate is asked about: as it is, or as a remedy would make it."""
+
+    candidate: Candidate
+    grant: Grant
+    ceiling: Tier
+    limits: TierLimits
+    unknown: Unknown
+    places: Places
+
+    def refusal(self, tier: Tier | None = None) -> Refusal | None:
+        tier = self.ceiling if tier is None else tier
+        return refusal(
+            self.candidate,
+            self.grant,
+            tier=tier,
+            remaining=self.limits.ceiling(tier),
+        )
+
+    @property
+    def definition(self) -> ToolDefinition:
+        return self.candidate.definition
+
+    @property
+    def blank(self) -> Estimate:
+        """The estimate if nothing had been measured of it."""
+        return self.reckoned(self.definition)
+
+    def reckoned(
+        self, definition: ToolDefinition, unknown: Unknown | None = None
+    ) -> Estimate:
+        return estimate(
+            definition,
+            LatencyWindow(),
+            now=0.0,
+            limits=self.limits,
+            unknown=unknown or self.unknown,
+        )
+
+    def with_estimate(self, new: Estimate, **definition: Any) -> State:
+        changed = attrs.evolve(self.definition, **definition)
+        candidate = attrs.evolve(self.candidate, definition=changed, estimate=new)
+        return attrs.evolve(self, candidate=candidate)
+
+
+Way = tuple[Remedy, State]
+
+
+def ways(reason: Reason, state: State) -> Iterator[Way]:
+    """What might help, the likeliest first."""
+    match reason:
+        case Reason.NOT_GRANTED:
+            yield from _named(state)
+        case Reason.CHANGED:
+            after = attrs.evolve(state.candidate, changed=False)
+            key = state.definition.key
+            yield (
+                _run(state, "look at it, then", "mcp", "approve", key),
+                attrs.evolve(state, candidate=after),
+            )
+        case Reason.NOT_TRUSTED:
+            yield from _named(state)
+            yield from _allowed(state)
+        case Reason.NEEDS_APPROVAL:
+            yield from _raised(state)
+            yield from _named(state)
+            yield from _allowed(state)
+        case Reason.OVER_TIER | Reason.OVER_BUDGET:
+            yield from _raised(state)
+            yield from _faster(state)
+            yield from _forgotten(state)
+            yield from _roomier(state)
+        case Reason.UNAVAILABLE:
+            yield _waited(state)
+        case _:
+            return
+
+
+def _named(state: State) -> Iterator[Way]:
+    name, grant = _full_name(state), state.grant
+    remedy = Remedy(
+        kind=Kind.ADD,
+        text=f"add {name!r} to the tools of {grant.npc}",
+        where=("npcs", grant.npc, "tools"),
+        value=name,
+    )
+    more = attrs.evolve(grant, tools=(*grant.tools, name))
+    yield remedy, attrs.evolve(state, grant=more)
+
+
+def _allowed(state: State) -> Iterator[Way]:
+    name, grant, place = _full_name(state), state.grant, state.places.trust
+    whose = f" of {grant.npc}" if place != ("trust",) else ""
+    remedy = Remedy(
+        kind=Kind.ADD,
+        text=f"add {name!r} to trust.allow_tools{whose}",
+        where=(*place, "allow_tools"),
+        value=name,
+    )
+    more = attrs.evolve(grant, allow_tools=(*grant.allow_tools, name))
+    yield remedy, attrs.evolve(state, grant=more)
+
+
+def _full_name(state: State) -> str:
+    """Its key, unless that reads like a pattern: a server may name its tools so."""
+    key, exposed = state.definition.key, state.candidate.exposed
+    return key if names_in_full(key, state.definition, exposed) else exposed
+
+
+def _raised(state: State) -> Iterator[Way]:
+    """A ceiling that is as slow as the tool needs, and no slower."""
+    now = state.refusal()
+    for tier in Tier:
+        if tier <= state.ceiling:
+            continue
+        after = attrs.evolve(state, ceiling=tier)
+        then = after.refusal()
+        if then is None or (now is not None and then.reason is not now.reason):
+            npc = state.grant.npc
+            yield (
+                Remedy(
+                    kind=Kind.SET,
+                    text=f"raise {npc}'s budget_tier to {tier}",
+                    where=("npcs", npc, "budget_tier"),
+                    value=str(tier),
+                ),
+                after,
+            )
+            return
+
+
+def _faster(state: State) -> Iterator[Way]:
+    """Other words of the operator about the tool, or a measurement."""
+    now, definition, limits = state.candidate.estimate, state.definition, state.limits
+    if definition.min_tier > state.ceiling and state.places.tool is not None:
+        lower = attrs.evolve(definition, min_tier=state.ceiling)
+        text = f"set min_tier to {state.ceiling} under {_under(state.places.tool)}"
+        yield (
+            _set_for_tool(state, "min_tier", str(state.ceiling), text),
+            state.with_estimate(_placed(now, lower, limits), min_tier=state.ceiling),
+        )
+    if now.source not in (Source.DECLARED, Source.UNKNOWN):
+        return
+    if now.source is Source.UNKNOWN:
+        remedy = Remedy(
+            kind=Kind.SET,
+            text="set calibration.unknown to trial, and start again",
+            where=("calibration", "unknown"),
+            value=str(Unknown.TRIAL),
+        )
+        yield remedy, state.with_estimate(state.reckoned(definition, Unknown.TRIAL))
+    room = min(limits.threshold(state.ceiling), limits.ceiling(state.ceiling))
+    if state.places.tool is not None:
+        most = milliseconds(room)
+        place = _under(state.places.tool)
+        text = f"set estimated_duration_ms to at most {most} under {place}"
+        told = attrs.evolve(definition, estimated_duration=room)
+        yield (
+            _set_for_tool(state, "estimated_duration_ms", most, text),
+            state.with_estimate(state.reckoned(told), estimated_duration=room),
+        )
+    if harmless(definition) or definition.probe is not None:
+        # Whoever follows it learns the truth; that it is fast is the tool's part.
+        measured = attrs.evolve(
+            now, source=Source.MEASURED, seconds=room, tier_by_number=state.ceiling
+        )
+        words = f"if it takes less than {in_ms(room)}, measure it:"
+        yield (
+            _run(state, words, "calibrate", CONFIG, definition.key),
+            state.with_estimate(_placed(measured, definition, limits)),
+        )
+
+
+def _forgotten(state: State) -> Iterator[Way]:
+    """The ways back of a tool that only its measurements keep out of reach."""
+    now, blank, key = state.candidate.estimate, state.blank, state.definition.key
+    if now.next_trial is None:
+        return
+    after = state.with_estimate(blank)
+    minutes = minutes_to_trial(now.next_trial)
+    text = f"wait: it is tried again after about {minutes} min of talk"
+    yield Remedy(kind=Kind.WAIT, text=text), after
+    words = "forget what was measured, and start again:"
+    yield _run(state, words, "measurements", "forget", CONFIG, key), after
+
+
+def _roomier(state: State) -> Iterator[Way]:
+    """More time for tools in the slowest turns there are."""
+    seconds = state.candidate.estimate.seconds
+    if state.ceiling is not Tier.DEEP or seconds <= state.limits.deep_ceiling:
+        return
+    room = math.ceil(seconds * 1000)
+    remedy = Remedy(
+        kind=Kind.SET,
+        text=f"set tiers.deep.ceiling_ms to {room}, and start again",
+        where=("tiers", "deep", "ceiling_ms"),
+        value=room,
+    )
+    limits = attrs.evolve(state.limits, deep_ceiling=room / 1000)
+    yield remedy, attrs.evolve(state, limits=limits)
+
+
+def _waited(state: State) -> Way:
+    """A server that is back, a breaker that has closed."""
+    group = shlex.quote(state.definition.group)
+    text = "it returns by itself when it answers again"
+    if not state.candidate.obstacle:
+        asked = f"glyphoxa mcp test {group} --config {CONFIG}"
+        text = f"it returns when its server does; {asked} says what is wrong"
+    back = attrs.evolve(
+        state.candidate,
+        obstacle=None,
+        availability=Availability.READY,
+        starts_in=0.0,
+    )
+    remedy = Remedy(kind=Kind.WAIT, text=text)
+    return remedy, attrs.evolve(state, candidate=back)
+
+
+def _placed(now: Estimate, definition: ToolDefinition, limits: TierLimits) -> Estimate:
+    """The same number, where another floor leaves it."""
+    tier = now.tier_by_number
+    if tier is None:
+        unknown = now.source is Source.UNKNOWN
+        tier = Tier.DEEP if unknown else limits.tier_of(now.seconds)
+    tier = max(tier, definition.min_tier)
+    return attrs.evolve(now, tier=tier.slower() if now.degraded else tier)
+
+
+def _set_for_tool(state: State, key: str, value: Any, text: str) -> Remedy:
+    assert state.places.tool is not None
+    where = (*state.places.tool, key)
+    return Remedy(kind=Kind.SET, text=text, where=where, value=value)
+
+
+def _under(place: tuple[str, ...]) -> str:
+    """``mcp.servers[clock].tools[now]``: what has a name of its own in brackets."""
+    named = {2: (1,), 5: (2, 4)}.get(len(place), ())
+    words = [f"[{x}]" if at in named else f".{x}" for at, x in enumerate(place)]
+    return "".join(words).removeprefix(".")
+
+
+def _run(state: State, words: str, *command: str) -> Remedy:
+    line = shlex.join(["glyphoxa", *command])
+    return Remedy(kind=Kind.RUN, text=f"{words} {line}", value=command)

@@ -1,0 +1,183 @@
+"""May this NPC ever use this tool, and if not, what exactly changes that? Pure.
+
+`judge` has no rules of its own. It asks the gate with the NPC's ceiling and the whole
+budget of such a turn. On a no it follows the first of the `remedies`, in thought, and
+asks again, until the gate says yes. A remedy that does not move the gate is not
+offered, so whatever is offered is true when it is followed:
+
+    judge(clock_now, grant_of_stan, Tier.FAST, DEFAULT_LIMITS).text
+    "it declares 800 ms: raise Stan's budget_tier to standard, or set ..."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.units import in_ms
+
+from .estimate import Unknown
+from .gate import Candidate, Grant, Reason, Refusal, why_slow
+from .remedies import ANYWHERE, Kind, Places, Remedy, State, ways
+from .tier import Tier, TierLimits
+
+# Each need is another reason of the gate's, and there are no more that can be met.
+_MOST_NEEDS: Final = 6
+
+
+class Use(StrEnum):
+    """Whether an NPC can use a tool."""
+
+    NOW = "now"
+    ASKED = "asked"  # when somebody has approved the call
+    LATER = "later"  # hidden for now; it comes back by itself
+    NEVER = "never"  # until somebody follows a remedy
+
+
+@attrs.frozen(kw_only=True)
+class Need:
+    """One reason why a tool is out of reach. Any one of ``remedies`` is enough."""
+
+    reason: Reason
+    because: str
+    remedies: tuple[Remedy, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self._with(self.remedies)
+
+    @property
+    def short(self) -> str:
+        """With the likeliest of the remedies only."""
+        return self._with(self.remedies[:1])
+
+    def _with(self, remedies: tuple[Remedy, ...]) -> str:
+        told = ", or ".join(remedy.text for remedy in remedies)
+        return f"{self.because}: {told}" if told else self.because
+
+
+@attrs.frozen(kw_only=True)
+class Usability:
+    """Whether one NPC can use one tool.
+
+    Args:
+      fastest: the fastest of its turns in which it can, and it can in all slower ones
+        up to its ceiling; None if it cannot now.
+      needs: what stands in the way; all of them have to be met.
+    """
+
+    npc: str
+    tool: str
+    exposed: str
+    ceiling: Tier
+    use: Use
+    fastest: Tier | None = None
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        return self.use in (Use.NOW, Use.ASKED)
+
+    @property
+    def text(self) -> str:
+        """In words: in which turns, or why not and what changes that."""
+        if self.fastest is None:
+            return "; and ".join(need.text for need in self.needs)
+        turns = [str(tier) for tier in Tier if self.fastest <= tier <= self.ceiling]
+        asked = ", when somebody approves the call" if self.use is Use.ASKED else ""
+        return f"can be used in {' and '.join(turns)} turns{asked}"
+
+    @property
+    def short(self) -> str:
+        """As `text`, with one remedy for each need."""
+        return "; and ".join(need.short for need in self.needs) or self.text
+
+
+def judge(
+    candidate: Candidate,
+    grant: Grant,
+    ceiling: Tier,
+    limits: TierLimits,
+    *,
+    unknown: Unknown = Unknown.TRIAL,
+    places: Places = ANYWHERE,
+) -> Usability:
+    """Whether the NPC of ``grant`` can use the tool in a turn of its own.
+
+    Args:
+      ceiling: the slowest turns that the NPC has.
+      unknown: what becomes of tools of which nothing is known.
+      places: where the configuration speaks of them.
+    """
+    state = State(
+        candidate=candidate,
+        grant=grant,
+        ceiling=ceiling,
+        limits=limits,
+        unknown=unknown,
+        places=places,
+    )
+    needs = tuple(_needs(state))
+    fastest = next(
+        (x for x in Tier if x <= ceiling and state.refusal(x) is None),
+        None,
+    )
+    if fastest is not None:
+        approved = grant.approves(candidate.definition, candidate.exposed)
+        use = Use.NOW if approved else Use.ASKED
+    else:
+        comes = all(any(x.kind is Kind.WAIT for x in n.remedies) for n in needs)
+        use = Use.LATER if comes else Use.NEVER
+    return Usability(
+        npc=grant.npc,
+        tool=candidate.definition.key,
+        exposed=candidate.exposed,
+        ceiling=ceiling,
+        use=use,
+        fastest=fastest,
+        needs=needs,
+    )
+
+
+def _needs(state: State) -> Iterator[Need]:
+    for _ in range(_MOST_NEEDS):
+        no = state.refusal()
+        if no is None:
+            return
+        found = [
+            (remedy, after)
+            for remedy, after in ways(no.reason, state)
+            if (then := after.refusal()) is None or then.reason is not no.reason
+        ]
+        yield Need(
+            reason=no.reason,
+            because=_because(no, state),
+            remedies=tuple(remedy for remedy, _ in found),
+        )
+        if not found:
+            return
+        state = found[0][1]
+
+
+def _because(no: Refusal, state: State) -> str:
+    candidate, definition = state.candidate, state.definition
+    match no.reason:
+        case Reason.NOT_GRANTED:
+            return "it is not granted"
+        case Reason.CHANGED:
+            return "it has changed since it was approved, and is held back"
+        case Reason.NOT_TRUSTED:
+            return "nobody approved it, and nobody can be asked"
+        case Reason.NEEDS_APPROVAL:
+            return "a fast turn has no time to ask for its approval"
+        case Reason.UNAVAILABLE:
+            return candidate.obstacle or f"the server {definition.group!r} is down"
+        case Reason.OVER_BUDGET:
+            room = in_ms(state.limits.ceiling(state.ceiling))
+            why = why_slow(definition, candidate.estimate)
+            return f"{why}, and a {state.ceiling} turn has {room} for tools"
+        case _:
+            return why_slow(definition, candidate.estimate)
