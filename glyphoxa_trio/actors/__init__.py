@@ -8,6 +8,7 @@ results travel.
 from .call import Call, Request
 from .fanout import LATE, FanOut, Late
 from .flight import Flight, FlightCancelled, Flights, FlightStatistics
+from .lag import STALL, LoopLag, OwnTime, loop_lag
 from .lone import lone_errors
 from .mailbox import Inbox, MailboxStatistics, Ref, spawn
 from .stream import Stream, StreamStatistics
@@ -25,6 +26,7 @@ from .topic import Lag, Lagged, Subscription, Topic
 
 __all__ = [
     "LATE",
+    "STALL",
     "Backoff",
     "Call",
     "Failed",
@@ -38,8 +40,10 @@ __all__ = [
     "Lag",
     "Lagged",
     "Late",
+    "LoopLag",
     "MailboxStatistics",
     "OnEvent",
+    "OwnTime",
     "Ref",
     "Request",
     "Restarting",
@@ -50,6 +54,7 @@ __all__ = [
     "SupervisionEvent",
     "Topic",
     "lone_errors",
+    "loop_lag",
     "spawn",
     "supervise",
 ]

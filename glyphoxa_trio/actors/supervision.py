@@ -83,12 +83,17 @@ def _ignore(_: SupervisionEvent) -> None:
     pass
 
 
+def _never() -> bool:
+    return False
+
+
 async def supervise(
     child: Callable[[], Awaitable[None]],
     backoff: Backoff,
     *,
     name: str = "child",
     idle: Callable[[float], Awaitable[None]] = trio.sleep,
+    at_once: Callable[[], bool] = _never,
     on_event: OnEvent | None = None,
     rng: random.Random | None = None,
 ) -> None:
@@ -97,6 +102,9 @@ async def supervise(
     Args:
       child: runs one life; called afresh for every restart.
       idle: what to do for the seconds between two lives.
+      at_once: asked after each failure that is not the last one: the next life
+        begins without a delay, and the failure does not lengthen later ones. It
+        counts towards ``max_restarts`` like any other.
       on_event: told of every life, failure and restart; must not block.
 
     Raises:
@@ -104,6 +112,7 @@ async def supervise(
     """
     report = on_event or _ignore
     failures: deque[float] = deque()
+    excused: deque[float] = deque()  # of those, the ones that cost no delay
     life = 0
     while True:
         life += 1
@@ -117,6 +126,8 @@ async def supervise(
             failures.append(now)
             while failures[0] < now - backoff.period:
                 failures.popleft()
+            while excused and excused[0] < now - backoff.period:
+                excused.popleft()
             if len(failures) > backoff.max_restarts:
                 report(GaveUp(name=name, failures=len(failures)))
                 raise RestartsExhausted(
@@ -128,6 +139,10 @@ async def supervise(
             _, end = both.split(Exception)
             assert end is not None
             raise end from None
-        delay = backoff.delay(len(failures), rng)
+        if at_once():
+            excused.append(now)
+            delay = 0.0
+        else:
+            delay = backoff.delay(len(failures) - len(excused), rng)
         report(Restarting(name=name, delay=delay, failures=len(failures)))
         await idle(delay)

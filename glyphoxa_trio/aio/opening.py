@@ -11,7 +11,7 @@ from typing import Final
 
 from glyphoxa_trio import runtime as native
 from glyphoxa_trio.actors import SupervisionEvent
-from glyphoxa_trio.config import Config
+from glyphoxa_trio.config import Approve, Config
 from glyphoxa_trio.mcp import ServerStatus, ServerWarning
 from glyphoxa_trio.npc import ApprovalRequest
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
@@ -42,6 +42,7 @@ def open_runtime(
     approver: Callable[[ApprovalRequest], Awaitable[bool]] | None = None,
     approvals: bool = False,
     approval_timeout: float = APPROVAL_TIMEOUT,
+    approve_servers: bool | Approve = False,
     wait_for_servers: float = 5.0,
     watch: bool | Sequence[Path] = False,
     reload_on: Iterable[signal.Signals] = (),
@@ -49,6 +50,7 @@ def open_runtime(
     on_reload: Callable[[native.Reloaded], None] | None = None,
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
     on_server_line: Callable[[str, str], None] | None = None,
+    collector: native.Collector = "leave",
     world: native.World = REAL,
 ) -> AbstractAsyncContextManager[Runtime]:
     """Everything a configuration describes, running beside this asyncio loop.
@@ -66,6 +68,7 @@ def open_runtime(
       llm, synthesizer, recognizer, s2s: their methods are run by trio.
       approver: a coroutine function of asyncio. All ``on_...`` are called on the
         loop; what they raise goes to its exception handler.
+      approve_servers: a function is called in any thread.
       reload_on: in guest mode only.
 
     Raises:
@@ -99,6 +102,7 @@ def open_runtime(
             approver=None if approver is None else adapted.approver(approver),
             approvals=approvals,
             approval_timeout=approval_timeout,
+            approve_servers=approve_servers,
             wait_for_servers=wait_for_servers,
             watch=watch,
             reload_on=signals,
@@ -106,6 +110,7 @@ def open_runtime(
             on_reload=_telling(bridge, on_reload),
             on_server_event=_telling(bridge, on_server_event),
             on_server_line=_telling(bridge, on_server_line),
+            collector=collector,
             world=world,
         )
 

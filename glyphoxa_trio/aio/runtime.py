@@ -21,9 +21,10 @@ from glyphoxa_trio.runtime import (
     find_npc,
 )
 from glyphoxa_trio.runtime import Runtime as NativeRuntime
-from glyphoxa_trio.runtime.grants import GrantProblem
+from glyphoxa_trio.runtime.grants import Problem, Unapproved
 from glyphoxa_trio.runtime.publisher import CALIBRATION
 from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.usability import Usability
 
 from .bridge import Bridge
 from .npc import Npc
@@ -176,9 +177,23 @@ class Runtime:
         """
         return await self.run(NativeRuntime.wait_ready, within=within, known=known)
 
-    async def problems(self) -> list[GrantProblem]:
+    async def problems(self) -> list[Problem]:
         """What NPCs are granted and nobody offers, as of now."""
         return await self._do(NativeRuntime.problems)
+
+    async def unapproved(self) -> list[Unapproved]:
+        """The tools that NPCs are granted and that nobody has approved, as of now."""
+        return await self._do(NativeRuntime.unapproved)
+
+    async def usability(
+        self, npc: str | None = None, *, granted: bool = True
+    ) -> tuple[Usability, ...]:
+        """Which of its tools an NPC can use, as of now, and what changes the rest."""
+        return await self._do(lambda runtime: runtime.usability(npc, granted=granted))
+
+    async def advice(self) -> tuple[str, ...]:
+        """A line for each NPC that can use none of its tools, or never some of them."""
+        return await self._do(NativeRuntime.advice)
 
     async def reload(self, config: Config | None = None) -> Reloaded:
         """Go over to another configuration; the file, read again, if none is given.

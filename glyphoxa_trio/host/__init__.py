@@ -6,7 +6,7 @@ inside their limits, `host` is the door to all three.
 
 from .ahead import Ahead, AheadStatistics
 from .approvals import Approvals, ApprovalStore, ChangedAgain
-from .calibrator import Probed, Sampled
+from .calibrator import PROBES, Probed, Sampled
 from .catalogue import Catalogue, Listing, Snapshot, UnknownTool
 from .executor import Caller
 from .history import History, HistoryFile, HistoryStatistics
@@ -15,6 +15,7 @@ from .measurements import CalibratorSettings
 from .search import Shelf, Showing, showing
 
 __all__ = [
+    "PROBES",
     "Ahead",
     "AheadStatistics",
     "ApprovalStore",

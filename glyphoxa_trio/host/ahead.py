@@ -15,6 +15,8 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.tools.consent import Purpose, unasked
+from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.window import SampleKind
@@ -153,15 +155,24 @@ class Ahead:
             self._attempts.leave(seat.attempt, early)
 
 
-def may_go_ahead(listing: Listing, attempts: Attempts) -> bool:
+def may_go_ahead(
+    listing: Listing, attempts: Attempts, grant: Grant, *, agreed: bool
+) -> bool:
     """Whether a call may be made that perhaps nobody asked for.
 
     It must change nothing: an idempotent write does no more the second time, but
     the first time is once too often if the words never come. A thread cannot be
     taken back. What the search finds, it loads.
     """
+    no = unasked(
+        listing.definition,
+        Purpose.SPECULATION,
+        (grant,),
+        exposed=listing.exposed,
+        agreed=agreed,
+    )
     return (
-        not listing.definition.side_effects
+        no is None
         and not listing.tool.blocking
         and listing.key != SEARCH.key
         and attempts.undoubted(listing)

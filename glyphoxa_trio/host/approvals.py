@@ -1,10 +1,14 @@
 """What the operator approved, held against what servers offer now.
 
 A configuration approves a tool by its name, and a name is no promise: its server
-may describe it otherwise next week, or next minute. So an approved tool is
+may describe it otherwise next week, or next minute, or give "get_user" in place of
+"get user", which models see under one name. So an approved tool is
 remembered by its `fingerprint` when it is first seen (trust on first use). One
 that differs later is *held back*: the gate refuses it, with `Reason.CHANGED`, to
 show and to run, until it is approved again or is as it was.
+
+A person approves a tool as it is, whatever the configuration says of it: `agreed`
+are those that still are so. One that changes then is held back as well.
 
 `Approvals` is the state and its rules, without a clock or I/O; `Keeper` loads and
 saves it beside, so that no call ever waits for a disk.
@@ -12,6 +16,7 @@ saves it beside, so that no call ever waits for a disk.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +35,9 @@ from .catalogue import Listing
 # invents names for ever must not push out what was approved.
 MOST_REMEMBERED: Final = 1000
 _NAMED: Final = 5
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_]")
+# Before a fingerprint that a person approved; without it the configuration did.
+_BY_A_PERSON: Final = "yes:"
 
 # How long opening waits for the store, and closing for the last save. Seconds.
 LOADING: Final = 2.0
@@ -41,9 +49,10 @@ class ChangedAgain(GlyphoxaError):
 
 
 class ApprovalStore(Protocol):
-    """Where approvals outlive the process: fingerprints by canonical key.
+    """Where approvals outlive the process: texts by canonical key.
 
-    Both run in a worker thread, one at a time. What they raise is a warning.
+    A text is a fingerprint, with ``yes:`` before it if a person approved it. Both
+    run in a worker thread, one at a time. What they raise is a warning.
     """
 
     def load(self) -> Mapping[str, str]: ...
@@ -77,6 +86,7 @@ class Approvals:
     store: ApprovalStore | None = None
     warn: Callable[[str, str], None] = _nobody
     held: frozenset[str] = attrs.field(default=frozenset(), init=False)
+    agreed: frozenset[str] = attrs.field(default=frozenset(), init=False)
     on_change: Callable[[], None] = attrs.field(default=lambda: None, init=False)
     _remembered: dict[str, str] = attrs.field(factory=dict, init=False)
     _offered: dict[str, str] = attrs.field(factory=dict, init=False)
@@ -84,7 +94,7 @@ class Approvals:
 
     @property
     def remembered(self) -> dict[str, str]:
-        """The fingerprints that were approved, by key; a copy."""
+        """What was approved, by key, as an `ApprovalStore` keeps it; a copy."""
         return dict(self._remembered)
 
     def recall(self, remembered: Mapping[str, str]) -> None:
@@ -104,21 +114,36 @@ class Approvals:
     def review(self, listings: Iterable[Listing]) -> None:
         """Decide anew what is held back, and remember what is seen first."""
         known = Counter(map(_group_of, self._remembered))
-        before = len(self._remembered)
+        anything_new = False
         held: set[str] = set()
+        gone: set[str] | None = None
+        agreed: set[str] = set()
         for listing in listings:
             key = listing.key
             now = self._offered.get(key)
-            if now is None or not self.approved(listing.definition, listing.exposed):
+            if now is None:
                 continue
-            group = listing.definition.group
-            if key not in self._remembered and known[group] < MOST_REMEMBERED:
-                self._remembered[key] = now
-                known[group] += 1
-            if self._remembered.get(key) != now:
+            said = self._remembered.get(key)
+            if said is not None and not _comparable(said, now):
+                said = None  # of an older version of ours: as if seen first
+            if self.approved(listing.definition, listing.exposed):
+                if said is None:
+                    group, fresh = listing.definition.group, key not in self._remembered
+                    if fresh and gone is None:
+                        gone = self._gone()
+                    renamed = fresh and gone is not None and _alike(key) in gone
+                    if not fresh or (not renamed and known[group] < MOST_REMEMBERED):
+                        known[group] += fresh
+                        said = self._remembered[key] = now
+                        anything_new = True
+                if said is None or _approved_as(said) != now:
+                    held.add(key)
+            elif _is_by_a_person(said) and _approved_as(said) != now:
                 held.add(key)
-        self.held = frozenset(held)
-        if len(self._remembered) != before:
+            if _is_by_a_person(said) and _approved_as(said) == now:
+                agreed.add(key)
+        self.held, self.agreed = frozenset(held), frozenset(agreed)
+        if anything_new:
             self.on_change()
         self._tell(held - self._told)
 
@@ -127,7 +152,7 @@ class Approvals:
         return self._offered.get(key)
 
     def approve(self, key: str, *, seen: str | None = None) -> bool:
-        """Accept the tool as it is now; returns whether it was held back.
+        """A person accepts the tool as it is; returns whether it was held back.
 
         Args:
           seen: the fingerprint that was looked at.
@@ -138,20 +163,30 @@ class Approvals:
         now = self._offered.get(key)
         if now is None or now != (now if seen is None else seen):
             raise ChangedAgain(f"{key} is not what was looked at, look again")
-        if self._remembered.get(key) != now:
-            self._remembered[key] = now
+        if self._remembered.get(key) != _BY_A_PERSON + now:
+            self._remembered[key] = _BY_A_PERSON + now
             self.on_change()
         self._told.discard(key)
         was_held = key in self.held
         self.held -= {key}
+        self.agreed |= {key}
         return was_held
+
+    def _gone(self) -> set[str]:
+        """How the tools read that were approved and are not offered any more: who has
+        only another spelling of such a name did not get its approval."""
+        return {_alike(key) for key in self._remembered if key not in self._offered}
 
     def _tell(self, fresh: set[str]) -> None:
         self._told |= fresh
         changed = {key for key in fresh if key in self._remembered}
+        gone = self._gone() if fresh - changed else set()
+        renamed = {key for key in fresh - changed if _alike(key) in gone}
+        more_than = f"more than the {MOST_REMEMBERED} that are remembered"
         for what, keys in (
             ("changed since approved", changed),
-            (f"more than the {MOST_REMEMBERED} that are remembered", fresh - changed),
+            ("renamed since approved", renamed),
+            (more_than, fresh - changed - renamed),
         ):
             for group in sorted(set(map(_group_of, keys))):
                 theirs = sorted(key for key in keys if _group_of(key) == group)
@@ -164,8 +199,34 @@ class Approvals:
                 )
 
 
+def _is_by_a_person(said: str | None) -> bool:
+    return said is not None and said.startswith(_BY_A_PERSON)
+
+
+def _approved_as(said: str | None) -> str | None:
+    """The fingerprint in a remembered text."""
+    return None if said is None else said.removeprefix(_BY_A_PERSON)
+
+
+def _comparable(said: str, now: str) -> bool:
+    """Whether both fingerprints were taken in the same way, as far as they say."""
+    then = _kind(said.removeprefix(_BY_A_PERSON))
+    return then == _kind(now) or not (then and _kind(now))
+
+
+def _kind(fingerprint: str) -> str:
+    kind, mark, _ = fingerprint.partition(":")
+    return kind if mark else ""
+
+
 def _group_of(key: str) -> str:
     return key.partition(".")[0]
+
+
+def _alike(key: str) -> str:
+    """The same for keys whose exposed names could be one."""
+    group, _, name = key.partition(".")
+    return f"{group}.{_FOREIGN.sub('_', name).casefold()}"
 
 
 @attrs.define(eq=False)

@@ -1,22 +1,23 @@
 """Attempts: the flights of tools, and what each one says of its tool (D7, D11).
 
 Several callers may wait for one attempt (single flight). Its result goes to all
-of them; what it says of latency and health is said once.
+of them; what it says of latency and health is said once. Above 300 lines, because how
+a flight begins and what its end means are read together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import outcome
 
 import trio
 
-from glyphoxa_trio.actors import Flight, Flights
+from glyphoxa_trio.actors import Flight, Flights, LoopLag
 from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
 from glyphoxa_trio.tools.breaker import Breaker, BreakerState, Ticket
 from glyphoxa_trio.tools.cache import CacheKey, ResultCache
@@ -26,23 +27,40 @@ from glyphoxa_trio.tools.definition import (
     ToolError,
     ToolUnavailable,
 )
+from glyphoxa_trio.tools.estimate import Source
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.window import Sample, SampleKind
 from glyphoxa_trio.units import in_ms
 
 from .catalogue import Listing
+from .timing import Timing
+
+# So many calls of a tool on trial run at once: more of them would find out no more.
+TRIALS_AT_ONCE = 2
+
+
+@attrs.frozen
+class ProbeResult:
+    """A probe's end. Without ``answer`` its time was up; without ``seconds`` that says
+    nothing of the tool."""
+
+    answer: ToolResult | None
+    seconds: float | None
 
 
 @attrs.define(eq=False)
 class Attempt:
-    """One flight of one tool."""
+    """One flight of one tool. ``signature`` tells calls with other arguments apart."""
 
     listing: Listing
-    started: float
+    timing: Timing
+    signature: int
     _breaker: Breaker
     _ticket: Ticket
     cache_key: CacheKey | None
     _epoch: int
+    # What a call of a tool on trial holds until it has ended.
+    _seat: trio.Semaphore | None = None
     # The one that it may answer for, being its second attempt; and that second one.
     instead_of: Attempt | None = None
     second: Attempt | None = attrs.field(default=None, init=False)
@@ -51,6 +69,14 @@ class Attempt:
     flight: Flight[Any] = attrs.field(init=False)
     # A write has ended since it began: nobody who comes later may have its result.
     outdated: bool = attrs.field(default=False, init=False)
+
+    @property
+    def started(self) -> float:
+        return self.timing.departed
+
+    @property
+    def on_trial(self) -> bool:
+        return self._seat is not None
 
     @property
     def own_deadline(self) -> float:
@@ -68,11 +94,14 @@ class Attempts:
     Args:
       observe: told of every sample; must not block (the calibrator's mailbox).
       health_anew: told of a tool whose breaker has closed.
+      trial_began: told of a call of a tool that was hidden and is shown to be tried.
     """
 
     _flights: Flights
     _observe: Callable[[str, Sample], None]
     _health_anew: Callable[[str], None]
+    _lag: LoopLag
+    _trial_began: Callable[[str], None] = lambda key: None
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
     _breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
@@ -80,6 +109,9 @@ class Attempts:
     _ahead: set[Attempt] = attrs.field(factory=set, init=False)
     # When a server was last lost under a call of the tool.
     _lost_at: dict[str, float] = attrs.field(factory=dict, init=False)
+    # When a call of a server first ended in its present life.
+    _first_end: dict[str, float] = attrs.field(factory=dict, init=False)
+    _seats: dict[str, trio.Semaphore] = attrs.field(factory=dict, init=False)
     # Tools of which a write was cut: it may still write until it really stops.
     _cut_writes: dict[str, Listing] = attrs.field(factory=dict, init=False)
 
@@ -108,6 +140,23 @@ class Attempts:
         """The attempt that an identical call may join."""
         return None if key is None else self._in_flight.get(key)
 
+    def seat(self, listing: Listing) -> trio.Semaphore | None:
+        """What a call of the tool needs before it departs, if it is on trial."""
+        if listing.estimate.source is not Source.TRIAL:
+            return None
+        seat = self._seats.get(listing.key)
+        if seat is None:
+            seat = self._seats[listing.key] = trio.Semaphore(
+                TRIALS_AT_ONCE, max_value=TRIALS_AT_ONCE
+            )
+        return seat
+
+    def begin_life(self, group: str) -> None:
+        """A server runs anew: what it did before is no fault of its tools."""
+        self._first_end.pop(group, None)
+        for key in [x for x in self._breakers if x.partition(".")[0] == group]:
+            del self._breakers[key]
+
     def depart(
         self,
         listing: Listing,
@@ -115,19 +164,22 @@ class Attempts:
         context: CallContext,
         cache_key: CacheKey | None,
         *,
+        signature: int = 0,
+        seat: trio.Semaphore | None = None,
         instead_of: Attempt | None = None,
     ) -> Attempt:
         """Start the handler.
 
         Args:
+          seat: one taken of `seat`; it is given back when the call has ended.
           instead_of: a call of another tool that it may answer. What it says of
-            latency and health it says of its own tool, but the answer is kept as
-            if the other had given it.
+            latency and health it says of its own tool.
 
         Raises:
           ToolUnavailable: if the breaker or earlier strays do not let it.
         """
-        now = trio.current_time()
+        timing = Timing(self._lag)
+        now = timing.departed
         breaker = self._breakers.get(listing.key)
         if breaker is None:
             breaker = self._breakers[listing.key] = Breaker()
@@ -135,17 +187,27 @@ class Attempts:
         if ticket is None:
             raise ToolUnavailable(self.obstacle(listing) or "its breaker is open")
         attempt = Attempt(
-            listing, now, breaker, ticket, cache_key, self.cache.epoch, instead_of
+            listing,
+            timing,
+            signature,
+            breaker,
+            ticket,
+            cache_key,
+            self.cache.epoch,
+            seat,
+            instead_of,
         )
         try:
             attempt.flight = self.launch(
-                listing, arguments, context, partial(self._landed, attempt)
+                listing, arguments, context, timing, partial(self._landed, attempt)
             )
         except TooManyFlights as error:
             breaker.release(ticket, now)
             raise ToolUnavailable(str(error)) from None
         if cache_key is not None:
             self._in_flight[cache_key] = attempt
+        if seat is not None and listing.estimate.next_trial is not None:
+            self._trial_began(listing.key)
         return attempt
 
     def begin_ahead(self, attempt: Attempt) -> None:
@@ -166,6 +228,7 @@ class Attempts:
         listing: Listing,
         arguments: dict[str, Any],
         context: CallContext,
+        timing: Timing,
         on_landed: Callable[[outcome.Maybe[Any]], None] | None = None,
     ) -> Flight[Any]:
         """The bare flight: no breaker, no record.
@@ -173,13 +236,45 @@ class Attempts:
         Raises:
           TooManyFlights: if earlier flights of this tool do not stop.
         """
-        tool, flights = listing.tool, self._flights
-        launch: Callable[..., Flight[Any]] = (
-            flights.launch_in_thread if tool.blocking else flights.launch
+        tool, flights, key = listing.tool, self._flights, listing.key
+        context = attrs.evolve(context, sent=timing.sent)
+        if tool.blocking:
+
+            def in_thread() -> Any:
+                timing.sent()
+                return tool.handler(arguments, context)
+
+            return flights.launch_in_thread(key, in_thread, on_landed=on_landed)
+        if tool.remote:
+            asks = cast("Callable[..., Awaitable[Any]]", tool.handler)
+            return flights.launch(key, asks, arguments, context, on_landed=on_landed)
+        return flights.launch(
+            key, timing.run, tool.handler, arguments, context, on_landed=on_landed
         )
-        return launch(
-            listing.key, tool.handler, arguments, context, on_landed=on_landed
-        )
+
+    async def probe(
+        self, listing: Listing, arguments: dict[str, Any], *, deadline: float
+    ) -> ProbeResult:
+        """Call a tool to measure it, past gate, cache and breaker; nothing is recorded.
+
+        Raises:
+          Exception: whatever the handler raises.
+        """
+        context = CallContext(call_id="probe", deadline=deadline)
+        timing = Timing(self._lag)
+        flight = self.launch(listing, arguments, context, timing)
+        flight.board()
+        try:
+            with trio.CancelScope(deadline=deadline):
+                answer = ToolResult.of(await flight.landing())
+                return ProbeResult(answer, timing.ended())
+            return ProbeResult(
+                None, None if self._first_in_life(listing, timing) else timing.cut()
+            )
+        finally:
+            self._call_ended(listing)
+            flight.leave()
+            self.wrote(listing)
 
     def leave(self, attempt: Attempt, early: SampleKind | None) -> bool:
         """Get off; ``early`` is what it says of the tool if that ended the flight,
@@ -198,6 +293,7 @@ class Attempts:
         self._breakers.pop(key, None)
         self._cut_writes.pop(key, None)
         self._lost_at.pop(key, None)
+        self._seats.pop(key, None)
         self.cache.drop_tool(key)
         self._join_no_more(lambda listing: listing.key == key)
 
@@ -220,12 +316,15 @@ class Attempts:
         if self._same_death(attempt, result):
             kind = None
         self._record(attempt, kind)
-        if kind is SampleKind.OK and answer and asked.cache_key is not None:
+        # What another server has answered is kept for nobody: it may not be theirs to
+        # ask.
+        own = attempt.instead_of is None
+        if own and kind is SampleKind.OK and answer and attempt.cache_key is not None:
             self.cache.put(
-                asked.cache_key,
+                attempt.cache_key,
                 answer,
-                group=asked.listing.definition.group,
-                ttl=asked.listing.definition.cacheable,
+                group=attempt.listing.definition.group,
+                ttl=attempt.listing.definition.cacheable,
                 now=trio.current_time(),
                 epoch=epoch,
             )
@@ -245,6 +344,8 @@ class Attempts:
         key = attempt.cache_key
         if key is not None and self._in_flight.get(key) is attempt:
             del self._in_flight[key]
+        if attempt._seat is not None:
+            attempt._seat.release()
         self.wrote(attempt.listing)
 
     def _join_no_more(self, outdated: Callable[[Listing], bool]) -> None:
@@ -259,15 +360,37 @@ class Attempts:
 
     def _record(self, attempt: Attempt, kind: SampleKind | None) -> None:
         """Once an attempt: it lands by itself, or its last passenger leaves it."""
-        now, key = trio.current_time(), attempt.listing.key
+        now, key, timing = trio.current_time(), attempt.listing.key, attempt.timing
+        seconds: float | None
+        if kind is SampleKind.CENSORED:
+            first = self._first_in_life(attempt.listing, timing)
+            seconds = None if first else timing.cut()
+        elif kind is SampleKind.TIMEOUT and not timing.was_sent:
+            seconds = None  # its server was not ready in all that time
+        else:
+            seconds = timing.ended() or 0.0
         if kind is not None:
-            self._observe(key, Sample(kind=kind, seconds=now - attempt.started, at=now))
+            self._call_ended(attempt.listing)
+        if seconds is None:
+            kind = None
+        elif kind is not None:
+            self._observe(key, Sample(kind, seconds, now, arguments=attempt.signature))
         if kind is None or kind is SampleKind.CENSORED:
             attempt._breaker.release(attempt._ticket, now)
         elif attempt._breaker.record(
             attempt._ticket, ok=kind in (SampleKind.OK, SampleKind.TOOL_ERROR), now=now
         ):
             self._health_anew(key)
+
+    def _first_in_life(self, listing: Listing, timing: Timing) -> bool:
+        """Whether it began before any call of its server had ended in this life: it may
+        have loaded an index, or filled a cache, for all that come after it."""
+        first = self._first_end.get(listing.definition.group, math.inf)
+        return listing.tool.remote and timing.departed < first
+
+    def _call_ended(self, listing: Listing) -> None:
+        if listing.tool.remote:
+            self._first_end.setdefault(listing.definition.group, trio.current_time())
 
 
 def kind_of(

@@ -45,6 +45,7 @@ class Booking:
     _second_from: float = math.inf
     _ask_also: Callable[[], Attempt | None] = lambda: None
     until: float = attrs.field(init=False)
+    _limit: float = attrs.field(init=False)
     _second: Attempt | None = attrs.field(default=None, init=False)
     _decided: bool = attrs.field(default=False, init=False)
     answered_by: str | None = attrs.field(default=None, init=False)
@@ -53,6 +54,17 @@ class Booking:
     @until.default
     def _own_limit(self) -> float:
         return self.first.own_deadline
+
+    def __attrs_post_init__(self) -> None:
+        self._limit = self.until
+
+    def extended(self) -> bool:
+        """Whether there is more time after all: a tool in this process is not charged
+        for time in which the loop did not run it."""
+        if self.first.listing.tool.remote or self._limit == math.inf:
+            return False
+        self.until = self._limit + self.first.timing.kept_waiting()
+        return self.until > trio.current_time()
 
     def board(self) -> None:
         self.first.flight.board()

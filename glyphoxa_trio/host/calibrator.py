@@ -1,29 +1,33 @@
 """The calibrator: the actor that owns what was measured of every tool (D7, D9).
 
 It is told every observation and asked for probes and reports. What follows from
-a measurement, an `Estimate`, it hands to the catalogue.
+a measurement, an `Estimate`, it hands to the catalogue. Above 300 lines, because its
+messages, what it does with each, and its probes are one actor.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, Protocol
 
 import attrs
 
 import trio
 
 from glyphoxa_trio.actors import Call, Inbox, Request
+from glyphoxa_trio.tools.consent import Purpose, harmless, unasked
 from glyphoxa_trio.tools.definition import ToolDefinition, ToolError
 from glyphoxa_trio.tools.estimate import Estimate
+from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.instance import NoInstance, minimal_instance
-from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.recommendation import Evidence
 from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import Sample, SampleKind
+from glyphoxa_trio.units import in_ms
 
+from .attempts import ProbeResult
 from .catalogue import Catalogue, Listing
 from .measurements import Measurements
 
@@ -52,6 +56,29 @@ class Disregard(Request[None]):
 
     since: float
     until: float
+
+
+@attrs.frozen
+class LifeBegan(Request[None]):
+    """Told: the server of these tools runs anew."""
+
+    keys: tuple[str, ...]
+
+
+@attrs.frozen
+class Missed(Request[None]):
+    """Told: NPCs had turns for so many ``seconds`` in which these tools were hidden
+    from them, because of what was measured."""
+
+    keys: tuple[str, ...]
+    seconds: float
+
+
+@attrs.frozen
+class TrialBegan(Request[None]):
+    """Told: the tool was shown once more to be tried, and a call of it has begun."""
+
+    key: str
 
 
 @attrs.frozen
@@ -89,10 +116,19 @@ class Sampled:
 
 @attrs.frozen(kw_only=True)
 class Calibrate(Request[tuple[Probed, ...]]):
-    """Asked: probe ``keys``, or all; ``unsafe`` includes tools with side effects."""
+    """Asked: probe tools.
+
+    Args:
+      keys: these, whatever they do: somebody has named them. None is all that only
+        read, and only what is here, or were configured with arguments to probe with.
+      unsafe: with None, really all of them.
+      unasked: nobody has asked. Of ``keys`` only those that these grants consent to,
+        and that have not been measured enough.
+    """
 
     keys: tuple[str, ...] | None = None
     unsafe: bool = False
+    unasked: tuple[Grant, ...] | None = None
 
 
 @attrs.frozen
@@ -105,7 +141,12 @@ class Examine(Request[dict[str, Evidence]]):
     """Asked: what ``tier_by`` makes of every tool that was measured enough."""
 
 
-Probe = Callable[..., Awaitable[ToolResult]]
+class Probe(Protocol):
+    """Call a tool past gate, cache and breaker; `Executor.probe` says how."""
+
+    async def __call__(
+        self, listing: Listing, arguments: dict[str, Any], *, deadline: float
+    ) -> ProbeResult: ...
 
 
 @attrs.define(eq=False)
@@ -116,6 +157,7 @@ class Calibrator:
       probe: calls a tool past gate, cache and breaker (the executor's).
       tell: told of every sample, and as probes finish; must neither block nor raise.
       held: the keys of tools that nobody may call, so they are not probed either.
+      agreed: the keys of tools that a person approved, for every NPC.
     """
 
     _measurements: Measurements
@@ -123,6 +165,7 @@ class Calibrator:
     _probe: Probe
     _tell: Callable[[Probed | Sampled], None]
     _held: Callable[[], Container[str]] = frozenset
+    _agreed: Callable[[], Container[str]] = frozenset
     _slots: trio.Semaphore = attrs.field(init=False)
     _late: Disregard = attrs.field(default=Disregard(math.inf, -math.inf), init=False)
 
@@ -140,6 +183,12 @@ class Calibrator:
                         self._disregard(late)
                     case HealthAnew(key):
                         self._start_health_anew(key)
+                    case LifeBegan(keys):
+                        self._begin_life(keys)
+                    case Missed(keys, seconds):
+                        self._wait(keys, seconds)
+                    case TrialBegan(key):
+                        self._tried(key)
                     case Reckon(keys):
                         for key in keys:
                             self._publish(key)
@@ -178,12 +227,33 @@ class Calibrator:
             self._measurements.window(listing.definition).start_health_anew()
             self._publish(key)
 
+    def _begin_life(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            listing = self._catalogue.current.by_key.get(key)
+            if listing is not None:
+                self._measurements.begin_life(listing.definition)
+                self._publish(key)
+
+    def _wait(self, keys: Sequence[str], seconds: float) -> None:
+        for key in keys:
+            listing = self._catalogue.current.by_key.get(key)
+            if listing is not None and self._measurements.wait(
+                listing.definition, seconds
+            ):
+                self._publish(key)
+
+    def _tried(self, key: str) -> None:
+        listing = self._catalogue.current.by_key.get(key)
+        if listing is not None:
+            self._measurements.tried(listing.definition)
+            self._publish(key)
+
     def _publish(self, key: str) -> None:
         listing = self._catalogue.current.by_key.get(key)
         if listing is None:
             return
         known = listing.estimate
-        fresh = self._measurements.estimate(listing.definition, known)
+        fresh = self._measurements.reckon(listing.definition, known)
         # Every swap of the catalogue costs a copy of it, so a change that nobody
         # could act on is not published: Report has the exact figures.
         if (
@@ -191,6 +261,8 @@ class Calibrator:
             or fresh.tier_by_number is not known.tier_by_number
             or fresh.source is not known.source
             or fresh.degraded != known.degraded
+            or fresh.bimodal is not known.bimodal
+            or (fresh.next_trial is None) is not (known.next_trial is None)
             or abs(fresh.seconds - known.seconds) > max(0.001, 0.02 * known.seconds)
         ):
             self._catalogue.set_estimate(key, fresh)
@@ -210,9 +282,7 @@ class Calibrator:
             targets = [
                 listing
                 for key, listing in self._catalogue.current.by_key.items()
-                if (request.keys is None or key in request.keys)
-                and (request.unsafe or listing.definition.probeable)
-                and key not in self._held()
+                if key not in self._held() and self._may_probe(listing, request)
             ]
             done: list[Probed] = []
 
@@ -234,44 +304,67 @@ class Calibrator:
                     nursery.start_soon(one, listing)
             call.reply(tuple(done))
 
+    def _may_probe(self, listing: Listing, request: Calibrate) -> bool:
+        definition = listing.definition
+        if request.keys is not None and listing.key not in request.keys:
+            return False
+        if request.unasked is not None:
+            no = unasked(
+                definition,
+                Purpose.PROBE,
+                request.unasked,
+                exposed=listing.exposed,
+                agreed=listing.key in self._agreed(),
+            )
+            window = self._measurements.window(definition)
+            return no is None and window.latency_count(trio.current_time()) < PROBES
+        if request.keys is not None or request.unsafe:
+            return True
+        return harmless(definition) or definition.probe is not None
+
     async def _probe_tool(self, listing: Listing) -> tuple[int, str]:
         """Measure one tool; how many samples there are, and what went wrong.
 
-        Probes never count towards health: only what ran is recorded, and an
-        endless probe says no more than "longer than this".
+        It ends with the first call that was no success: a second one would be the same.
+        Probes never count towards health: only what ran is recorded, and an endless
+        probe says no more than "longer than this".
         """
         try:
-            arguments = next(_probe_arguments(listing))
+            arguments = _probe_arguments(listing.definition)
         except (NoInstance, BadSchema) as error:
             return 0, f"no arguments to probe with: {error}"
+        ceiling = self._measurements.settings.limits.ceiling(Tier.DEEP)
         samples = 0
-        for _ in range(PROBES):
-            started = trio.current_time()
-            deadline = started + self._measurements.settings.limits.ceiling(Tier.DEEP)
-            kind = SampleKind.OK
+        while samples < PROBES:
+            deadline = trio.current_time() + ceiling
             try:
-                result = await self._probe(listing, arguments, deadline=deadline)
-            except trio.TooSlowError as error:
-                if trio.current_time() < deadline:  # it gave up, not we
-                    return samples, f"{type(error).__name__}: {error}"
-                kind = SampleKind.CENSORED
+                probed = await self._probe(listing, dict(arguments), deadline=deadline)
             except ToolError as error:
                 return samples, str(error)
             except Exception as error:  # border: the handler is foreign code
                 return samples, f"{type(error).__name__}: {error}"
-            else:
-                if result.is_error:
-                    return samples, " ".join(result.text) or "the tool said no"
-            now = trio.current_time()
-            sample = Sample(kind=kind, seconds=now - started, at=now, probe=True)
-            self._record(listing.key, sample)
-            samples += 1
+            answer = probed.answer
+            if answer is not None and answer.is_error:
+                return samples, " ".join(answer.text) or "the tool said no"
+            if probed.seconds is not None:
+                kind = SampleKind.CENSORED if answer is None else SampleKind.OK
+                now = trio.current_time()
+                sample = Sample(kind=kind, seconds=probed.seconds, at=now, probe=True)
+                self._record(listing.key, sample)
+                samples += 1
+            if answer is None:
+                return samples, f"no answer after {in_ms(ceiling)}"
         return samples, ""
 
 
-def _probe_arguments(listing: Listing) -> Iterator[Mapping[str, Any]]:
-    """Configured or known arguments first, then a minimal instance (D9)."""
-    examples: Iterable[Mapping[str, Any]] = listing.definition.examples
-    yield from examples
-    definition = listing.definition
-    yield minimal_instance(definition.parameters, foreign=definition.external)
+def _probe_arguments(definition: ToolDefinition) -> Mapping[str, Any]:
+    """Configured arguments, else an example of its author, else a minimal instance.
+
+    Raises:
+      NoInstance, BadSchema: if the schema gives none.
+    """
+    if definition.probe is not None:
+        return definition.probe
+    for example in definition.examples:
+        return example
+    return minimal_instance(definition.parameters, foreign=definition.external)

@@ -17,7 +17,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.estimate import Estimate
 from glyphoxa_trio.tools.gate import Availability
-from glyphoxa_trio.tools.naming import NamingStyle, expose_all, nearest
+from glyphoxa_trio.tools.naming import Collision, NamingStyle, expose_all, nearest
 from glyphoxa_trio.tools.schema import ArgumentSchema
 from glyphoxa_trio.tools.search import SEARCH, Words, words_of
 
@@ -29,7 +29,8 @@ class UnknownTool(GlyphoxaError):
 @attrs.frozen(kw_only=True)
 class Listing:
     """One tool in the catalogue. Its schema is compiled once, for all snapshots,
-    and so are the words by which it is found.
+    and so are the words by which it is found. ``ready_at`` is when its server will
+    answer, on trio's clock, if it is starting and that is known.
     """
 
     tool: Tool
@@ -37,6 +38,7 @@ class Listing:
     estimate: Estimate
     schema: ArgumentSchema
     availability: Availability = Availability.READY
+    ready_at: float | None = None
     words: Words = attrs.field(
         default=attrs.Factory(lambda self: words_of(self.definition), takes_self=True),
         eq=False,
@@ -58,12 +60,23 @@ class Listing:
 
 @attrs.frozen(kw_only=True)
 class Snapshot:
-    """All tools at one moment, in their stable order."""
+    """All tools at one moment, in their stable order.
+
+    ``left_out`` are those that nobody can call, because of ``collisions``: each is
+    back as soon as the others with its name are gone.
+    """
 
     listings: tuple[Listing, ...] = ()
     by_exposed: Mapping[str, Listing] = MappingProxyType({})
     by_key: Mapping[str, Listing] = MappingProxyType({})
     revision: int = 0
+    left_out: tuple[Listing, ...] = ()
+    collisions: tuple[Collision, ...] = ()
+
+    @property
+    def offered(self) -> tuple[Listing, ...]:
+        """What is listed and what is left out."""
+        return self.listings + self.left_out
 
     def find(self, name: str) -> Listing:
         """By exposed name or canonical key.
@@ -73,6 +86,9 @@ class Snapshot:
         """
         listing = self.by_exposed.get(name) or self.by_key.get(name)
         if listing is None:
+            for collision in self.collisions:
+                if name in (collision.name, *collision.left_out):
+                    raise UnknownTool(str(collision))
             near = nearest(name, [*self.by_exposed, *self.by_key])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
             raise UnknownTool(f"no tool {name!r}{hint}")
@@ -97,28 +113,32 @@ class Catalogue:
         """Add tools; all of them or, on an error, none.
 
         Raises:
-          NameCollision: two tools under one name; naming both.
+          NameCollision: two tools of this process under one name, or any two under
+            one key; naming both.
           BadName: an ``expose_as`` that no model would take.
           BadSchema: parameters that are no JSON schema.
         """
-        self._rebuild([*self.current.by_key.values(), *map(self._listing, tools)])
+        fresh = [self._listing(tool, {}) for tool in tools]
+        self._rebuild([*self.current.offered, *fresh])
 
     def replace(
         self,
         group: str,
         tools: Iterable[Tool],
         availability: Availability = Availability.READY,
+        ready_at: float | None = None,
     ) -> None:
         """Make ``tools`` the whole of ``group``.
 
         A tool whose definition did not change keeps its estimate. Raises as
         `register`.
         """
-        others = [
-            x for x in self.current.by_key.values() if x.definition.group != group
-        ]
+        others = [x for x in self.current.offered if x.definition.group != group]
+        known = {x.key: x for x in self.current.offered}
         fresh = [
-            attrs.evolve(self._listing(tool), availability=availability)
+            attrs.evolve(
+                self._listing(tool, known), availability=availability, ready_at=ready_at
+            )
             for tool in tools
         ]
         self._rebuild([*others, *fresh])
@@ -126,26 +146,31 @@ class Catalogue:
     def deregister(self, name: str) -> tuple[str, ...]:
         """Remove a group, or one tool by its key; returns the keys removed."""
         gone = [
-            key
-            for key, listing in self.current.by_key.items()
-            if name in (key, listing.definition.group)
+            listing.key
+            for listing in self.current.offered
+            if name in (listing.key, listing.definition.group)
         ]
         if gone:
-            self._rebuild(
-                [x for key, x in self.current.by_key.items() if key not in gone]
-            )
+            self._rebuild([x for x in self.current.offered if x.key not in gone])
         return tuple(gone)
 
-    def set_availability(self, group: str, availability: Availability) -> None:
+    def set_availability(
+        self,
+        group: str,
+        availability: Availability,
+        ready_at: float | None = None,
+    ) -> None:
         """A server came, went, or restarts: its tools follow."""
-        self._swap(
-            [
-                attrs.evolve(listing, availability=availability)
+
+        def moved(listings: Iterable[Listing]) -> list[Listing]:
+            return [
+                attrs.evolve(listing, availability=availability, ready_at=ready_at)
                 if listing.definition.group == group
                 else listing
-                for listing in self.current.listings
+                for listing in listings
             ]
-        )
+
+        self._swap(moved(self.current.listings), moved(self.current.left_out))
 
     def set_estimate(self, key: str, estimate: Estimate) -> None:
         """What calibration found out; a tool that has gone meanwhile is ignored."""
@@ -158,12 +183,12 @@ class Catalogue:
         ]
         if new.order != old.order:
             listings.sort(key=lambda listing: listing.order)
-        self._swap(listings)
+        self._swap(listings, self.current.left_out)
 
-    def _listing(self, tool: Tool) -> Listing:
+    def _listing(self, tool: Tool, before: Mapping[str, Listing]) -> Listing:
         if self._stand_in is not None:
             tool = self._stand_in(tool)
-        known = self.current.by_key.get(tool.key)
+        known = before.get(tool.key)
         if known is not None and known.definition == tool.definition:
             return attrs.evolve(known, tool=tool)
         definition = tool.definition
@@ -178,19 +203,39 @@ class Catalogue:
         )
 
     def _rebuild(self, listings: list[Listing]) -> None:
-        definitions = [x.definition for x in listings]
         # The search is no entry: each turn has its own. But its names are taken.
-        _, *exposed = expose_all([SEARCH, *definitions], self.naming)
-        named = [
-            attrs.evolve(listing, exposed=name)
-            for listing, name in zip(listings, exposed, strict=True)
-        ]
-        self._swap(sorted(named, key=lambda listing: listing.order))
+        definitions = [SEARCH, *(x.definition for x in listings)]
+        exposed = expose_all(definitions, self.naming)
+        names = {definition.key: name for name, definition in exposed.tools.items()}
+        shared = {key: one.name for one in exposed.collisions for key in one.left_out}
+        names |= shared
+        named = [attrs.evolve(x, exposed=names[x.key]) for x in listings]
+        self._swap(
+            sorted(
+                (x for x in named if x.key not in shared),
+                key=lambda listing: listing.order,
+            ),
+            sorted(
+                (x for x in named if x.key in shared),
+                key=lambda listing: listing.key,
+            ),
+            exposed.collisions,
+        )
 
-    def _swap(self, listings: list[Listing]) -> None:
+    def _swap(
+        self,
+        listings: Iterable[Listing],
+        left_out: Iterable[Listing],
+        collisions: tuple[Collision, ...] | None = None,
+    ) -> None:
+        listed = tuple(listings)
+        if collisions is None:  # no name has changed
+            collisions = self.current.collisions
         self.current = Snapshot(
-            listings=tuple(listings),
-            by_exposed=MappingProxyType({x.exposed: x for x in listings}),
-            by_key=MappingProxyType({x.key: x for x in listings}),
+            listings=listed,
+            by_exposed=MappingProxyType({x.exposed: x for x in listed}),
+            by_key=MappingProxyType({x.key: x for x in listed}),
             revision=self.current.revision + 1,
+            left_out=tuple(left_out),
+            collisions=collisions,
         )

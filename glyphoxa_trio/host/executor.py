@@ -12,8 +12,9 @@ best in one place.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,10 +26,12 @@ import trio
 from glyphoxa_trio.actors import FanOut
 from glyphoxa_trio.tools.arguments import InvalidArguments, canonical
 from glyphoxa_trio.tools.cache import CacheKey, CacheStatistics
+from glyphoxa_trio.tools.consent import Purpose, unasked
 from glyphoxa_trio.tools.definition import CallContext, OnInterrupt, ToolUnavailable
 from glyphoxa_trio.tools.gate import Candidate, Grant, Reason, Refusal, refusal
-from glyphoxa_trio.tools.naming import nearest
-from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolCall, ToolResult
+from glyphoxa_trio.tools.naming import READ_RESOURCE, nearest
+from glyphoxa_trio.tools.outcome import Effect, Limit, Outcome, Status, ToolCall
+from glyphoxa_trio.tools.readmission import TURN
 from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
@@ -43,10 +46,18 @@ from .hedging import Hedging, HedgingStatistics
 from .search import SEARCHING, Showing
 from .verdict import Slot
 
-# A call that outlives its turn has to end too, when nobody limited it. Seconds.
+# A call that outlives its turn has to end too, when neither its tool nor its server
+# limited it. Seconds.
 LONGEST_FLIGHT = 30.0
 
+# Showings that follow each other more quickly belong to one turn. Seconds.
+_A_MOMENT = 1.0
+
 _NO_MORE_CALLS = "no more calls are made in this turn"
+_STILL_WORKING = (
+    "the same call was made before and is still working, or its result was not told"
+    " yet, so it is not made again"
+)
 _REPEATED = (
     "the same call was made before in this turn and nobody knows whether it took"
     " effect, so it is not made again"
@@ -64,14 +75,17 @@ class Caller:
       unknown_effects: calls of this turn whose effect is unknown, by key and
         canonical arguments: an identical one is refused (D6). The executor adds
         to it.
+      pending: calls of this conversation that go on after their turn's time was up, by
+        key and canonical arguments, until their result was told: an identical one is
+        refused. The executor adds to it; who tells takes away.
       approved: ids of the calls that an approver said yes to (D13a).
       showing: what the model of this round was shown; None is everything.
       ahead: calls of this response that were begun before the turn.
       on_start: a call passed the gate and begins. Given the index of the call.
       on_outcome: every call's end, once each, also when the fan-out is
         interrupted. Given the index of the call.
-      on_late: the end of a call that was allowed to finish after an
-        interruption (D12a). None of these may block.
+      on_late: the end of a call that went on after an interruption, or after its
+        turn's time was up. None of these may block.
     """
 
     grant: Grant
@@ -81,6 +95,7 @@ class Caller:
     session: str = ""
     max_calls: int = 16
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
+    pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
     approved: frozenset[str] = frozenset()
     showing: Showing | None = None
     ahead: Ahead | None = None
@@ -121,6 +136,9 @@ class Executor:
     _attempts: Attempts
     _approvals: Approvals = attrs.field(factory=Approvals)
     _hedging: Hedging | None = None
+    # Told of tools that were slow once, and for how long NPCs had turns without them.
+    _tell_missed: Callable[[tuple[str, ...], float], None] = lambda keys, seconds: None
+    _missed_at: dict[str, float] = attrs.field(factory=dict, init=False)
     _outcomes: Counter[Status] = attrs.field(factory=Counter, init=False)
     _refusals: Counter[Reason] = attrs.field(factory=Counter, init=False)
 
@@ -135,24 +153,40 @@ class Executor:
         self, grant: Grant, *, tier: Tier, remaining: float
     ) -> list[tuple[Listing, Refusal | None]]:
         """Every tool, and why it may not be shown, if it may not."""
-        return [
-            (
-                listing,
-                refusal(
-                    self._candidate(listing), grant, tier=tier, remaining=remaining
-                ),
+        explained: list[tuple[Listing, Refusal | None]] = []
+        missed: list[str] = []
+        for listing in self._catalogue.current.listings:
+            no = refusal(
+                self._candidate(listing), grant, tier=tier, remaining=remaining
             )
-            for listing in self._catalogue.current.listings
-        ]
+            explained.append((listing, no))
+            if no is not None and _was_slow(listing, no):
+                missed.append(listing.key)
+        if missed and grant.npc:
+            self._missed(missed)
+        return explained
+
+    def candidates(self) -> list[tuple[Listing, Candidate]]:
+        """Every tool as the gate would look at it now. Nobody's turn is counted."""
+        return [(x, self._candidate(x)) for x in self._catalogue.current.listings]
 
     async def fan_out(
-        self, calls: Sequence[ToolCall], caller: Caller, *, deadline: float
+        self,
+        calls: Sequence[ToolCall],
+        caller: Caller,
+        *,
+        deadline: float,
+        remaining: float | None = None,
     ) -> list[Outcome]:
         """Run the calls of one model response; one outcome each, in call order.
 
         Args:
           deadline: on trio's clock. What finished before it is kept, the rest is
-            cancelled, at its server too, and ends as a timeout of the turn.
+            cancelled, at its server too, and ends as a timeout of the turn. A call
+            that may write, of a tool on trial, is not: it ends as `Status.PENDING`,
+            goes on, and its result comes late.
+          remaining: what was left of the turn's tool time when it was shown its tools,
+            seconds; None is until ``deadline``.
 
         Never raises for what a tool does. Cancelling it is an interruption: each
         running call is treated by its policy (D12a), and its outcome goes to
@@ -172,6 +206,8 @@ class Executor:
             self._outcomes[end.status] += 1
             if end.effect is Effect.UNKNOWN and slot.listing is not None:
                 caller.unknown_effects.add((slot.listing.key, slot.arguments))
+            if end.status is Status.PENDING and slot.listing is not None:
+                caller.pending[slot.listing.key, slot.arguments] = slot.call
             if caller.on_outcome is not None:
                 caller.on_outcome(slot.index, end)
 
@@ -181,20 +217,48 @@ class Executor:
                     settle(slot, end(slot, trio.current_time()))
 
         fan = FanOut[None](deadline)
+        if remaining is None:
+            remaining = deadline - trio.current_time()
+        queues: dict[str, _Place] = {}  # for the seats of tools on trial
 
-        async def job(slot: Slot, turn: _WriteTurn | None) -> None:
-            if turn is None:
-                settle(slot, await self._execute(slot, caller, fan))
-            else:
+        def begin(slot: Slot, left: float, seat: trio.Semaphore | None = None) -> None:
+            match self._begin(slot, caller, left, fan, seat):
+                case Outcome() as end:
+                    settle(slot, end)
+                case _Begun() as begun:
+                    slot.begun_as = begun
+                case trio.Semaphore() as full:
+                    key = slot.listing.key if slot.listing is not None else ""
+                    queues[key] = place = _Place(queues.get(key))
+                    slot.seat = full, place
+
+        async def job(slot: Slot, turn: _Place | None) -> None:
+            if turn is not None and turn.waits:
                 await turn.wait()
-                settle(slot, await self._execute(slot, caller, fan))
+                begin(slot, fan.deadline - trio.current_time())
+            if slot.seat is not None:
+                seat, place = slot.seat
+                await place.wait()
+                await seat.acquire()
+                place.over()
+                begin(slot, fan.deadline - trio.current_time(), seat)
+            if slot.begun_as is not None:
+                settle(slot, await self._await_landing(slot, fan, caller))
+            if turn is not None:
                 turn.over()
 
         turns = self._write_turns(slots, caller)
         try:
             await trio.lowlevel.checkpoint_if_cancelled()  # before anything has begun
+            # All that wait for no other call are admitted here, in call order and in
+            # one step: what one of them needs was left when the round began.
+            for slot in slots:
+                if slot.index not in turns or not turns[slot.index].waits:
+                    begin(slot, remaining)
             await fan.run([partial(job, slot, turns.get(slot.index)) for slot in slots])
         except BaseException:  # several jobs are cancelled as a group
+            for slot in slots:
+                self._abandon(slot)
             settle_rest(verdict.interrupted)
             raise
         settle_rest(verdict.cut)
@@ -223,7 +287,12 @@ class Executor:
         now = trio.current_time()
         try:
             listing = self._admit(slot, caller, remaining)
-            if not may_go_ahead(listing, self._attempts):
+            if not may_go_ahead(
+                listing,
+                self._attempts,
+                caller.rights[0],
+                agreed=listing.key in self._approvals.agreed,
+            ):
                 return None
             arguments = listing.schema.parse(slot.call.arguments)
             slot.arguments = canonical(arguments)
@@ -240,28 +309,18 @@ class Executor:
                 deadline=_latest_end(listing, now, until),
                 awaited_until=until,
             )
-            return self._attempts.depart(listing, arguments, context, cache_key)
-        except (_Refused, InvalidArguments, BadSchema, ToolUnavailable):
+            seat = self._attempts.seat(listing)
+            if seat is not None:
+                seat.acquire_nowait()
+            return self._depart(listing, arguments, context, cache_key, slot, seat)
+        except (
+            _Refused,
+            InvalidArguments,
+            BadSchema,
+            ToolUnavailable,
+            trio.WouldBlock,
+        ):
             return None  # if a turn makes this call, it will hear of it
-
-    async def probe(
-        self, listing: Listing, arguments: dict[str, Any], *, deadline: float
-    ) -> ToolResult:
-        """Call a tool for calibration only: no gate, cache, breaker, or record.
-
-        Raises:
-          trio.TooSlowError: at the deadline (on trio's clock).
-          Exception: whatever the handler raises.
-        """
-        context = CallContext(call_id="probe", deadline=deadline)
-        flight = self._attempts.launch(listing, arguments, context)
-        flight.board()
-        try:
-            with trio.fail_at(deadline):
-                return ToolResult.of(await flight.landing())
-        finally:
-            flight.leave()
-            self._attempts.wrote(listing)
 
     def statistics(self) -> ExecutorStatistics:
         return ExecutorStatistics(
@@ -273,24 +332,40 @@ class Executor:
             else HedgingStatistics(),
         )
 
-    def _write_turns(self, slots: list[Slot], caller: Caller) -> dict[int, _WriteTurn]:
+    def _write_turns(self, slots: list[Slot], caller: Caller) -> dict[int, _Place]:
         """Calls with side effects on one group wait for the one before (D3a)."""
-        turns: dict[int, _WriteTurn] = {}
-        last: dict[str, _WriteTurn] = {}
+        turns: dict[int, _Place] = {}
+        last: dict[str, _Place] = {}
         for slot in slots:
             listing = slot.listing = self._resolve(slot.call.name, caller)
             if listing is not None and listing.definition.side_effects:
                 group = listing.definition.group
-                turns[slot.index] = last[group] = _WriteTurn(last.get(group))
+                turns[slot.index] = last[group] = _Place(last.get(group))
         return turns
 
-    async def _execute(self, slot: Slot, caller: Caller, fan: FanOut[None]) -> Outcome:
-        """One call, from the gate to its outcome. Cancelled at the fan-out's end."""
+    def _begin(
+        self,
+        slot: Slot,
+        caller: Caller,
+        remaining: float,
+        fan: FanOut[None],
+        seat: trio.Semaphore | None,
+    ) -> Outcome | _Begun | trio.Semaphore:
+        """One call, from the gate to its flight, or to its outcome if that is settled.
+
+        If its tool is on trial and enough calls of it are in the air: what to acquire
+        first, to be given as ``seat`` then.
+        """
+        slot.seat, slot.begun_as = None, None
         slot.begun = now = trio.current_time()
+        taken = seat
         try:
-            listing = self._admit(slot, caller, fan.deadline - now)
+            listing = self._admit(slot, caller, remaining, calling=True)
+            slot.reader = partial(self._reader, listing, caller)
             arguments = listing.schema.parse(slot.call.arguments)
             slot.arguments = canonical(arguments)
+            if (listing.key, slot.arguments) in caller.pending:
+                raise _Refused(Refusal(reason=Reason.REPEATED, text=_STILL_WORKING))
             if (listing.key, slot.arguments) in caller.unknown_effects:
                 raise _Refused(Refusal(reason=Reason.REPEATED, text=_REPEATED))
             attempt = None if caller.ahead is None else caller.ahead.find(slot)
@@ -312,7 +387,16 @@ class Executor:
                 awaited_until=fan.deadline,
             )
             if attempt is None:
-                attempt = self._attempts.depart(listing, arguments, context, cache_key)
+                if taken is None and (free := self._attempts.seat(listing)) is not None:
+                    try:
+                        free.acquire_nowait()
+                    except trio.WouldBlock:
+                        return free
+                    taken = free
+                begun_with, taken = taken, None
+                attempt = self._depart(
+                    listing, arguments, context, cache_key, slot, begun_with
+                )
             if self._hedging is None:
                 booking = Booking(self._attempts, attempt)
             else:
@@ -326,6 +410,8 @@ class Executor:
                 )
         except _Refused as no:
             self._refusals[no.refusal.reason] += 1
+            if slot.listing is not None and _was_slow(slot.listing, no.refusal):
+                self._missed([slot.listing.key])
             return verdict.refused(slot, no.refusal, now)
         except (InvalidArguments, BadSchema) as error:
             return verdict.invalid(slot, str(error), now)
@@ -334,40 +420,77 @@ class Executor:
             text = f"{slot.call.name} cannot be used now: {error}"
             no_ = Refusal(reason=Reason.UNAVAILABLE, text=text)
             return verdict.refused(slot, no_, now)
+        finally:
+            if taken is not None:  # it was not needed after all
+                taken.release()
         slot.flown = True
-        if caller.on_start is not None:
-            caller.on_start(slot.index, listing)
-        return await self._await_landing(slot, booking, fan, caller, shared=shared)
-
-    async def _await_landing(
-        self,
-        slot: Slot,
-        booking: Booking,
-        fan: FanOut[None],
-        caller: Caller,
-        *,
-        shared: bool,
-    ) -> Outcome:
-        """Wait as one passenger among several, to the tool's own limit at most."""
-        policy = booking.first.listing.definition.interruption
         booking.board()
         if caller.ahead is not None:  # which need not keep a seat on it any more
             caller.ahead.let_go(slot)
+        if caller.on_start is not None:
+            caller.on_start(slot.index, listing)
+        return _Begun(booking, shared)
+
+    def _depart(
+        self,
+        listing: Listing,
+        arguments: dict[str, Any],
+        context: CallContext,
+        cache_key: CacheKey | None,
+        slot: Slot,
+        seat: trio.Semaphore | None,
+    ) -> Attempt:
+        try:
+            return self._attempts.depart(
+                listing,
+                arguments,
+                context,
+                cache_key,
+                signature=hash(slot.arguments),
+                seat=seat,
+            )
+        except ToolUnavailable:
+            if seat is not None:
+                seat.release()
+            raise
+
+    def _abandon(self, slot: Slot) -> None:
+        """Get off a flight that nobody has begun to wait for."""
+        if slot.begun_as is not None:
+            slot.begun_as.booking.leave(None)
+            slot.begun_as = None
+
+    async def _await_landing(
+        self, slot: Slot, fan: FanOut[None], caller: Caller
+    ) -> Outcome:
+        """Wait as one passenger among several, to the tool's own limit at most."""
+        begun, slot.begun_as = slot.begun_as, None
+        assert begun is not None
+        booking = begun.booking
+        first = booking.first
+        definition = first.listing.definition
         # What leaving early says of the tool: nothing, if nobody's time was up.
         early: SampleKind | None = None
         try:
-            with trio.CancelScope(deadline=booking.until):
-                result = await booking.settled()
-                slot.answered_by = booking.answered_by
-                return verdict.judged(slot, result, trio.current_time(), shared=shared)
+            while True:
+                with trio.CancelScope(deadline=booking.until):
+                    result = await booking.settled()
+                    slot.answered_by = booking.answered_by
+                    now = trio.current_time()
+                    return verdict.judged(slot, result, now, shared=begun.shared)
+                if not booking.extended():
+                    break
             early = SampleKind.TIMEOUT
             slot.failed = booking.failed
             return verdict.timed_out(slot, trio.current_time())
         except trio.Cancelled:
             if fan.time_is_up:
+                slot.pending = first.on_trial and definition.side_effects
                 early = SampleKind.CENSORED  # it takes longer than this
                 slot.failed = booking.failed
-            elif policy is not OnInterrupt.CANCEL:
+            if slot.pending or not (
+                fan.time_is_up or definition.interruption is OnInterrupt.CANCEL
+            ):
                 slot.goes_on = True
                 self._nursery.start_soon(self._finish, slot, booking, caller)
             raise
@@ -376,23 +499,27 @@ class Executor:
                 booking.leave(early)
 
     async def _finish(self, slot: Slot, booking: Booking, caller: Caller) -> None:
-        """See an interrupted call to its end, on the seat of the one who left."""
+        """See a call to its end that its turn does not wait for any more."""
         end: Outcome | None = None
         early: SampleKind | None = None
-        latest = booking.first.started + LONGEST_FLIGHT
+        limit: Limit | None = None  # its own, or its server's
         booking.wait_for_what_flies()
+        if booking.until == math.inf:
+            limit = Limit.HOST
+            booking.until = booking.first.started + LONGEST_FLIGHT
         try:
-            with trio.CancelScope(deadline=min(booking.until, latest)):
+            with trio.CancelScope(deadline=booking.until):
                 result = await booking.settled()
                 slot.answered_by = booking.answered_by
                 end = verdict.judged(slot, result, trio.current_time())
-            own = booking.until <= latest  # nobody else's limit is its failure
-            early = SampleKind.TIMEOUT if own else SampleKind.CENSORED
+            # Nobody else's limit is its failure.
+            early = SampleKind.TIMEOUT if limit is None else SampleKind.CENSORED
             slot.failed = booking.failed
         finally:
             booking.leave(early)
         if caller.on_late is not None:
-            caller.on_late(end or verdict.timed_out(slot, trio.current_time()))
+            now = trio.current_time()
+            caller.on_late(end or verdict.timed_out(slot, now, limit=limit))
 
     def _resolve(self, name: str, caller: Caller) -> Listing | None:
         if caller.showing is not None and (own := caller.showing.own(name)):
@@ -400,7 +527,9 @@ class Executor:
         snapshot = self._catalogue.current
         return snapshot.by_exposed.get(name) or snapshot.by_key.get(name)
 
-    def _admit(self, slot: Slot, caller: Caller, remaining: float) -> Listing:
+    def _admit(
+        self, slot: Slot, caller: Caller, remaining: float, *, calling: bool = False
+    ) -> Listing:
         """The tool that the call names, if the gate lets it through."""
         if slot.index >= caller.max_calls:
             raise _Refused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
@@ -414,7 +543,7 @@ class Executor:
             raise _Refused(Refusal(reason=Reason.UNKNOWN, text=text))
         view = caller.showing
         no = refusal(
-            self._candidate(listing),
+            self._candidate(listing, calling=calling),
             SEARCHING if view and listing is view.search else grant,
             tier=tier,
             remaining=remaining,
@@ -424,13 +553,21 @@ class Executor:
             no = view.not_loaded(listing)
         if no is not None:
             raise _Refused(no)
-        if not slot.approved and not grant.approves(
-            listing.definition, listing.exposed
-        ):
+        if not slot.approved and not self._is_approved(listing, grant):
             # It was shown because somebody could be asked; nobody said yes.
             text = f"{listing.exposed} was not approved"
             raise _Refused(Refusal(reason=Reason.NEEDS_APPROVAL, text=text))
         return listing
+
+    def _reader(self, listing: Listing, caller: Caller) -> str | None:
+        """The tool that reads its server's resources, if the caller may use it."""
+        key = f"{listing.definition.group}.{READ_RESOURCE}"
+        reading = self._catalogue.current.by_key.get(key)
+        if reading is None or not reading.definition.external:
+            return None
+        grant, tier = caller.rights
+        no = refusal(self._candidate(reading), grant, tier=tier, remaining=float("inf"))
+        return reading.exposed if no is None else None
 
     def _permits(self, caller: Caller, end: float, listing: Listing) -> bool:
         """Whether a tool that the model did not name may answer its call until then.
@@ -440,11 +577,25 @@ class Executor:
         """
         grant, tier = caller.rights
         remaining = end - trio.current_time()
-        no = refusal(self._candidate(listing), grant, tier=tier, remaining=remaining)
-        return no is None and grant.approves(listing.definition, listing.exposed)
+        if refusal(self._candidate(listing), grant, tier=tier, remaining=remaining):
+            return False
+        return not unasked(
+            listing.definition,
+            Purpose.HEDGE,
+            (grant,),
+            exposed=listing.exposed,
+            agreed=listing.key in self._approvals.agreed,
+        )
 
-    def _candidate(self, listing: Listing) -> Candidate:
-        held = self._approvals.held
+    def _is_approved(self, listing: Listing, grant: Grant) -> bool:
+        """Whether nobody need be asked about any call of the tool."""
+        return listing.key in self._approvals.agreed or grant.approves(
+            listing.definition, listing.exposed
+        )
+
+    def _candidate(self, listing: Listing, *, calling: bool = False) -> Candidate:
+        held, agreed = self._approvals.held, self._approvals.agreed
+        ready_at = listing.ready_at if calling else None
         return Candidate(
             definition=listing.definition,
             exposed=listing.exposed,
@@ -452,15 +603,45 @@ class Executor:
             availability=listing.availability,
             obstacle=self._attempts.obstacle(listing),
             changed=bool(held) and listing.key in held,
+            agreed=bool(agreed) and listing.key in agreed,
+            starts_in=0.0
+            if ready_at is None
+            else max(0.0, ready_at - trio.current_time()),
         )
+
+    def _missed(self, hidden: Iterable[str]) -> None:
+        """Tell of the tools that were slow once and were hidden from this NPC now."""
+        now = trio.current_time()
+        due: dict[float, list[str]] = {}
+        for key in hidden:
+            since = self._missed_at.get(key)
+            if since is not None and now - since < _A_MOMENT:
+                continue
+            self._missed_at[key] = now
+            if since is not None:
+                due.setdefault(min(now - since, TURN), []).append(key)
+        for seconds, keys in due.items():
+            self._tell_missed(tuple(keys), seconds)
+
+
+@attrs.frozen
+class _Begun:
+    """A call that flies, and whether it shares the flight of an identical one."""
+
+    booking: Booking
+    shared: bool
 
 
 @attrs.define(eq=False)
-class _WriteTurn:
-    """A place in the queue of one group's writes within one response."""
+class _Place:
+    """A place in a queue of calls within one response."""
 
-    _before: _WriteTurn | None
+    _before: _Place | None
     _over: trio.Event = attrs.field(factory=trio.Event)
+
+    @property
+    def waits(self) -> bool:
+        return self._before is not None
 
     async def wait(self) -> None:
         if self._before is not None:
@@ -470,13 +651,20 @@ class _WriteTurn:
         self._over.set()
 
 
+def _was_slow(listing: Listing, no: Refusal) -> bool:
+    """Whether it is refused because of what was measured, and waits for its way
+    back."""
+    hidden = listing.estimate.next_trial is not None
+    return hidden and no.reason in (Reason.OVER_TIER, Reason.OVER_BUDGET)
+
+
 def _latest_end(listing: Listing, now: float, turn: float) -> float:
     """When a call that starts now is cut at the latest, whoever waits for it."""
     definition = listing.definition
     own = now + definition.own_limit
     if definition.interruption is OnInterrupt.CANCEL and not definition.cacheable:
         return min(own, turn)
-    return min(own, now + LONGEST_FLIGHT)
+    return own if own < math.inf else now + LONGEST_FLIGHT
 
 
 def _cache_key(slot: Slot, listing: Listing, caller: Caller) -> CacheKey | None:

@@ -168,6 +168,7 @@ class Hedging:
             arguments,
             attrs.evolve(context, deadline=latest),
             None,
+            signature=first.signature,
             instead_of=first,
         )
         self._count(started=1)

@@ -29,12 +29,19 @@ from glyphoxa_trio.actors import (
     SupervisionEvent,
     Topic,
     lone_errors,
+    loop_lag,
     spawn,
 )
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.estimate import Estimate
 from glyphoxa_trio.tools.fingerprint import fingerprint
-from glyphoxa_trio.tools.gate import EVERYTHING, Availability, Grant, Refusal
+from glyphoxa_trio.tools.gate import (
+    EVERYTHING,
+    Availability,
+    Candidate,
+    Grant,
+    Refusal,
+)
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
 from glyphoxa_trio.tools.naming import NamingStyle
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
@@ -52,11 +59,14 @@ from .calibrator import (
     Examine,
     Forget,
     HealthAnew,
+    LifeBegan,
+    Missed,
     Observe,
     Probed,
     Reckon,
     Report,
     Sampled,
+    TrialBegan,
 )
 from .catalogue import Catalogue, Listing, Snapshot
 from .executor import Caller, Executor, ExecutorStatistics
@@ -105,10 +115,14 @@ class ToolHost:
     def register(self, *tools: Tool) -> None:
         """Add built-in tools, at any time; all of them or, on an error, none.
 
+        A server's tool of the same name is left out from then on.
+
         Raises:
           NameCollision, BadName, BadSchema: naming the tool.
         """
+        before = self._catalogue.current.by_key
         self._catalogue.register(tools)
+        self._forget_gone(before)
         self._calibrator.tell(Reckon(tuple(tool.key for tool in tools)))
 
     def publish(
@@ -118,16 +132,18 @@ class ToolHost:
         tools: Iterable[Tool] | None,
         *,
         fingerprints: Mapping[str, str] | None = None,
+        ready_at: float | None = None,
     ) -> None:
         """A server's tools, as they are now; None leaves them and moves only the
         availability. Raises as `register`, with nothing changed.
 
         Args:
+          ready_at: when a server that starts will answer, on trio's clock.
           fingerprints: by key, of the definitions as the server gave them; those
             of the tools' own definitions stand in for what is not given.
         """
         if tools is None:
-            self._catalogue.set_availability(group, availability)
+            self._catalogue.set_availability(group, availability, ready_at)
             return
         offered = list(tools)
         prints = {
@@ -135,33 +151,51 @@ class ToolHost:
             for tool in offered
             if tool.definition.external
         }
-        before = dict(self._catalogue.current.by_key)
-        self._catalogue.replace(group, offered, availability)
+        before = self._catalogue.current.by_key
+        self._catalogue.replace(group, offered, availability, ready_at)
         # No checkpoint before this: nobody sees a changed tool that is not held.
         self.approvals.offer(group, prints)
         self.review()
         after = self._catalogue.current.by_key
-        gone = [key for key in before if key not in after]
+        self._forget_gone(before)
         changed = [
             key
             for key, listing in after.items()
             if key in before and before[key].definition != listing.definition
         ]
-        for key in [*gone, *changed]:
+        for key in changed:
             self._attempts.forget(key)
         self._calibrator.tell(Reckon(tuple(after)))
+
+    def begin_life(self, group: str) -> None:
+        """A server runs anew: what its tools did in an earlier life hides none of them.
+        Five calls that went well remain as a first guess."""
+        self._attempts.begin_life(group)
+        keys = tuple(
+            x.key for x in self.snapshot.listings if x.definition.group == group
+        )
+        self._calibrator.tell(LifeBegan(keys))
+
+    def _forget_gone(self, before: Mapping[str, Listing]) -> None:
+        """Nobody can call a tool that is left out now, because of its name."""
+        for key in before.keys() - self._catalogue.current.by_key.keys():
+            self._attempts.forget(key)
 
     def deregister(self, name: str) -> tuple[str, ...]:
         """Remove a group or server, or one tool by its key; returns what went.
 
         A call in the air finishes or meets its deadline; the next one is refused.
         """
+        before = self._catalogue.current.by_key
         gone = self._catalogue.deregister(name)
         for key in gone:
             self._attempts.forget(key)
         self._calibrator.tell(Forget(gone))
         self.approvals.withdraw(gone)
         self.review()
+        # Whose name was taken as well has it now.
+        back = self._catalogue.current.by_key.keys() - before.keys()
+        self._calibrator.tell(Reckon(tuple(sorted(back))))
         return gone
 
     # What the operator approved.
@@ -212,6 +246,13 @@ class ToolHost:
         left = self.settings.limits.ceiling(tier) if remaining is None else remaining
         return self._executor.explain(grant, tier=tier, remaining=left)
 
+    def candidates(self) -> list[tuple[Listing, Candidate]]:
+        """Every tool as the gate would look at it now, for `tools.usability.judge`.
+
+        Unlike `explain` with the grant of an NPC it is no part of a turn.
+        """
+        return self._executor.candidates()
+
     # What may run.
 
     async def execute(
@@ -231,16 +272,25 @@ class ToolHost:
         """
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         call = ToolCall("call", name, text)
-        deadline = trio.current_time() + self.settings.limits.ceiling(tier)
+        ceiling = self.settings.limits.ceiling(tier)
         caller = Caller(grant=grant, tier=tier)
-        (end,) = await self._executor.fan_out([call], caller, deadline=deadline)
+        (end,) = await self._executor.fan_out(
+            [call], caller, deadline=trio.current_time() + ceiling, remaining=ceiling
+        )
         return end
 
     async def fan_out(
-        self, calls: Sequence[ToolCall], caller: Caller, *, deadline: float
+        self,
+        calls: Sequence[ToolCall],
+        caller: Caller,
+        *,
+        deadline: float,
+        remaining: float | None = None,
     ) -> list[Outcome]:
         """Run calls in parallel; see `Executor.fan_out`."""
-        return await self._executor.fan_out(calls, caller, deadline=deadline)
+        return await self._executor.fan_out(
+            calls, caller, deadline=deadline, remaining=remaining
+        )
 
     def ahead(self, caller: Caller, *, remaining: float, until: float) -> Ahead:
         """For calls that are begun before their turn; see `Executor.ahead`."""
@@ -255,10 +305,13 @@ class ToolHost:
         keys: Iterable[str] | None = None,
         unsafe: bool = False,
     ) -> tuple[Probed, ...]:
-        """Probe tools, five times each; the ones with side effects if ``unsafe``.
+        """Probe tools, five times each, at the word of whoever calls this.
 
         Args:
           within: seconds. What was measured by then is kept.
+          keys: these, whatever they do; None is all that only read, and only what is
+            here, or have arguments configured to be probed with.
+          unsafe: with None, those that may write or reach beyond this machine as well.
 
         Raises:
           DeadlineExceeded: if some probes were not done.
@@ -267,6 +320,17 @@ class ToolHost:
         return await self._calibrator.ask(
             Calibrate(keys=chosen, unsafe=unsafe), within=within
         )
+
+    async def measure(
+        self, keys: Iterable[str], grants: Iterable[Grant], *, within: float
+    ) -> tuple[Probed, ...]:
+        """Probe what nobody has asked to be probed: of these tools those that the
+        grants consent to (`tools.consent`), and that are not measured enough.
+
+        Raises as `calibrate`.
+        """
+        request = Calibrate(keys=tuple(keys), unasked=tuple(grants))
+        return await self._calibrator.ask(request, within=within)
 
     def disregard(self, since: float, until: float) -> None:
         """What was measured between these moments, whole or in part, says nothing of
@@ -319,13 +383,13 @@ async def open_host(
     measurements = Measurements(chosen, history)
     if history is not None:  # before any tool is estimated
         measurements.recall(await history.load(chosen.expiry))
-    catalogue = Catalogue(measurements.estimate, naming, stand_in)
+    catalogue = Catalogue(measurements.reckon, naming, stand_in)
     events: Topic[HostEvent] = Topic()
     approvals = approvals or Approvals()
     keeper = Keeper(approvals, approvals.store) if approvals.store else None
     if keeper is not None:
         await keeper.load()
-    with lone_errors():
+    with lone_errors(), loop_lag() as lag:
         async with trio.open_nursery() as nursery:
             flights = Flights(nursery, lingering_limit=lingering_limit)
             ref: Ref[Any]
@@ -336,7 +400,13 @@ async def open_host(
             def health_anew(key: str) -> None:
                 ref.tell(HealthAnew(key))
 
-            attempts = Attempts(flights, observe, health_anew)
+            def trial_began(key: str) -> None:
+                ref.tell(TrialBegan(key))
+
+            def missed(keys: tuple[str, ...], seconds: float) -> None:
+                ref.tell(Missed(keys, seconds))
+
+            attempts = Attempts(flights, observe, health_anew, lag, trial_began)
             hedger = Hedging(hedging, nursery, catalogue, attempts, measurements.window)
             executor = Executor(
                 nursery,
@@ -344,13 +414,15 @@ async def open_host(
                 attempts,
                 approvals,
                 hedger if hedging.enabled else None,
+                missed,
             )
             calibrator = Calibrator(
                 measurements,
                 catalogue,
-                executor.probe,
+                attempts.probe,
                 events.publish,
                 lambda: approvals.held,
+                lambda: approvals.agreed,
             )
             ref = spawn(
                 nursery,

@@ -10,16 +10,28 @@ import attrs
 import trio
 
 from glyphoxa_trio.tools.definition import ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, TierBy, estimate
+from glyphoxa_trio.tools.estimate import (
+    ENOUGH_SAMPLES,
+    HYSTERESIS,
+    Estimate,
+    Source,
+    TierBy,
+    Unknown,
+    estimate,
+)
+from glyphoxa_trio.tools.health import degraded
 from glyphoxa_trio.tools.history import Place
+from glyphoxa_trio.tools.readmission import RELAPSE, Readmission, on_trial, reach
 from glyphoxa_trio.tools.recommendation import Evidence, evidence
-from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, TierLimits
-from glyphoxa_trio.tools.window import LatencyWindow, Sample
+from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
+from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
 
 from .history import History
 
 # Then the one that was there first goes: a server may rename its tools for ever.
 _MOST_WINDOWS: Final = 10_000
+# Of an earlier life of a server so many calls that went well are a first guess.
+_PRIOR: Final = ENOUGH_SAMPLES
 
 
 @attrs.frozen(kw_only=True)
@@ -28,6 +40,7 @@ class CalibratorSettings:
 
     limits: TierLimits = DEFAULT_LIMITS
     tier_by: TierBy = TierBy.ADAPTIVE
+    unknown: Unknown = Unknown.TRIAL
     window: int = 100
     expiry: float = 24 * 3600.0
     probe_concurrency: int = 4
@@ -41,6 +54,11 @@ class Measurements:
     settings: CalibratorSettings
     _history: History | None = None
     _windows: dict[Place, LatencyWindow] = attrs.field(factory=dict, init=False)
+    # The tools that measurement has put out of reach, and their way back.
+    _hidden: dict[Place, Readmission] = attrs.field(factory=dict, init=False)
+    # How many good calls bring a tool back that was hidden a short while ago, until
+    # when that counts.
+    _relapses: dict[Place, tuple[int, float]] = attrs.field(factory=dict, init=False)
 
     def place(self, definition: ToolDefinition) -> Place:
         """What has the tool's history of measurements (D10, G25)."""
@@ -54,22 +72,58 @@ class Measurements:
     def record(self, definition: ToolDefinition, sample: Sample) -> None:
         """One more sample, for this run and for later ones."""
         place = self.place(definition)
-        self._window(place).record(sample)
+        window = self._window(place)
+        window.record(sample)
         if self._history is not None:
             self._history.add(place, sample)
+        hidden = self._hidden.get(place)
+        if hidden is None or sample.kind is SampleKind.TOOL_ERROR:
+            return
+        if sample.probe and degraded(window, sample.at):
+            return  # a probe says nothing of health, good or bad
+        room = self._room(hidden.tier)
+        good = sample.kind is SampleKind.OK and sample.seconds <= HYSTERESIS * room
+        if hidden.judge(good=good):
+            # One that was back a short while ago is not believed so readily: some of
+            # its slow calls are kept, so that a few more tell that it has two speeds.
+            again = hidden.needed > 1 and self.settings.tier_by is TierBy.ADAPTIVE
+            slow = HYSTERESIS * room
+            window.drop_slower(slow, but=window.most_outliers(slow) if again else 0)
+            if not sample.probe:
+                window.start_health_anew()
+            self._readmit(place, hidden)
 
     def recall(self, samples: Iterable[tuple[Place, Sample]]) -> None:
         """What earlier runs measured, oldest first.
 
         It says nothing of health: failures that were forgiven must not come back,
-        and what failed then has been started anew.
+        and what failed then has been started anew. Of a server it was an earlier life.
         """
         found: set[Place] = set()
         for place, sample in samples:
             self._window(place).record(sample)
             found.add(place)
         for place in found:
-            self._window(place).start_health_anew()
+            if place.origin:
+                self._window(place).begin_life(_PRIOR)
+            else:
+                self._window(place).start_health_anew()
+
+    def begin_life(self, definition: ToolDefinition) -> None:
+        """The tool's server runs anew: what an earlier life of it did hides nothing."""
+        self.window(definition).begin_life(_PRIOR)
+
+    def wait(self, definition: ToolDefinition, seconds: float) -> bool:
+        """NPCs that may not use it, because it was slow, have had turns for so long;
+        True if it is to be tried once more."""
+        hidden = self._hidden.get(self.place(definition))
+        return hidden is not None and hidden.wait(seconds)
+
+    def tried(self, definition: ToolDefinition) -> None:
+        """A call of it has begun that was its trial, if it was on one."""
+        hidden = self._hidden.get(self.place(definition))
+        if hidden is not None:
+            hidden.called()
 
     def withdraw(self, since: float) -> None:
         """Take back what was measured from ``since`` on, as far as it is not on the
@@ -87,12 +141,17 @@ class Measurements:
         for place in gone:
             if not place.origin:
                 del self._windows[place]
+                self._hidden.pop(place, None)
+                self._relapses.pop(place, None)
 
     def _window(self, place: Place) -> LatencyWindow:
         window = self._windows.get(place)
         if window is None:
             if len(self._windows) >= _MOST_WINDOWS:
-                del self._windows[next(iter(self._windows))]
+                oldest = next(iter(self._windows))
+                del self._windows[oldest]
+                self._hidden.pop(oldest, None)
+                self._relapses.pop(oldest, None)
             window = self._windows[place] = LatencyWindow(
                 size=self.settings.window, expiry=self.settings.expiry
             )
@@ -101,15 +160,69 @@ class Measurements:
     def estimate(
         self, definition: ToolDefinition, previous: Estimate | None = None
     ) -> Estimate:
-        """One number for tier and admission, from what is known now (D1)."""
+        """One number for tier and admission, from what is known now. Changes
+        nothing."""
+        fresh = self._estimate(definition, self.window(definition), previous)
+        hidden = self._hidden.get(self.place(definition))
+        if hidden is None:
+            return fresh
+        if hidden.open:
+            return on_trial(fresh, hidden.tier, definition.round_trip)
+        return attrs.evolve(fresh, next_trial=hidden.left)
+
+    def reckon(
+        self, definition: ToolDefinition, previous: Estimate | None = None
+    ) -> Estimate:
+        """As `estimate`, when it takes effect: a tool that measurement puts out of
+        reach begins to wait for its way back."""
+        place, limits = self.place(definition), self.settings.limits
+        fresh = self._estimate(definition, self.window(definition), previous)
+        hidden = self._hidden.get(place)
+        if hidden is not None:
+            if reach(fresh, limits) <= hidden.tier:
+                self._readmit(place, hidden)
+        elif fresh.source in (Source.MEASURED, Source.TRIAL) or fresh.degraded:
+            tier = self._used_to_be(definition, previous)
+            if tier < reach(fresh, limits):
+                needed, until = self._relapses.get(place, (1, 0.0))
+                if trio.current_time() > until:
+                    needed = 1
+                self._hidden[place] = Readmission(tier, needed)
+        return self.estimate(definition, previous)
+
+    def _used_to_be(
+        self, definition: ToolDefinition, previous: Estimate | None
+    ) -> Tier:
+        """Where a tool was before it was measured, or until now if that is faster."""
+        blank = LatencyWindow(size=self.settings.window, expiry=self.settings.expiry)
+        tier = self._estimate(definition, blank, None).tier
+        if previous is None or reach(previous, self.settings.limits) > max(Tier):
+            return tier
+        return min(tier, previous.tier)
+
+    def _estimate(
+        self,
+        definition: ToolDefinition,
+        window: LatencyWindow,
+        previous: Estimate | None,
+    ) -> Estimate:
         return estimate(
             definition,
-            self.window(definition),
+            window,
             now=trio.current_time(),
             limits=self.settings.limits,
             tier_by=self.settings.tier_by,
-            previous=previous.tier_by_number if previous is not None else None,
+            unknown=self.settings.unknown,
+            previous=previous,
         )
+
+    def _room(self, tier: Tier) -> float:
+        limits = self.settings.limits
+        return min(limits.threshold(tier), limits.ceiling(tier))
+
+    def _readmit(self, place: Place, hidden: Readmission) -> None:
+        del self._hidden[place]
+        self._relapses[place] = hidden.again(), trio.current_time() + RELAPSE
 
     def evidence(self, definitions: Iterable[ToolDefinition]) -> dict[str, Evidence]:
         """What each ``tier_by`` makes of these tools, by key (D8)."""

@@ -5,6 +5,7 @@ Pure: no clock, no tasks. ``now`` is on trio's clock.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -31,13 +32,20 @@ from glyphoxa_trio.units import in_ms
 from .catalogue import Listing
 
 
+def _nobody() -> None:
+    return None
+
+
 @attrs.define(eq=False)
 class Slot:
     """One call on its way through a fan-out.
 
     ``flown`` is true once its handler was started, for it or for an identical
-    call that it joined: from then on it may have had an effect. ``goes_on`` is
-    true if it was interrupted and may finish (D12a). ``failed`` is how its tool
+    call that it joined: from then on it may have had an effect. ``reader`` names the
+    tool, if the caller has one, that reads what an answer links to. ``goes_on`` is
+    true if its turn does not wait for it and it may finish, ``pending`` if that is
+    because the turn's time was up. ``begun_as`` is its flight, until somebody waits for
+    it, ``seat`` what it needs before it may have one. ``failed`` is how its tool
     failed while another server's was still asked, ``answered_by`` which that was.
     """
 
@@ -49,6 +57,10 @@ class Slot:
     begun: float | None = None
     flown: bool = False
     goes_on: bool = False
+    pending: bool = False
+    begun_as: Any = None
+    seat: Any = None
+    reader: Callable[[], str | None] = _nobody
     settled: bool = False
     failed: outcome.Maybe[Any] | None = None
     answered_by: str | None = None
@@ -74,6 +86,10 @@ def answered(
     """The tool answered: yes or no."""
     assert slot.listing is not None
     definition = slot.listing.definition
+    # Another server's links are nothing for this server's reader.
+    if result.links and slot.answered_by is None and (reader := slot.reader()):
+        how = f"{reader} reads what is linked, by its URI."
+        result = attrs.evolve(result, text=(*result.text, how))
     said = present(result, definition)
     wrote = definition.side_effects and not (cached or result.is_error)
     return attrs.evolve(
@@ -139,6 +155,7 @@ def timed_out(slot: Slot, now: float, *, limit: Limit | None = None) -> Outcome:
         Limit.TOOL: "the tool's own limit",
         Limit.SERVER: "its server's limit",
         Limit.TURN: "the turn's tool time",
+        Limit.HOST: "the longest time of a call that nobody limited",
     }[limit]
     return attrs.evolve(
         _end(
@@ -154,6 +171,14 @@ def timed_out(slot: Slot, now: float, *, limit: Limit | None = None) -> Outcome:
 
 def cut(slot: Slot, now: float) -> Outcome:
     """The turn's time was up before this call had an outcome."""
+    if slot.pending:
+        return _end(
+            slot,
+            Status.PENDING,
+            now,
+            message="still working; its result comes later, do not call it again",
+            no_answer=True,
+        )
     if slot.flown:
         return timed_out(slot, now, limit=Limit.TURN)
     return attrs.evolve(

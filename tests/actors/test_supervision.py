@@ -134,6 +134,43 @@ async def test_the_window_slides_and_does_not_start_anew(
         await supervise(lives(0, 4, 4), backoff)
 
 
+async def test_a_failure_that_is_excused_costs_no_delay_and_lengthens_none(
+    autojump_clock: MockClock,
+) -> None:  # D17
+    answers = iter([True, False, False, True, False])
+    events: list[SupervisionEvent] = []
+    await supervise(
+        lives(0, 0, 0, 61, 0),
+        STEADY,
+        at_once=answers.__next__,
+        on_event=events.append,
+    )
+    restarts = [event for event in events if isinstance(event, Restarting)]
+    # It counts towards the limit all the same.
+    assert [(event.failures, event.delay) for event in restarts] == [
+        (1, 0.0),
+        (2, 1.0),
+        (3, 2.0),
+        (1, 0.0),
+        (2, 1.0),
+    ]
+    assert trio.current_time() == 1 + 2 + 61 + 1
+
+
+async def test_nobody_is_asked_for_an_excuse_of_the_last_failure(
+    autojump_clock: MockClock,
+) -> None:
+    asked: list[float] = []
+
+    def at_once() -> bool:
+        asked.append(trio.current_time())
+        return True
+
+    with pytest.raises(RestartsExhausted, match="4 failures in 60s"):
+        await supervise(lives(1, 1, 1, 1), STEADY, at_once=at_once)
+    assert asked == [1, 2, 3]
+
+
 async def test_what_is_done_between_two_lives_is_up_to_the_caller(
     autojump_clock: MockClock,
 ) -> None:

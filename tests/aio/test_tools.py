@@ -78,7 +78,9 @@ def test_a_coroutine_that_hangs_is_cancelled_at_the_ceiling(mode: Mode) -> None:
         raise AssertionError("nobody sets it")
 
     async def main() -> None:
-        limits = TierLimits(fast_ceiling=0.05, standard_ceiling=1, deep_ceiling=1)
+        limits = TierLimits(
+            standard_threshold=1, fast_ceiling=0.05, standard_ceiling=1, deep_ceiling=1
+        )
         outcome = await called(mode, act, tiers=limits)
         assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.TURN)
         assert 0.05 <= outcome.elapsed < LIMIT

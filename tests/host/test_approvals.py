@@ -195,6 +195,79 @@ async def test_what_the_configuration_does_not_approve_is_not_held_back(
             assert why(host, BOB, "tell") is Reason.NOT_TRUSTED
 
 
+async def test_what_a_person_approved_needs_no_word_of_the_configuration(
+    autojump_clock: MockClock,
+) -> None:  # D13a: the word for a tool is kept per fingerprint for all sessions
+    log, told = Log(), Told()
+    quick = Grant(npc="Kim", tools=("world.*",))  # nobody can be asked in its turns
+    approvals = Approvals(approved=by_bob, warn=told)
+    async with open_host(approvals=approvals) as host:
+        host.publish("world", READY, [send(name="tell", log=log)])
+        assert why(host, quick, "tell") is Reason.NOT_TRUSTED
+        (end,) = await fan_out(host, "world.tell", grant=quick)
+        assert end.status is Status.DENIED
+        assert not host.approve("world.tell")  # it was not held back, only unasked for
+        assert why(host, quick, "tell") is None
+        assert why(host, ZOE, "tell") is None
+        (end,) = await fan_out(host, "world.tell", grant=quick)
+        assert end.ok
+        assert log.names() == ["tell"]
+        assert told.warnings == []
+        # Nobody else's grant is any wider for it.
+        assert why(host, Grant(npc="Al", tools=("dice",)), "tell") is Reason.NOT_GRANTED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"read_only": False}, {"destructive": True}, {"open_world": True}],
+    ids=str,
+)
+async def test_a_server_that_changes_its_hints_is_asked_about_again(
+    autojump_clock: MockClock, change: dict[str, bool]
+) -> None:
+    told = Told()
+    quick = Grant(npc="Kim", tools=("world.*",))
+    first: dict[str, Any] = {
+        "read_only": True,
+        "destructive": False,
+        "open_world": False,
+    }
+    async with open_host(approvals=Approvals(approved=by_bob, warn=told)) as host:
+        host.publish("world", READY, [send(name="tell", **first)])
+        host.approve("world.tell")
+        host.publish("world", READY, [send(name="tell", **first | change)])
+        assert why(host, quick, "tell") is Reason.CHANGED
+        ((server, text),) = told.warnings
+        assert (server, text.partition(";")[0]) == (
+            "world",
+            "changed since approved, so held back: world.tell",
+        )
+        host.publish("world", READY, [send(name="tell", **first)])
+        assert why(host, quick, "tell") is None
+
+
+async def test_what_a_person_approved_is_kept_for_the_next_run() -> None:
+    with trio.fail_after(10):
+        store, quick = Store(), Grant(npc="Kim", tools=("world.*",))
+        async with open_host(approvals=Approvals(by_bob, store)) as host:
+            host.publish("world", READY, [send(name="tell")])
+            host.approve("world.tell")
+        async with open_host(approvals=Approvals(by_bob, store)) as host:
+            host.publish("world", READY, [send(name="tell")])
+            assert why(host, quick, "tell") is None
+
+
+async def test_what_an_older_version_of_ours_kept_is_as_if_seen_first() -> None:
+    with trio.fail_after(10):
+        store, told = Store(kept={"world.send": f"1:{'0' * 64}"}), Told()
+        async with open_host(approvals=Approvals(by_bob, store, told)) as host:
+            host.publish("world", READY, [send()])
+            assert why(host, BOB) is None
+            host.publish("world", READY, [send("Other.")])
+            assert why(host, BOB) is Reason.CHANGED
+        assert store.kept == {"world.send": fingerprint(send().definition)}
+
+
 async def test_our_own_tools_may_change(autojump_clock: MockClock) -> None:
     approvals = Approvals(approved=lambda definition, exposed: True)
     async with open_host(approvals=approvals) as host:
@@ -219,6 +292,36 @@ async def test_a_renamed_tool_inherits_nothing(
         assert len(told.warnings) == 1
 
 
+async def test_another_spelling_of_an_approved_name_inherits_nothing(
+    autojump_clock: MockClock,
+) -> None:  # D13
+    # Models see both as mcp__world__get_user, and so does a grant of that name.
+    bob = Grant(npc="Bob", tools=("mcp__world__get_user",))
+    told = Told()
+    approvals = Approvals(approved=bob.approves, warn=told)
+    async with open_host(approvals=approvals) as host:
+        host.publish("world", READY, [send(name="get user")])
+        assert why(host, bob, "get user") is None
+        host.publish("world", READY, [send("Burns it.", name="get_user")])
+        assert why(host, bob, "get_user") is Reason.CHANGED
+        ((server, text),) = told.warnings
+        assert (server, text.partition(";")[0]) == (
+            "world",
+            "renamed since approved, so held back: world.get_user",
+        )
+        # As it was, it is as it was.
+        host.publish("world", READY, [send(name="get user")])
+        assert why(host, bob, "get user") is None
+        host.publish("world", READY, [send("Burns it.", name="get_user")])
+        assert host.approve("world.get_user")
+        assert why(host, bob, "get_user") is None
+    again = Approvals(approved=bob.approves)
+    again.recall(approvals.remembered)
+    async with open_host(approvals=again) as host:  # it is approved for the next run
+        host.publish("world", READY, [send("Burns it.", name="get_user")])
+        assert why(host, bob, "get_user") is None
+
+
 async def test_what_the_operator_overrides_needs_no_approval(
     autojump_clock: MockClock,
 ) -> None:
@@ -237,10 +340,9 @@ async def test_a_publication_that_is_refused_holds_nothing_back(
     autojump_clock: MockClock,
 ) -> None:
     async with open_host(approvals=Approvals(approved=by_bob)) as host:
-        host.register(fake("raven", expose_as="mcp__world__raven"))
         host.publish("world", READY, [send()])
         with pytest.raises(NameCollision):
-            host.publish("world", READY, [send("Other."), send(name="raven")])
+            host.publish("world", READY, [send("Other."), send("Other.")])
         assert why(host, BOB) is None
 
 
@@ -409,7 +511,7 @@ async def test_no_call_waits_for_a_disk_and_neither_does_the_end() -> None:
     with trio.fail_after(10):
         while store.saves < 2:
             await trio.lowlevel.checkpoint()
-    assert store.kept == {"world.send": fingerprint(send("Other.").definition)}
+    assert store.kept == {"world.send": f"yes:{fingerprint(send('Other.').definition)}"}
 
 
 async def test_changes_while_one_is_saved_are_saved_together_and_last() -> None:
@@ -426,7 +528,7 @@ async def test_changes_while_one_is_saved_are_saved_together_and_last() -> None:
                 host.approve("world.send")
             store.gate.set()
         assert store.saves == 2
-    assert store.kept == {"world.send": fingerprint(send("Three.").definition)}
+    assert store.kept == {"world.send": f"yes:{fingerprint(send('Three.').definition)}"}
 
 
 async def test_a_store_that_cannot_be_read_is_told_and_left_as_it_is() -> None:
@@ -496,6 +598,7 @@ class Machine(RuleBasedStateMachine):
         self.saved: dict[str, str] = {}
         self.approving: set[str] = {"send"}
         self.first: dict[str, int] = {}  # the version that was approved
+        self.agreed: set[str] = set()  # of those, what a person approved
         self.told: set[str] = set()
         self.warned = Told()
         self.offered: dict[str, int] = {}
@@ -529,7 +632,7 @@ class Machine(RuleBasedStateMachine):
     def held(self) -> set[str]:
         return {
             name
-            for name in self.offered.keys() & self.approving
+            for name in self.offered.keys() & (self.approving | self.agreed)
             if self.first[name] != self.offered[name]
         }
 
@@ -554,6 +657,7 @@ class Machine(RuleBasedStateMachine):
             was_held = name in self.held()
             assert self.approvals.approve(f"world.{name}") == was_held
             self.first[name] = self.offered[name]
+            self.agreed.add(name)
             self.told.discard(name)
         else:
             with pytest.raises(ChangedAgain):
@@ -568,8 +672,14 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def same(self) -> None:
         assert self.approvals.held == {f"world.{name}" for name in self.held()}
+        assert self.approvals.agreed == {
+            f"world.{name}"
+            for name in self.offered.keys() & self.agreed
+            if self.first[name] == self.offered[name]
+        }
         assert self.saved == {
-            f"world.{name}": fingerprint(send(f"{version}", name).definition)
+            f"world.{name}": ("yes:" if name in self.agreed else "")
+            + fingerprint(send(f"{version}", name).definition)
             for name, version in self.first.items()
         }
 

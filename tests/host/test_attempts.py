@@ -15,7 +15,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import Flights, loop_lag
 from glyphoxa_trio.host import Caller, Catalogue, open_host
 from glyphoxa_trio.host.attempts import Attempts
 from glyphoxa_trio.host.executor import LONGEST_FLIGHT, Executor
@@ -66,15 +66,17 @@ async def bench(*tools: Tool) -> AsyncGenerator[Bench]:
     anew: list[str] = []
     catalogue = Catalogue(Measurements(CalibratorSettings()).estimate)
     catalogue.register(tools)
-    async with trio.open_nursery() as nursery:
-        attempts = Attempts(
-            Flights(nursery),
-            lambda key, sample: samples.append((key, sample)),
-            anew.append,
-        )
-        executor = Executor(nursery, catalogue, attempts)
-        yield Bench(executor, attempts, catalogue, samples, anew)
-        nursery.cancel_scope.cancel()
+    with loop_lag() as lag:
+        async with trio.open_nursery() as nursery:
+            attempts = Attempts(
+                Flights(nursery),
+                lambda key, sample: samples.append((key, sample)),
+                anew.append,
+                lag,
+            )
+            executor = Executor(nursery, catalogue, attempts)
+            yield Bench(executor, attempts, catalogue, samples, anew)
+            nursery.cancel_scope.cancel()
 
 
 # Samples

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -80,11 +82,22 @@ def tools_of(groups: st.SearchStrategy[str]) -> st.SearchStrategy[Tool]:
     )
 
 
-def collide(model: dict[str, Entry], fresh: list[Entry]) -> bool:
+def clash(model: dict[str, Entry], fresh: list[Entry]) -> bool:
+    """Two under one key, or two tools of ours under one name."""
     entries = [*model.values(), *fresh]
-    return len({e.exposed for e in entries}) < len(entries) or len(
-        {e.tool.key for e in entries}
-    ) < len(entries)
+    ours = [e.exposed for e in entries if not e.tool.definition.external]
+    keys = {e.tool.key for e in entries}
+    return len(keys) < len(entries) or len(set(ours)) < len(ours)
+
+
+def left_out(model: dict[str, Entry]) -> set[str]:
+    """The keys of servers' tools whose name is not theirs alone."""
+    names = Counter(e.exposed for e in model.values())
+    return {
+        key
+        for key, e in model.items()
+        if e.tool.definition.external and names[e.exposed] > 1
+    }
 
 
 def contents(snapshot: Snapshot) -> tuple[Any, ...]:
@@ -111,7 +124,7 @@ class CatalogueMachine(RuleBasedStateMachine):
     @rule(tools=st.lists(tools_of(st.sampled_from(GROUPS)), max_size=3))
     def register(self, tools: list[Tool]) -> None:
         fresh = [self.entry(tool) for tool in tools]
-        if collide(self.model, fresh):
+        if clash(self.model, fresh):
             before = self.catalogue.current
             with pytest.raises(NameCollision):
                 self.catalogue.register(tools)
@@ -135,7 +148,7 @@ class CatalogueMachine(RuleBasedStateMachine):
             kept = known is not None and known.tool.definition == tool.definition
             number = known.estimate if kept and known else reckon(tool.definition)
             fresh.append(Entry(tool, number, availability))
-        if collide(others, fresh):
+        if clash(others, fresh):
             before = self.catalogue.current
             with pytest.raises(NameCollision):
                 self.catalogue.replace(group, tools, availability)
@@ -169,7 +182,7 @@ class CatalogueMachine(RuleBasedStateMachine):
     def set_estimate(self, key: str, seconds: float) -> None:
         measured = estimate(seconds, Source.MEASURED)
         self.catalogue.set_estimate(key, measured)
-        if key in self.model:
+        if key in self.model and key not in left_out(self.model):
             self.model[key].estimate = measured
 
     @invariant()
@@ -182,12 +195,15 @@ class CatalogueMachine(RuleBasedStateMachine):
                 listing.estimate,
                 listing.availability,
             )
-            for listing in current.listings
+            for listing in current.offered
         } == {
             key: (entry.tool, entry.exposed, entry.estimate, entry.availability)
             for key, entry in self.model.items()
         }
-        assert len(current.listings) == len(self.model)
+        assert len(current.offered) == len(self.model)
+        assert {x.key for x in current.left_out} == left_out(self.model)
+        named = [key for one in current.collisions for key in one.left_out]
+        assert sorted(named) == sorted(left_out(self.model))
 
     @invariant()
     def both_indexes_agree_with_the_list(self) -> None:
@@ -222,7 +238,7 @@ class CatalogueMachine(RuleBasedStateMachine):
 TestCatalogue = CatalogueMachine.TestCase
 
 
-def test_a_collision_names_both_tools_and_changes_nothing() -> None:
+def test_two_tools_of_ours_with_one_name_are_refused_and_change_nothing() -> None:
     made = catalogue(fake("look", group="dice"))
     before = made.current
     with pytest.raises(NameCollision, match=r"dice\.look and world\.look"):
@@ -244,6 +260,100 @@ def test_a_tool_that_is_no_good_keeps_the_others_out_too(
     with pytest.raises(error):
         made.register([fake("roll"), bad])
     assert made.current.listings == ()
+
+
+def tools_of_servers(*keys: str, **rest: Any) -> list[Tool]:
+    """Of servers with these keys, which may all come to one name."""
+    return [
+        fake(name, group=group, external=True, **rest)
+        for group, _, name in (key.partition(".") for key in keys)
+    ]
+
+
+def test_two_tools_of_servers_with_one_name_are_left_out_and_no_others() -> None:
+    made = catalogue(naming=NamingStyle.SINGLE)
+    made.replace("a", tools_of_servers("a.b_c", "a.other"))
+    assert names(made.current) == ["mcp_a_b_c", "mcp_a_other"]
+    made.replace("a_b", tools_of_servers("a_b.c", "a_b.more"))
+    assert names(made.current) == ["mcp_a_other", "mcp_a_b_more"]
+    (one,) = made.current.collisions
+    assert (one.name, one.left_out, one.kept) == ("mcp_a_b_c", ("a.b_c", "a_b.c"), None)
+    with pytest.raises(UnknownTool, match=r"a\.b_c and a_b\.c .* expose_as"):
+        made.current.find("a.b_c")
+    # Whichever goes, the other one is back.
+    made.deregister("a")
+    assert made.current.find("mcp_a_b_c").key == "a_b.c"
+    made.replace("a", tools_of_servers("a.b_c"))
+    made.replace("a_b", tools_of_servers("a_b.renamed"))
+    assert made.current.find("mcp_a_b_c").key == "a.b_c"
+    assert made.current.collisions == ()
+
+
+def test_two_tools_of_one_server_cost_it_only_these_two() -> None:
+    made = catalogue()
+    made.replace("s", tools_of_servers("s.get user", "s.get_user", "s.put", "s.take"))
+    assert names(made.current) == ["mcp__s__put", "mcp__s__take"]
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_no_server_takes_the_name_of_a_tool_of_ours(ours_first: bool) -> None:
+    made = catalogue(naming=NamingStyle.BARE)
+    ours = [fake("roll", group="dice")]
+    if ours_first:
+        made.register(ours)
+    made.replace("casino", tools_of_servers("casino.roll", "casino.deal"))
+    if not ours_first:
+        made.register(ours)
+    assert made.current.find("roll").key == "dice.roll"
+    assert names(made.current) == ["deal", "roll"]
+    (one,) = made.current.collisions
+    assert (one.left_out, one.kept) == (("casino.roll",), "dice.roll")
+    made.deregister("dice")
+    assert made.current.find("roll").key == "casino.roll"
+
+
+SERVERS = ("a", "a_b", "a_b_c", "x")
+
+
+@given(
+    data=st.data(),
+    naming=st.sampled_from(NamingStyle),
+    offers=st.fixed_dictionaries(
+        {
+            server: st.lists(
+                st.sampled_from(["b_c", "c", "b c", "b_c_d", "d", "tool_search"]),
+                unique=True,
+                max_size=4,
+            )
+            for server in SERVERS
+        }
+    ),
+)
+def test_any_order_of_publishing_gives_the_same_catalogue(
+    data: st.DataObject, naming: NamingStyle, offers: dict[str, list[str]]
+) -> None:  # A8, N16
+    def filled(order: list[str]) -> Snapshot:
+        made = Catalogue(reckon, naming)
+        for server in order:
+            if server == "ours":
+                made.register([fake("d", group="dice")])
+                continue
+            keys = [f"{server}.{name}" for name in offers[server]]
+            made.replace(server, tools_of_servers(*keys))
+        return made.current
+
+    every = ["ours", *SERVERS]
+    one = filled(every)
+    # Some come twice: they were restarted, or renamed a tool and thought better.
+    again = data.draw(st.lists(st.sampled_from(SERVERS), max_size=3))
+    other = filled([*data.draw(st.permutations(every)), *again])
+    assert names(one) == names(other)
+    assert [x.key for x in one.listings] == [x.key for x in other.listings]
+    assert [x.key for x in one.left_out] == [x.key for x in other.left_out]
+    assert one.collisions == other.collisions
+    lost = {x.key for x in one.left_out}
+    assert lost == {key for c in one.collisions for key in c.left_out}
+    assert all(len(c.left_out) + (c.kept is not None) > 1 for c in one.collisions)
 
 
 def test_a_measured_tool_moves_to_its_place() -> None:

@@ -173,7 +173,8 @@ async def test_a_late_end_may_be_a_bad_one(
     [
         ({"max_duration": 2.0}, Limit.TOOL, 2),
         ({"max_duration": 2.0, "server_timeout": 1.0}, Limit.SERVER, 1),
-        ({}, Limit.TOOL, LONGEST_FLIGHT),  # nobody limited it, so we do
+        ({}, Limit.HOST, LONGEST_FLIGHT),  # nobody limited it, so we do
+        ({"max_duration": 45.0}, Limit.TOOL, 45),
     ],
 )
 async def test_a_call_that_may_finish_has_its_own_limits_still(

@@ -377,6 +377,11 @@ def limits_are_named_and_kept(table: Table, seen: Seen) -> None:
                 assert end.elapsed == own or definition.cacheable  # joined later
             case Status.SKIPPED, Limit.TURN:
                 assert at == table.budget
+            case Status.PENDING, limit:  # a write that is being tried out (D1a)
+                assert at == table.budget
+                assert limit is None
+                assert seen.definition(end.tool).side_effects
+                assert seen.definition(end.tool).estimated_duration is None
             case _, limit:
                 assert limit is None
 
@@ -389,7 +394,7 @@ def effects_are_told_as_they_are(seen: Seen) -> None:
             assert end.effect is Effect.NONE
         elif end.ok:
             assert end.effect is (Effect.NONE if end.cached else Effect.DONE)
-        elif end.status in (Status.TIMEOUT, Status.CRASHED):
+        elif end.status in (Status.TIMEOUT, Status.CRASHED, Status.PENDING):
             assert end.effect is Effect.UNKNOWN
         elif end.status is Status.CANCELLED:
             assert (end.effect is Effect.UNKNOWN) is (index in seen.started)
@@ -405,7 +410,10 @@ def effects_are_told_as_they_are(seen: Seen) -> None:
 def nothing_is_left_but_what_may_be(table: Table, seen: Seen) -> None:
     """What shields itself, and what may finish after an interruption; then nothing."""
     strays = sum(act_of(table, run.key).does is Does.SHIELD for run in seen.flown)
-    going_on = sum("goes on" in end.message for end in seen.outcomes)
+    going_on = sum(
+        "goes on" in end.message or end.status is Status.PENDING
+        for end in seen.outcomes
+    )
     if table.patience == 0:  # it was over before it began
         assert seen.flown == []
     if table.patience < table.budget:

@@ -364,9 +364,11 @@ async def test_a_server_cannot_pass_its_tool_off_as_the_search(
 ) -> None:
     async with open_host(naming=NamingStyle.BARE) as host:
         sly = [*world(16), fake("tool_search", group="world", external=True)]
-        with pytest.raises(NameCollision, match="expose_as"):
-            host.publish("world", Availability.READY, sly)
-        assert host.snapshot.listings == ()
+        host.publish("world", Availability.READY, sly)
+        assert len(host.snapshot.listings) == 16
+        (collision,) = host.snapshot.collisions
+        assert collision.left_out == ("world.tool_search",)
+        assert collision.kept == "catalogue.tool_search"
 
 
 # ------------------------------------------------------------------- the shelf

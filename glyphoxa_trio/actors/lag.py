@@ -1,0 +1,125 @@
+"""How long the event loop has not run whoever was due: exact, and nearly free.
+
+A deadline that passes while the loop is busy, or while the machine gives the process
+no time, says nothing of the work that waited. `LoopLag` adds up those times, so that
+whoever measures a wait can take them off:
+
+    before = lag.total(now())
+    await something()
+    waited = now() - start - (lag.total(now()) - before)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+import trio
+
+R = TypeVar("R")
+
+# Once round the loop takes less than this if nothing is wrong, seconds.
+STALL: Final = 0.005
+
+
+@attrs.define(eq=False, slots=False)
+class LoopLag(trio.abc.Instrument):
+    """The seconds in which tasks were kept waiting by the loop, added up.
+
+    Counted are rounds of the loop that took longer than `STALL`, and sleeps of the
+    loop that ended so much later than they should have. Made by
+    `loop_lag`. A virtual clock is never late.
+
+    Args:
+      clock: reads trio's clock, also in other threads.
+      virtual: the clock jumps, or stands still.
+    """
+
+    clock: Callable[[], float]
+    _virtual: bool = False
+    _stalled: float = attrs.field(default=0.0, init=False)
+    _awake: float = attrs.field(init=False)
+    _asleep: float = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._awake = self._asleep = self.clock()
+
+    def total(self) -> float:
+        """All of it until now, the round that runs included. Differences of it tell
+        how much of a time was lost."""
+        if self._virtual:
+            return 0.0
+        ran = self.clock() - self._awake
+        return self._stalled + (ran if ran > STALL else 0.0)
+
+    def before_io_wait(self, timeout: float) -> None:
+        self._asleep = now = self.clock()
+        ran = now - self._awake
+        if ran > STALL:
+            self._stalled += ran
+
+    def after_io_wait(self, timeout: float) -> None:
+        self._awake = now = self.clock()
+        overslept = now - self._asleep - timeout
+        if overslept > STALL:
+            self._stalled += overslept
+
+
+@contextmanager
+def loop_lag() -> Generator[LoopLag]:
+    """A `LoopLag` of this run, for as long as the block lasts."""
+    clock = trio.lowlevel.current_clock()
+    # trio has no name of its own for its real clock, and to ask a virtual one for a
+    # sleep may move it.
+    virtual = type(clock).__name__ != "SystemClock"
+    lag = LoopLag(clock.current_time, virtual)
+    if virtual:
+        yield lag
+        return
+    trio.lowlevel.add_instrument(lag)
+    try:
+        yield lag
+    finally:
+        trio.lowlevel.remove_instrument(lag)
+
+
+@attrs.define(eq=False)
+class OwnTime(Generic[R]):
+    """Await ``work``, and know how much of a stalled loop was its own doing.
+
+    ``seconds`` adds up the steps of the work that held the loop for longer than
+    `STALL`: what `LoopLag` counts as well, but here it is nobody else's fault.
+    """
+
+    _work: Awaitable[R]
+    _clock: Callable[[], float]
+    seconds: float = attrs.field(default=0.0, init=False)
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        # What `yield from` does, with a look at the clock around each step.
+        steps: Any = self._work.__await__()
+        if not hasattr(steps, "send"):  # a bare iterator, which awaiting allows
+            steps = _coroutine(steps)
+        step, value = steps.send, None
+        while True:
+            began = self._clock()
+            try:
+                waits_for = step(value)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            finally:
+                took = self._clock() - began
+                if took > STALL:
+                    self.seconds += took
+            try:
+                step, value = steps.send, (yield waits_for)
+            except BaseException as error:
+                step, value = steps.throw, error
+
+
+def _coroutine(steps: Any) -> Generator[Any, Any, Any]:
+    return (yield from steps)
