@@ -1,8 +1,9 @@
 """One call on its way to a server: when it is sent, and whether it is sent again.
 
 A call that did nothing yet (it never arrived, or the server was too busy to run
-it) may be sent again; one whose answer was lost only if its tool says that twice
-is as good as once. Always inside the time in which somebody waits for it (D12).
+it) may be sent again; one whose answer was lost only if its tool only reads, or its
+operator says that twice is as good as once. Always inside the time in which somebody
+waits for it (D12).
 """
 
 from __future__ import annotations
@@ -24,14 +25,33 @@ from .transport import Busy, NeverSent, Session
 NOTICE: Final = 0.01  # before a deadline: two that fall together are a toss-up
 
 
+def _nothing() -> None: ...
+
+
+@attrs.define(eq=False)
+class Sent:
+    """When a call was last sent: from then on it may have had an effect.
+
+    Args:
+      tell: told each time, before the request is written.
+    """
+
+    tell: Callable[[], None] = _nothing
+    at: float | None = attrs.field(default=None, init=False)
+
+    def note(self) -> None:
+        self.at = trio.current_time()
+        self.tell()
+
+
 @attrs.frozen
 class CallTool(Request[ToolResult]):
     """Call ``tool``, by the server's own name. Times are on trio's clock.
 
     ``deadline`` is until when the answer is of use, ``awaited_until`` until when
     somebody waits: a call that could not even be sent by then has done nothing.
-    ``repeatable`` tools are read-only or idempotent. ``sent`` is set from when on
-    it may have had an effect.
+    ``repeatable`` tools only read, or their operator says that twice is as good as
+    once.
     """
 
     tool: str
@@ -39,7 +59,7 @@ class CallTool(Request[ToolResult]):
     deadline: float = math.inf
     awaited_until: float = math.inf
     repeatable: bool = False
-    sent: trio.Event = attrs.field(factory=trio.Event, init=False, eq=False, repr=False)
+    sent: Sent = attrs.field(factory=lambda: Sent(), eq=False, repr=False)
 
     @property
     def until(self) -> float:
@@ -84,7 +104,7 @@ class Delivery:
         request = self.request
         while True:
             session = await self.ready(request)
-            request.sent.set()
+            request.sent.note()
             try:
                 return await session.call_tool(
                     request.tool, request.arguments, self.meta(request)

@@ -31,12 +31,14 @@ from glyphoxa_trio.actors import (
     OnEvent,
     Ref,
     Request,
+    Restarting,
     Started,
     SupervisionEvent,
     spawn,
 )
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import ActorGone, GlyphoxaError
+from glyphoxa_trio.tools.consent import Purpose, unasked
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
@@ -48,9 +50,10 @@ from glyphoxa_trio.tools.definition import (
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.units import in_ms, milliseconds
 
-from .calls import CallTool, Delivery
+from .calls import CallTool, Delivery, Sent
 from .known import Known, Memory
-from .lives import keep_alive
+from .liveness import Liveness
+from .lives import Starts, keep_alive
 from .metadata import PREFIX, compile_schemas, describe, result_of
 from .process import LastLines, secrets_of
 from .status import Publish, ServerState, ServerStatus, ServerWarning
@@ -68,6 +71,7 @@ _BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its 
 # machine, if their tools are known; a call of one starts its server at once.
 _HEAD_START: Final = 0.2
 _GOODBYE: Final = 1.0  # seconds to tell a server that the session ends
+_SOON: Final = 0.05  # seconds; less is not worth telling
 _RELIST_PAUSE: Final = 0.1  # a server that changes its tools all the time
 _SHOWN_LINES: Final = 5
 
@@ -76,7 +80,6 @@ _SHOWN_LINES: Final = 5
 _AFTER_A_FAULT: Final = Backoff(first=1.0, ceiling=60.0, max_restarts=1_000_000)
 _MOST_TOLD: Final = 200
 _FORGETFUL: Final = 1.0  # seconds; sessions that are shorter count as failures
-_IN_VAIN: Final = 3  # calls without an answer, after which the server is looked at
 
 
 class _TooSlow(ConnectionFailed):
@@ -158,14 +161,19 @@ class _Connection:
     _stopping: trio.Event = attrs.field(factory=trio.Event, init=False)
     _wanted: trio.Event = attrs.field(factory=trio.Event, init=False)
     _in_flight: int = attrs.field(default=0, init=False)
-    _unanswered: int = attrs.field(default=0, init=False)  # in a row
-    _listed: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
+    _liveness: Liveness = attrs.field(init=False)
+    _starts: Starts = attrs.field(factory=Starts, init=False)
+    _listed: Listing = attrs.field(factory=lambda: Listing(()), init=False)
     _stderr: LastLines = attrs.field(factory=LastLines, init=False)
     _begun: int = attrs.field(default=0, init=False)
     _served: bool = attrs.field(default=False, init=False)
     _warned: bool = attrs.field(default=False, init=False)
     _told: set[str] = attrs.field(factory=set, init=False)
     _last_error: str | None = attrs.field(default=None, init=False)
+
+    @_liveness.default
+    def _unheard(self) -> Liveness:
+        return Liveness(self.spec.timeout)
 
     # -------------------------------------------------------------- the actor
 
@@ -196,6 +204,8 @@ class _Connection:
         try:
             await self._remember()
             lazily = self.spec.lazy and bool(self._tools)
+            if not lazily:
+                self._starts.begin(after=_HEAD_START if self._tools else 0.0)
             self._become(ServerState.IDLE if lazily else ServerState.STARTING)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(live)
@@ -225,26 +235,30 @@ class _Connection:
             try:
                 delivery = Delivery(call.request, self._ready_for, self._meta)
                 answer = await delivery.run()
-                self._unanswered = 0
+                self._liveness.heard()
                 call.reply(result_of(answer))
             except ToolError:
-                self._unanswered = 0  # a no is an answer
+                self._liveness.heard()
                 raise
             except BaseException as error:
                 if not isinstance(error, Exception):  # cancelled, alone or as a group
-                    self._left_unanswered()
+                    self._left_unanswered(call.request)
                 raise
             finally:
                 self._in_flight -= 1
                 if not self._in_flight:
                     self._turn()
 
-    def _left_unanswered(self) -> None:
-        """Nobody waits for this call any more. Several such in a row are a doubt."""
-        if self._session is not None:
-            self._unanswered += 1
-            if self._unanswered == _IN_VAIN:
-                self._list_changed.set()  # a server that lives lists its tools
+    def _left_unanswered(self, request: CallTool) -> None:
+        """Nobody waits for this call any more. If its time was up, that is a doubt;
+        an interruption says nothing of the server."""
+        sent, now = request.sent.at, trio.current_time()
+        if (
+            self._session is not None
+            and sent is not None
+            and now >= min(request.deadline, request.awaited_until)
+        ):
+            self._liveness.cut(sent)
 
     async def _ready_for(self, request: CallTool) -> Session:
         """The session, if there is one while somebody still waits for the call.
@@ -258,7 +272,13 @@ class _Connection:
             return session
         with trio.move_on_at(request.until):
             return await self._ready()
-        raise ToolUnavailable(f"{self.spec.name} is {self.state} and was not asked")
+        text = f"{self.spec.name} is {self.state}{self._when()} and was not asked"
+        raise ToolUnavailable(text)
+
+    def _when(self) -> str:
+        """For a model: ``, ready in about 1.2 s,`` if that is known."""
+        left = self._starts.left
+        return f", ready in about {left:.1f} s," if left >= _SOON else ""
 
     async def _ready(self) -> Session:
         """The session, waiting for one as long as there is hope.
@@ -290,6 +310,7 @@ class _Connection:
         """Begin with the tools of the last run, if they are known."""
         listing = await self._memory.recall()
         if listing is not None:
+            self._starts.recall(listing.start)
             self._adopt(listing, sound=True)
 
     async def _keep_known(self) -> None:
@@ -299,8 +320,10 @@ class _Connection:
             await self._turned.wait()
 
     async def _keep(self) -> None:
-        while self._memory.kept != self._listed:
-            await self._memory.keep(self._listed)
+        kept: Listing | None = None
+        while kept is not self._listed:
+            kept = self._listed
+            await self._memory.keep(kept)
 
     # --------------------------------------------------------------- its lives
 
@@ -329,10 +352,11 @@ class _Connection:
           ConnectionFailed: if it could not be opened, or broke.
         """
         self._served = False
-        self._unanswered = 0
         self._list_changed = trio.Event()
         self._stderr = LastLines(secrets_of(self.spec), self.log)
-        patience = trio.current_time() + self.spec.start_timeout
+        born = trio.current_time()
+        patience = born + self.spec.start_timeout
+        self._expect()
         lost: Loss | None = None
         try:
             async with self.open_session(
@@ -340,13 +364,18 @@ class _Connection:
                 on_tools_changed=self._on_tools_changed,
                 stderr=self._stderr,
             ) as session:
-                self._adopt(await self._list(session, until=patience))
+                listing = await self._list(session, until=patience)
+                self._starts.note(trio.current_time() - born, timed=session.timed)
+                self._liveness.heard()
+                self._adopt(listing)
                 self._session = session
                 self._served = True
                 self._warned = False
                 self._become(ServerState.READY)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._follow, session)
+                    nursery.start_soon(self._time_round_trip, session)
+                    nursery.start_soon(self._liveness.watch, session)
                     nursery.start_soon(
                         _cancel_when, self._stopping, nursery.cancel_scope
                     )
@@ -377,23 +406,32 @@ class _Connection:
             except GlyphoxaError as error:
                 if session.loss.why is not None:
                     pass  # there are worse news to come
-                elif isinstance(error, _TooSlow) and self._is_doubtful():
+                elif isinstance(error, _TooSlow) and self.spec.url is not None:
+                    # Nothing else tells of an address that is open at one end only.
                     session.loss.report(f"it does not answer any more: {error}")
                 else:
-                    if not isinstance(error, _TooSlow):
-                        self._unanswered = 0  # a no is an answer
                     self._warn_once(f"its changed tools are not known: {error}")
             else:
-                self._unanswered = 0
+                self._liveness.heard()
                 self._announce()
             await trio.sleep(_RELIST_PAUSE)
 
-    def _is_doubtful(self) -> bool:
-        """Whether a server that does not even list its tools is taken for gone.
+    async def _time_round_trip(self, session: Session) -> None:
+        """Beside its first calls: nobody waits for a ping."""
+        if await self._liveness.time(session):
+            took = self._liveness.round_trip
+            self._tools = tuple(
+                attrs.evolve(
+                    tool, definition=attrs.evolve(tool.definition, round_trip=took)
+                )
+                for tool in self._tools
+            )
+            self._announce()
 
-        Over HTTP nothing else tells of a connection that is open at one end only.
-        """
-        return self.spec.url is not None or self._unanswered >= _IN_VAIN
+    def _expect(self, *, after: float = 0.0) -> None:
+        """A start begins in so many seconds: tell when it should be over."""
+        if self.state is not ServerState.FAILED and self._starts.begin(after=after):
+            self._announce()
 
     def _on_tools_changed(self) -> None:
         self._list_changed.set()
@@ -403,6 +441,7 @@ class _Connection:
         if self._session is not None:
             self._session = None
             if not self._stopping.is_set():
+                self._starts.begin()
                 self._become(ServerState.RESTARTING)
 
     def _on_event(self, event: SupervisionEvent) -> None:
@@ -416,6 +455,8 @@ class _Connection:
                     self._warn(self._last_error)
                 if self.state is not ServerState.FAILED:
                     self._become(ServerState.RESTARTING)
+            case Restarting(delay=delay):
+                self._expect(after=delay)
         if self.on_event is not None:
             self.on_event(event)
 
@@ -429,7 +470,7 @@ class _Connection:
     # ------------------------------------------------------- what others see
 
     def _adopt(self, listing: Listing, *, sound: bool = False) -> None:
-        self._listed = listing.tools
+        self._listed = attrs.evolve(listing, start=self._starts.first)
         described = describe(self.spec, listing.tools, sound=sound)
         self._tools = tuple(
             self._tool(definition, described.fingerprints[definition.name])
@@ -439,24 +480,35 @@ class _Connection:
             self._warn_once(text)
 
     def _tool(self, definition: ToolDefinition, fingerprint: str) -> Tool:
-        handler = self._handler(definition.name, repeatable=definition.probeable)
-        return Tool(definition=definition, handler=handler, fingerprint=fingerprint)
+        handler = self._handler(definition)
+        definition = attrs.evolve(definition, round_trip=self._liveness.round_trip)
+        return Tool(
+            definition=definition, handler=handler, fingerprint=fingerprint, remote=True
+        )
 
     def _handler(
-        self, tool: str, *, repeatable: bool
+        self, definition: ToolDefinition
     ) -> Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult]]:
+        tool = definition.name
+        repeatable = unasked(definition, Purpose.RETRY) is None
+
         async def handler(
             arguments: Mapping[str, Any], context: CallContext
         ) -> ToolResult:
             if self.state is ServerState.STOPPED:
                 raise ToolUnavailable(f"{self.spec.name} is stopped")
             request = CallTool(
-                tool, arguments, context.deadline, context.awaited_until, repeatable
+                tool,
+                arguments,
+                context.deadline,
+                context.awaited_until,
+                repeatable,
+                Sent(context.sent),
             )
             try:
                 return await self.ref.ask(request, within=self.spec.timeout + _BACKSTOP)
             except ActorGone as error:
-                if request.sent.is_set():
+                if request.sent.at is not None:
                     raise ConnectionLost(f"{self.spec.name} stopped") from error
                 raise ToolUnavailable(f"{self.spec.name} is stopped") from error
 
@@ -466,6 +518,8 @@ class _Connection:
         if state is not self.state:
             self.state = state
             self._since = trio.current_time()
+        if state not in (ServerState.STARTING, ServerState.RESTARTING):
+            self._starts.over()
         self._announce()
 
     def _turn(self) -> None:
@@ -483,9 +537,11 @@ class _Connection:
                 since=self._since,
                 last_error=self._last_error,
                 pid=self._session.pid if self._session is not None else None,
+                ready_at=self._starts.ready_at,
             )
         )
-        self.publish(self.spec.name, self.state, self._tools)
+        ready_at = self._starts.ready_at
+        self.publish(self.spec.name, self.state, self._tools, ready_at)
         self._turn()
 
     def _warn(self, text: str) -> None:

@@ -160,6 +160,11 @@ class Fleet:
             status.state is ServerState.READY for status in self._statuses.values()
         )
 
+    @property
+    def settled(self) -> bool:
+        """True while no server is making its first attempt."""
+        return self._settled(known=False)
+
     def status(self) -> tuple[ServerStatus, ...]:
         """A row for each server, in the order in which they were added."""
         return tuple(
@@ -182,7 +187,11 @@ class Fleet:
         status = member.line.status
         if status is not None:
             stopped = attrs.evolve(
-                status, state=ServerState.STOPPED, tools=(), since=trio.current_time()
+                status,
+                state=ServerState.STOPPED,
+                tools=(),
+                since=trio.current_time(),
+                ready_at=None,
             )
             self._on_status(stopped)
         self._publish(member.spec.name, ServerState.STOPPED, ())

@@ -86,6 +86,12 @@ def announces_tools(client: ClientSession) -> bool:
     )
 
 
+def offers_resources(client: ClientSession) -> bool:
+    """Whether the server said that there is something to read."""
+    offered = client.server_capabilities
+    return offered is not None and offered.resources is not None
+
+
 async def follow_tools(
     client: ClientSession, on_tools_changed: Callable[[], None]
 ) -> None:

@@ -1,14 +1,15 @@
 """What servers offered when they were last seen, for the start of the next run.
 
 One small file a server, in a folder of the user's. With it a first turn need not
-wait until every server has started: the tools are shown, and a call waits for
-its server within its own budget.
+wait until every server has started: the tools are shown, a call waits for its
+server within its own budget, and how long that should take is known.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from glyphoxa_trio.config import ServerSpec
 from .transport import Listing
 
 _VERSION: Final = 1
+_MUCH: Final = 1.25  # times as long is worth writing down
 _LARGEST: Final = 16 * 2**20  # bytes; nobody offers so much
 
 
@@ -53,13 +55,19 @@ class Known:
         tools = data.get("tools")
         if not isinstance(tools, list) or not all(isinstance(x, dict) for x in tools):
             return None
-        return Listing(tuple(tools))
+        return Listing(tuple(tools), start=_seconds(data.get("start_seconds")))
 
-    def save(self, spec: ServerSpec, tools: tuple[Mapping[str, Any], ...]) -> None:
-        """Keep the list, whole or not at all."""
+    def save(
+        self,
+        spec: ServerSpec,
+        tools: tuple[Mapping[str, Any], ...],
+        start: float | None = None,
+    ) -> None:
+        """Keep the list, and how long the start took, whole or not at all."""
+        data = {"version": _VERSION, "tools": tools, "start_seconds": start}
         # A list that is nested too deep to be written is no reason to fall.
         with suppress(OSError, ValueError, RecursionError):
-            write_json(self._path(spec), {"version": _VERSION, "tools": tools})
+            write_json(self._path(spec), data)
 
     def _path(self, spec: ServerSpec) -> Path:
         return file_of(self.folder, spec)
@@ -75,7 +83,7 @@ class Memory:
 
     _known: Known | None
     _spec: ServerSpec
-    kept: tuple[Mapping[str, Any], ...] = attrs.field(default=(), init=False)
+    _kept: Listing = attrs.field(factory=lambda: Listing(()), init=False)
     _one_at_a_time: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _saving: int = attrs.field(default=0, init=False)
     _saved: int = attrs.field(default=0, init=False)
@@ -88,26 +96,39 @@ class Memory:
             self._known.load, self._spec, abandon_on_cancel=True
         )
         if listing is not None:
-            self.kept = listing.tools
+            self._kept = listing
         return listing
 
-    async def keep(self, tools: tuple[Mapping[str, Any], ...]) -> None:
-        """Write them down, if that is wanted at all."""
-        if self._known is not None:
+    async def keep(self, listing: Listing) -> None:
+        """Write it down, if that is wanted at all and it is news."""
+        if self._known is not None and self._is_news(listing):
             self._saving += 1
             await trio.to_thread.run_sync(
-                self._save, self._known, self._saving, tools, abandon_on_cancel=True
+                self._save, self._known, self._saving, listing, abandon_on_cancel=True
             )
-        self.kept = tools
+            self._kept = listing
 
-    def _save(
-        self, known: Known, number: int, tools: tuple[Mapping[str, Any], ...]
-    ) -> None:
+    def _is_news(self, listing: Listing) -> bool:
+        """Another list, or a start that took much longer or shorter."""
+        if listing.tools != self._kept.tools:
+            return True
+        now, then = listing.start, self._kept.start
+        return now is not None and (
+            then is None or not then / _MUCH < now < then * _MUCH
+        )
+
+    def _save(self, known: Known, number: int, listing: Listing) -> None:
         """In a thread."""
         with self._one_at_a_time:
             if number > self._saved:
-                known.save(self._spec, tools)
+                known.save(self._spec, listing.tools, listing.start)
                 self._saved = number
+
+
+def _seconds(value: Any) -> float | None:
+    """How long a start took, as a file says; None for what cannot be."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value < math.inf else None
 
 
 def file_of(folder: Path, spec: ServerSpec) -> Path:

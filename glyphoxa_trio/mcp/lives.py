@@ -1,10 +1,11 @@
-"""How often a server is started again: soon, then less soon, then once a minute.
+"""How often a server is started again: at once, then ever later, then once a minute.
 
 On exit, not on the next call; uptime forgives (D17, A42).
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -17,7 +18,62 @@ from glyphoxa_trio.actors import Backoff, OnEvent, supervise
 from glyphoxa_trio.config import RestartConfig
 from glyphoxa_trio.errors import RestartsExhausted
 
+_NOTABLE: Final = 0.02  # seconds by which a start may be over earlier, or later
 SLOW_RETRY: Final = 60.0  # seconds between attempts once a server has failed
+SPARED: Final = 60.0  # seconds of which the first death costs no delay
+
+
+@attrs.define(eq=False)
+class Starts:
+    """How long a server takes to start, and when it should be ready.
+
+    ``first`` is the first start in this run: the next run's will be like that, with
+    all that is loaded and started beside it. In seconds.
+    """
+
+    first: float | None = attrs.field(default=None, init=False)
+    _usual: float | None = attrs.field(default=None, init=False)
+    _sure: bool = attrs.field(default=False, init=False)
+    _over_at: float | None = attrs.field(default=None, init=False)
+
+    @property
+    def ready_at(self) -> float | None:
+        """When the server that starts should be ready, on trio's clock; None if it
+        does not start, or may well be faster than it was."""
+        return self._over_at if self._sure else None
+
+    @property
+    def left(self) -> float:
+        """Seconds until it should be ready at the latest; 0 if nobody knows."""
+        if self._over_at is None:
+            return 0.0
+        return max(0.0, self._over_at - trio.current_time())
+
+    def recall(self, took: float | None) -> None:
+        """What the first start of the last run took."""
+        self._usual, self._sure = took, took is not None
+
+    def begin(self, *, after: float = 0.0) -> bool:
+        """A start begins in so many seconds; whether `ready_at` is another time."""
+        before = self.ready_at
+        self._over_at = None
+        if self._usual is not None:
+            self._over_at = trio.current_time() + after + self._usual
+        now = self.ready_at
+        if before is None or now is None:
+            return before is not now
+        return abs(now - before) > _NOTABLE
+
+    def over(self) -> None:
+        """The server does not start, or not any more."""
+        self._over_at = None
+
+    def note(self, took: float, *, timed: bool) -> None:
+        """A start is over; ``timed`` as `Session` has it."""
+        if timed or self.first is None:
+            self._usual, self._sure = took, timed
+        if self.first is None:
+            self.first = took
 
 
 async def keep_alive(
@@ -35,8 +91,9 @@ async def keep_alive(
     When restarts are switched off, the first life that raises is the last.
 
     Args:
-      served: whether the life that has just ended was of any use. A slow attempt
-        that was earns quick restarts again.
+      served: whether the life that has just ended was of any use. If it was, and
+        is the first to end in a minute, the next one begins at once. A slow attempt
+        that was of use earns quick restarts again.
       on_failed: called whenever the quick restarts, or a slow attempt, are over.
     """
     often = Backoff(
@@ -46,14 +103,26 @@ async def keep_alive(
     )
     once = attrs.evolve(often, max_restarts=0)
     policy = often if restart.enabled else once
+    died = -math.inf
+
+    def at_once() -> bool:
+        """Also notes the death."""
+        nonlocal died
+        now = trio.current_time()
+        first_of_late = now - died >= SPARED
+        died = now
+        return first_of_late and served()
+
     while True:
         try:
-            return await supervise(life, policy, name=name, on_event=on_event, rng=rng)
+            return await supervise(
+                life, policy, name=name, at_once=at_once, on_event=on_event, rng=rng
+            )
         except RestartsExhausted:
             pass
         if policy is once and served() and restart.enabled:
             policy = often
-            await trio.sleep(often.delay(1, rng))
+            await trio.sleep(0.0 if at_once() else often.delay(1, rng))
             continue
         on_failed()
         if not restart.enabled:

@@ -47,10 +47,16 @@ class Line:
         if not (self.held or self._cut):
             self._report(status)
 
-    def publish(self, server: str, state: ServerState, tools: tuple[Tool, ...]) -> None:
+    def publish(
+        self,
+        server: str,
+        state: ServerState,
+        tools: tuple[Tool, ...],
+        ready_at: float | None = None,
+    ) -> None:
         self._tools = tuple(x for x in tools if self._tells_of(x.definition.name))
         if not (self.held or self._cut):
-            self._publish(server, state, self._tools)
+            self._publish(server, state, self._tools, ready_at)
 
     async def settled(self) -> None:
         """Return once the server is ready, its first attempt has failed, or it is
@@ -60,9 +66,10 @@ class Line:
 
     def open(self) -> None:
         self.held = False
-        if self.status is not None:
-            self._report(self.status)
-            self._publish(self.status.name, self.status.state, self._tools)
+        now = self.status
+        if now is not None:
+            self._report(now)
+            self._publish(now.name, now.state, self._tools, now.ready_at)
 
     def cut(self) -> None:
         self._cut = True
@@ -70,9 +77,10 @@ class Line:
     def narrow(self, only: Collection[str]) -> None:
         """Tell of these tools only, at once and from now on."""
         self._only = only
-        if self.status is not None:
-            self.report(self.status)
-            self.publish(self.status.name, self.status.state, self._tools)
+        now = self.status
+        if now is not None:
+            self.report(now)
+            self.publish(now.name, now.state, self._tools, now.ready_at)
 
     def _tells_of(self, tool: str) -> bool:
         return self._only is None or tool in self._only

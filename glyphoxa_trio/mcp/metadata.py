@@ -7,6 +7,7 @@ prefixed::
 
 Nonsense there costs the entry, never the tool, and never the server: it comes
 back as a warning. What the operator configured overrules what the server says.
+Above 300 lines, because all that is read of one tool is read here.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from glyphoxa_trio.tools.schema import ArgumentSchema, BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
 
+from . import resources
 from .known import identity
 
 T = TypeVar("T")
@@ -62,6 +64,8 @@ def describe(
     offered: set[str] = set()
     prints: dict[str, str] = {}
     for tool in tools:
+        if tool in resources.TOOLS and not spec.resources:
+            continue  # it is known from a run in which they were wanted
         name = tool.get("name")
         if not isinstance(name, str) or not name:
             warnings.append("a tool without a name is left out")
@@ -116,10 +120,7 @@ def _definition(
 ) -> ToolDefinition:
     meta = _Entries(name, tool.get("_meta"), warnings)
     hints = _Entries(name, tool.get("annotations"), warnings)
-    read_only = hints.get("readOnlyHint", _flag) or False
-    idempotent = meta.get("idempotent", _flag)
-    if idempotent is None:
-        idempotent = hints.get("idempotentHint", _flag) or False
+    read_only, destructive, open_world = _reach(hints)
     description = tool.get("description")
     return ToolDefinition(
         name=name,
@@ -131,14 +132,30 @@ def _definition(
         max_duration=meta.get("max_duration_ms", _duration),
         server_timeout=spec.timeout,
         read_only=read_only,
-        idempotent=idempotent,
+        destructive=destructive,
+        open_world=open_world,
         min_tier=meta.get("min_tier", _tier) or Tier.FAST,
         slow_response_threshold=spec.slow_response_threshold,
         slow_response_message=spec.slow_response_message,
         environment=_environment(spec),
         origin=identity(spec),
         external=True,
+        category=spec.category or meta.get("category", _category) or "",
     )
+
+
+def _reach(hints: _Entries) -> tuple[bool, bool, bool]:
+    """Whether a tool only reads, may destroy, and reaches the open world.
+
+    With the protocol's defaults for what it does not say; one that says both that it
+    only reads and that it destroys is believed the worse.
+    """
+    read_only = hints.get("readOnlyHint", _flag) or False
+    destroys = hints.get("destructiveHint", _flag)
+    open_world = hints.get("openWorldHint", _flag)
+    read_only = read_only and destroys is not True
+    destructive = not read_only and destroys is not False
+    return read_only, destructive, open_world is not False
 
 
 def _as_configured(
@@ -159,11 +176,11 @@ def _as_configured(
     cacheable = meta.get("cacheable_seconds", _not_negative) or 0.0
     # After the operator had a word: only now is it known what may be cached.
     if cacheable and (override is None or override.cacheable is None):
-        if definition.probeable:
+        if definition.repeatable:
             return attrs.evolve(definition, cacheable=cacheable)
         warnings.append(
-            f"{name}: cacheable_seconds is ignored, because the tool is neither"
-            " read-only nor idempotent"
+            f"{name}: cacheable_seconds is ignored, because the tool does not say"
+            " that it only reads, nor was it configured to be idempotent"
         )
     return definition
 
@@ -224,6 +241,14 @@ def _tier(value: Any) -> Tier:
         raise ValueError("must be fast, standard or deep") from None
 
 
+def _category(value: Any) -> str:
+    # It is a heading on a screen, and somebody else's words.
+    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_KIND:
+        raise ValueError(f"must be a word or two, of {_LONGEST_KIND} letters at most")
+    return " ".join(value.split())
+
+
+_LONGEST_KIND: Final = 40
 # Far beyond any wait, and far below what a float forgets to add up.
 _LARGEST: Final = 1e12
 
@@ -250,15 +275,18 @@ def _short(value: Any) -> str:
 
 def result_of(answer: Mapping[str, Any]) -> ToolResult:
     """A CallToolResult as a `ToolResult`: what is not text becomes a placeholder."""
-    blocks = answer.get("content")
+    content = answer.get("content")
+    found = content if isinstance(content, list) else []
+    blocks = [block for block in found if isinstance(block, Mapping)]
     return ToolResult(
-        text=tuple(
-            _text(block)
-            for block in (blocks if isinstance(blocks, list) else ())
-            if isinstance(block, Mapping)
-        ),
+        text=tuple(map(_text, blocks)),
         structured=answer.get("structuredContent"),
         is_error=answer.get("isError") is True,
+        links=tuple(
+            str(block["uri"])
+            for block in blocks
+            if block.get("type") == "resource_link" and block.get("uri")
+        ),
     )
 
 

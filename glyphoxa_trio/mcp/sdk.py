@@ -2,6 +2,7 @@
 
 The SDK is the authority on protocol, types and HTTP (D27); what carries its
 messages over pipes is ours. Import this lazily.
+Above 300 lines, because what the SDK calls an error is known nowhere else.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, ClassVar, Final, cast
 
 import attrs
@@ -32,12 +34,12 @@ from glyphoxa_trio.tools.definition import (
     ToolUnavailable,
 )
 
-from . import http
-from .handshake import agree, announces_tools, follow_tools
+from . import http, resources
+from .handshake import agree, announces_tools, follow_tools, offers_resources
 from .listing import Sieve, paginate
 from .process import LastLines
 from .stdio import open_wire
-from .transport import Busy, ConnectionFailed, Listing, Loss, NeverSent
+from .transport import Busy, ConnectionFailed, Listing, Loss, NeverSent, Start
 from .wire import Ended, Unsent, Unusable
 
 _CUT: Final = 300  # of an error's text
@@ -68,9 +70,11 @@ async def open_session(
     on_tools_changed: Callable[[], None],
     stderr: LastLines,
     server: trio.Process | None = None,
+    start: Start | None = None,
 ) -> AsyncGenerator[SdkSession]:
     """As `transport.open_session`, with the SDK loaded and the ``server`` running."""
     loss = Loss()
+    begun = trio.current_time()
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -90,7 +94,12 @@ async def open_session(
                 if announces_tools(client):
                     nursery.start_soon(follow_tools, client, on_tools_changed)
                 pid = None if server is None else server.pid
-                yield SdkSession(client, sieve, loss, pid, on_tools_changed)
+                shaking_hands = None if server is None else trio.current_time() - begun
+                timed = start is None or start.over(shaking_hands=shaking_hands)
+                offers = spec.resources and offers_resources(client)
+                yield SdkSession(
+                    client, sieve, loss, pid, timed, on_tools_changed, offers
+                )
             except Exception as error:
                 loss.report(reason(error))  # before the end of all below is one
                 raise
@@ -109,11 +118,34 @@ class SdkSession:
     _sieve: Sieve
     loss: Loss
     pid: int | None
+    timed: bool
     # Reading the list anew tells a server that is gone from one that stumbled.
     _suspect: Callable[[], None]
+    _offers_resources: bool
+    # Of the listed tools, those that the server does not know.
+    _ours: frozenset[str] = attrs.field(default=frozenset(), init=False)
     # The listed tools that have an output schema. The SDK would read the list for
     # any other, on the clock of a call that has had its effect already.
     _structured: frozenset[str] = attrs.field(default=frozenset(), init=False)
+
+    async def ping(self) -> bool:
+        try:
+            await self._client.send_request(_PING, _AS_IT_CAME)
+        except MCPError as error:
+            meaning = self._judged(error)
+            # Over HTTP a request that is turned away has been answered. Over a pipe
+            # what is not available is a pipe that nobody reads.
+            turned_away = self.pid is None and isinstance(meaning, ToolUnavailable)
+            if isinstance(meaning, NeverSent) or not (
+                turned_away or isinstance(meaning, ToolError)
+            ):
+                raise meaning from error
+            return False
+        except GlyphoxaError:
+            raise
+        except Exception:  # foreign code: an answer that breaks the protocol is one
+            return False
+        return True
 
     async def list_tools(self) -> Listing:
         async def fetch(cursor: str | None) -> types.ListToolsResult:
@@ -126,7 +158,8 @@ class SdkSession:
             listing = await paginate(fetch)
         except MCPError as error:
             if error.code == types.METHOD_NOT_FOUND:
-                return Listing((), ("it offers no tools",))
+                none = () if self._offers_resources else ("it offers no tools",)
+                return self._with_resources(Listing((), none))
             if self.pid is None and error.code in _GONE:
                 # Twice in a row, if a call broke off before: that is no stumble.
                 forgotten = error.code == http.FORGOTTEN
@@ -138,19 +171,25 @@ class SdkSession:
             listing, warnings=(*self._sieve.warnings(), *listing.warnings)
         )
         await self._warm(listing)
-        return listing
+        return self._with_resources(listing)
+
+    def _with_resources(self, listing: Listing) -> Listing:
+        self._ours = frozenset()
+        if not self._offers_resources:
+            return listing
+        more, notes = resources.missing_from(listing.tools)
+        self._ours = frozenset(tool["name"] for tool in more)
+        return Listing((*listing.tools, *more), (*listing.warnings, *notes))
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        params: dict[str, Any] = {"name": name, "arguments": dict(arguments)}
-        if meta:
-            params["_meta"] = dict(meta)
-        call = cast("types.CallToolRequest", _Call(params))
         try:
-            answer: dict[str, Any] = await self._client.send_request(call, _AS_IT_CAME)
-            if is_input_required(answer):
-                raise ToolError("it asks for more than a tool call gives")
+            if name in self._ours:
+                look = partial(self._look, meta)
+                return await resources.call(name, arguments, look)
+            params = {"name": name, "arguments": dict(arguments)}
+            answer = await self._ask("tools/call", params, meta)
             if name in self._structured and not answer.get("isError"):
                 await self._client.validate_tool_result(name, _structure(answer))
         except MCPError as error:
@@ -161,6 +200,28 @@ class SdkSession:
             text = f"its answer is not usable: {reason(error)}"
             raise AnswerUnusable(text) from error
         return answer
+
+    async def _ask(
+        self, method: str, params: dict[str, Any], meta: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        if meta:
+            params["_meta"] = dict(meta)
+        request = cast("types.CallToolRequest", _Request(method, params))
+        answer: dict[str, Any] = await self._client.send_request(request, _AS_IT_CAME)
+        if is_input_required(answer):
+            raise ToolError("it asks for more than a tool call gives")
+        return answer
+
+    async def _look(
+        self, meta: Mapping[str, Any], method: str, params: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            return await self._ask(method, dict(params), meta)
+        except MCPError as error:
+            # Who has only one kind of resources need not know of the other.
+            if error.code == types.METHOD_NOT_FOUND and method.endswith("/list"):
+                return {}
+            raise
 
     def _judged(self, error: MCPError) -> Exception:
         """What an error means: for this call, for the session, for the effect."""
@@ -210,19 +271,24 @@ class SdkSession:
         self._structured = frozenset(names)
 
 
+_PING: Final = types.PingRequest(method="ping")
+
+
 @attrs.frozen
-class _Call:
+class _Request:
     """What `ClientSession.send_request` needs of a request: here, what it dumps to.
 
     The SDK's model of a call would be filled in only to be dumped at once, which
     is a tenth of what a call costs.
     """
 
+    _method: str
     _params: dict[str, Any]
+    # The SDK knows by the method what is named in the header of a request.
     name_param: ClassVar[str | None] = types.CallToolRequest.name_param
 
     def model_dump(self, **_: object) -> dict[str, Any]:
-        return {"method": "tools/call", "params": self._params}
+        return {"method": self._method, "params": self._params}
 
 
 def _structure(answer: Mapping[str, Any]) -> types.CallToolResult:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
+from typing import Protocol
 
 import attrs
 
@@ -29,9 +29,12 @@ class ServerWarning:
 
 @attrs.frozen(kw_only=True)
 class ServerStatus:
-    """A server as its connection sees it. ``since`` is on trio's clock.
+    """A server as its connection sees it. ``since`` and ``ready_at`` are on trio's
+    clock.
 
-    Before it was ready, its ``tools`` are those of an earlier run.
+    Before it was ready, its ``tools`` are those of an earlier run. ``ready_at`` is
+    when a server that starts should be ready, if its last start tells; it may be
+    past.
     """
 
     name: str
@@ -42,6 +45,16 @@ class ServerStatus:
     since: float
     last_error: str | None
     pid: int | None
+    ready_at: float | None = None
 
 
-Publish = Callable[[str, ServerState, tuple[Tool, ...]], None]
+class Publish(Protocol):
+    """Told of a server's state and its tools. ``ready_at`` is as in `ServerStatus`."""
+
+    def __call__(
+        self,
+        server: str,
+        state: ServerState,
+        tools: tuple[Tool, ...],
+        ready_at: float | None = None,
+    ) -> None: ...

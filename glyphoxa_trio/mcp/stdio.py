@@ -5,6 +5,10 @@ Import this lazily: it needs the SDK.
 
 from __future__ import annotations
 
+import fcntl
+import select
+import struct
+import termios
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -17,6 +21,7 @@ from .transport import Loss
 from .wire import Wire
 
 _LAST_WORDS: Final = 0.2  # seconds for what a dead server still has in its pipes
+_LAST_SIGH: Final = 0.01  # the same, if nobody waits for an answer
 
 
 @asynccontextmanager
@@ -24,7 +29,8 @@ async def open_wire(
     server: trio.Process, loss: Loss, said: LastLines
 ) -> AsyncGenerator[Wire]:
     """A wire to a running server that is not yet running itself."""
-    assert server.stdin is not None
+    stdin = server.stdin
+    assert isinstance(stdin, trio.lowlevel.FdStream)
     assert server.stdout is not None
 
     async def fate() -> str | None:
@@ -34,16 +40,42 @@ async def open_wire(
 
     async def bury() -> None:
         await server.wait()
-        # A child that inherited stdout would keep it open for ever.
-        await trio.sleep(_LAST_WORDS)
+        # A child that inherited stdout would keep it open for ever. A server that was
+        # idle has no answers in its pipes, and is wanted back.
+        await trio.sleep(_LAST_WORDS if wire.waits else _LAST_SIGH)
         wire.close(process.how_it_ended(server))
 
     def note(line: bytes) -> None:
         said.note(b"stdout: " + line)
 
-    wire = Wire(server.stdout, server.stdin, loss=loss, note=note, fate=fate)
+    wire = Wire(
+        server.stdout,
+        stdin,
+        loss=loss,
+        note=note,
+        fate=fate,
+        unread=lambda: unread(stdin.fileno()),
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(process.listen, server, said)
         nursery.start_soon(bury)
         yield wire
         nursery.cancel_scope.cancel()
+
+
+def unread(pipe: int) -> int | None:
+    """How many bytes are in a pipe that nobody reads any more; None if somebody may.
+
+    What a server that has died never read did nothing. Whoever else has inherited its
+    stdin may still read on: then nothing is certain.
+    """
+    try:
+        readers = select.poll()
+        readers.register(pipe, 0)
+        if not any(state & select.POLLERR for _, state in readers.poll(0)):
+            return None
+        counted = fcntl.ioctl(pipe, termios.FIONREAD, bytes(struct.calcsize("i")))
+    except (OSError, ValueError):  # closed by now, or no pipe
+        return None
+    (found,) = struct.unpack("i", counted)
+    return int(found)

@@ -8,14 +8,15 @@ from any task.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
+    contextmanager,
 )
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -26,6 +27,9 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import ToolUnavailable
 
 from .process import LastLines, running
+
+_A_WHILE: Final = 0.05  # seconds; loading the SDK takes longer, and having it less
+_AT_ONCE: Final = 0.1  # seconds in which a server that is up shakes hands
 
 
 class ConnectionFailed(GlyphoxaError):
@@ -70,10 +74,14 @@ class Loss:
 
 @attrs.frozen
 class Listing:
-    """The tools of a server as plain MCP objects, and what was odd about them."""
+    """The tools of a server as plain MCP objects, and what was odd about them.
+
+    ``start`` is how many seconds the server took to be ready with them, if known.
+    """
 
     tools: tuple[Mapping[str, Any], ...]
     warnings: tuple[str, ...] = ()
+    start: float | None = None
 
 
 class Session(Protocol):
@@ -86,6 +94,18 @@ class Session(Protocol):
     @property
     def loss(self) -> Loss:
         """Reported as soon as anybody knows that the session is gone."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether the server starts as slowly as it did: not if it had to wait for
+        this program, or shared the machine with others that started."""
+
+    async def ping(self) -> bool:
+        """Return as soon as it answers, False if all it says is no.
+
+        Raises:
+          ToolUnavailable, ConnectionLost: as `call_tool`; no sign of life.
+        """
 
     async def list_tools(self) -> Listing:
         """All tools, page by page, within bounds.
@@ -136,6 +156,7 @@ async def open_session(
         ``start_timeout``, or tore the session down from below.
     """
     async with AsyncExitStack() as stack:
+        start = stack.enter_context(_starting())
         server: trio.Process | None = None
         if spec.url is None:
             try:
@@ -143,12 +164,54 @@ async def open_session(
                 server = await stack.enter_async_context(running(spec, stderr))
             except OSError as error:
                 raise ConnectionFailed(f"cannot be started: {error}") from error
+        begun = trio.current_time()
         sdk: Any = await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
+        start.waited = trio.current_time() - begun
         yield await stack.enter_async_context(
             sdk.open_session(
-                spec, on_tools_changed=on_tools_changed, stderr=stderr, server=server
+                spec,
+                on_tools_changed=on_tools_changed,
+                stderr=stderr,
+                server=server,
+                start=start,
             )
         )
+
+
+@attrs.define(eq=False)
+class Start:
+    """One way in, from the process to the handshake. ``waited`` is for the SDK."""
+
+    alone: bool = True
+    waited: float = 0.0
+
+    def over(self, *, shaking_hands: float | None) -> bool:
+        """The session is open: whether the server starts as slowly as it did.
+
+        Args:
+          shaking_hands: seconds since there was somebody to shake hands with; None
+            for a server that is not started by us.
+        """
+        _under_way.discard(self)
+        if self.waited < _A_WHILE:
+            return self.alone
+        was_up = shaking_hands is None or shaking_hands < _AT_ONCE
+        return self.alone and not was_up
+
+
+_under_way: set[Start] = set()
+
+
+@contextmanager
+def _starting() -> Generator[Start]:
+    start = Start(alone=not _under_way)
+    for other in _under_way:
+        other.alone = False
+    _under_way.add(start)
+    try:
+        yield start
+    finally:
+        _under_way.discard(start)
 
 
 def _load() -> ModuleType:

@@ -8,7 +8,8 @@ until their answer wakes them. What it promises beyond the SDK's:
   then not sent at all; otherwise ``notifications/cancelled`` is queued, and
   whether the pipe takes it is nobody's wait.
 * When the connection ends, all requests end with it: with `Unsent` if not a byte
-  of them was written, so that they may be sent again, with `Ended` otherwise.
+  of them was written, or is known to have been read, so that they may be sent again,
+  with `Ended` otherwise.
 * Everything is bounded: what waits to be written, and what `hearing` takes in.
 * What is no message is noted and ignored. An answer that can be told to belong
   to a request, but cannot be used, ends that request at once.
@@ -19,6 +20,7 @@ requests and all that touches it stand together.
 
 from __future__ import annotations
 
+import select
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -65,7 +67,7 @@ class Ended(MCPError):
 
 
 class Unsent(MCPError):
-    """Nothing of the request was written: the connection has ended, or is clogged."""
+    """Nothing of the request was read: the connection has ended, or is clogged."""
 
     def __init__(self, *, clogged: bool = False) -> None:
         if clogged:
@@ -89,7 +91,12 @@ class _Request:
     task: trio.lowlevel.Task
     on_progress: ProgressFnT | None
     polite: bool
-    written: bool = False
+    # How many bytes went before it when it was written.
+    offset: int | None = None
+
+    @property
+    def written(self) -> bool:
+        return self.offset is not None
 
 
 @attrs.define(eq=False)
@@ -101,6 +108,8 @@ class Wire:
       note: told what the server wrote that is no message for us.
       fate: asked when a stream ends: what became of the server, or None if it
         lives on; may take a moment, in which answers are still read.
+      unread: asked at the end: how many of the bytes that were written last nobody
+        has read or ever will, or None if that is not certain.
     """
 
     _receive: trio.abc.ReceiveStream
@@ -108,10 +117,12 @@ class Wire:
     loss: Loss
     _note: Callable[[bytes], None]
     _fate: Callable[[], Awaitable[str | None]]
+    _unread: Callable[[], int | None] = lambda: None
     _chatter: Chatter = attrs.field(factory=Chatter, init=False)
     _hearing: Hearing | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _over: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _written: int = attrs.field(default=0, init=False)  # bytes, at most
     _counter: int = attrs.field(default=0, init=False)
     _requests: dict[int | str, _Request] = attrs.field(factory=dict, init=False)
     _outbox: Outbox = attrs.field(factory=Outbox, init=False)
@@ -250,8 +261,15 @@ class Wire:
                 keys, data = self._outbox.batch()
                 for key in keys:
                     if type(key) is _Request:
-                        key.written = True
-                await self._send.send_all(data)
+                        key.offset = self._written
+                self._written += len(data)
+                try:
+                    await self._send.send_all(data)
+                except trio.BrokenResourceError:
+                    # Of a pipe so much is written as one, or not at all.
+                    if len(data) <= select.PIPE_BUF and self._unread() is not None:
+                        self._written -= len(data)
+                    raise
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             # A dead server may have answered before it died: then the reader ends.
             if await self._fate() is None:
@@ -287,14 +305,21 @@ class Wire:
         finally:
             self.close("the connection was closed")
 
+    @property
+    def waits(self) -> bool:
+        """Whether a request has no answer yet."""
+        return bool(self._requests)
+
     def close(self, why: str) -> None:
         """End the connection and all requests with it, now; the first reason counts."""
         if self._closed:
             return
         self._closed = True
         self.loss.report(why)
+        read = self._written - (self._unread() or 0)
         for request in self._requests.values():
-            error = Ended() if request.written else Unsent()
+            sent = request.offset is not None and request.offset < read
+            error = Ended() if sent else Unsent()
             trio.lowlevel.reschedule(request.task, outcome.Error(error))
         self._requests.clear()
         self._outbox.clear()

@@ -36,6 +36,15 @@ class FakeSession:
     server: FakeServer
     pid: int | None = 4711
     loss: Loss = attrs.field(factory=Loss)
+    timed: bool = True
+
+    async def ping(self) -> bool:
+        self.server.pings.append(trio.current_time())
+        if self.server.dies_of_pings:
+            self.loss.report("it did not understand")
+            raise ConnectionLost("it did not understand")
+        await trio.sleep(self.server.ping_takes)
+        return self.server.knows_pings
 
     async def list_tools(self) -> Listing:
         await trio.sleep(self.server.listing_takes)
@@ -111,6 +120,12 @@ class FakeServer:
     tools: Listing = attrs.field(factory=lambda: listing(*TOOLS))
     listing_takes: float = 0.0
     listing_fails: bool = False
+    ping_takes: float = 0.0
+    knows_pings: bool = False
+    dies_of_pings: bool = False
+    starting_takes: float = 0.0
+    timed: bool = True
+    pings: list[float] = attrs.field(factory=list)
     goodbye_takes: float = 0.0
     closing_takes: float = 0.0
     goodbyes: list[float] = attrs.field(factory=list)
@@ -137,8 +152,9 @@ class FakeServer:
         if line == "hang":
             await trio.sleep(spec.start_timeout)
             raise ConnectionFailed("no handshake")
+        await trio.sleep(self.starting_takes)
         self.changed = on_tools_changed
-        session = self.session = FakeSession(self)
+        session = self.session = FakeSession(self, timed=self.timed)
 
         async def end(seconds: float) -> None:
             await trio.sleep(seconds)

@@ -39,12 +39,20 @@ class Watcher:
     warnings: list[ServerWarning] = attrs.field(factory=list)
     logged: list[tuple[str, str]] = attrs.field(factory=list)
     events: list[SupervisionEvent] = attrs.field(factory=list)
+    ready_at: list[float | None] = attrs.field(factory=list)  # as published
     statuses: dict[str, ServerStatus] = attrs.field(factory=dict)
     pids: set[int] = attrs.field(factory=set)
     _moved: trio.Event = attrs.field(factory=trio.Event)
 
-    def publish(self, server: str, state: ServerState, tools: tuple[Tool, ...]) -> None:
+    def publish(
+        self,
+        server: str,
+        state: ServerState,
+        tools: tuple[Tool, ...],
+        ready_at: float | None = None,
+    ) -> None:
         self.published.append((server, state, tools))
+        self.ready_at.append(ready_at)
         self._move()
 
     def warn(self, warning: ServerWarning) -> None:

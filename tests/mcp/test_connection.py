@@ -19,6 +19,7 @@ from glyphoxa_trio.actors import Failed, GaveUp, Ref, Restarting, Started
 from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.errors import ActorGone, DeadlineExceeded
 from glyphoxa_trio.mcp import CallTool, ServerState, spawn_connection
+from glyphoxa_trio.mcp.calls import NOTICE
 from glyphoxa_trio.mcp.connection import Drain
 from glyphoxa_trio.tools.definition import (
     CallContext,
@@ -184,7 +185,7 @@ async def test_a_server_that_came_back_gets_its_restarts_back(
     server = FakeServer(["refuse"] * 4 + [5.0, "refuse"])
     async with connected(server) as (_, watcher):
         await trio.sleep(76)
-        assert server.attempts == [0, 1, 3, 7, 67, 73, 74]
+        assert server.attempts == [0, 1, 3, 7, 67, 72, 73]
         assert watcher.states("rules") == [
             *[STARTING, RESTARTING, FAILED],
             *[READY, RESTARTING, READY],
@@ -207,7 +208,7 @@ async def test_a_server_that_crashes_on_every_start_fails(
     server = FakeServer([0.1] * 100)
     async with connected(server) as (_, watcher):
         await watcher.until(lambda: watcher.state("rules") is FAILED)
-        assert server.attempts == pytest.approx([0, 1.1, 3.2, 7.3])
+        assert server.attempts == pytest.approx([0, 0.1, 1.2, 3.3])
 
 
 async def test_without_restarts_the_first_failure_is_the_last(
@@ -235,9 +236,9 @@ async def test_calls_in_flight_fail_at_once_when_the_server_is_lost(
         assert trio.current_time() == 3
         await wait_all_tasks_blocked()
         assert watcher.state("rules") is RESTARTING
-        # The next call waits for the next life: 2 s to close, 1 s to back off.
+        # The next call waits for the next life: 2 s to close.
         await watcher.call("rules", "echo")
-        assert trio.current_time() == 6
+        assert trio.current_time() == 5
         assert tuple(watcher.tools("rules")) == TOOLS  # they stay visible (D5)
 
 
@@ -264,9 +265,8 @@ async def test_what_breaks_the_session_is_lost_and_never_sent_again(
         await watcher.until(lambda: watcher.state("rules") is READY)
         with pytest.raises(ConnectionLost):
             await watcher.call("rules", "break")
-        assert trio.current_time() == 0
         await watcher.call("rules", "echo")
-        assert trio.current_time() == 1
+        assert trio.current_time() == 0
         assert [name for _, name, _ in server.received] == ["break", "echo"]
 
 
@@ -277,7 +277,7 @@ async def test_a_call_that_never_arrived_is_sent_over_the_next_session(
     async with connected(server) as (_, watcher):
         await watcher.until(lambda: watcher.state("rules") is READY)
         await watcher.call("rules", "miss", sessions=2)
-        assert [at for at, _, _ in server.received] == [0, 1, 3]
+        assert [at for at, _, _ in server.received] == [0, 0, 1]
 
 
 async def test_a_server_that_no_call_reaches_fails_like_any_other(
@@ -287,7 +287,7 @@ async def test_a_server_that_no_call_reaches_fails_like_any_other(
     async with connected(server) as (ref, _):
         with pytest.raises(ToolUnavailable):
             await ref.ask(CallTool("miss", {"sessions": 99}), within=60)
-        assert [at for at, _, _ in server.received] == [0, 1, 3, 7]
+        assert [at for at, _, _ in server.received] == [0, 0, 1, 3]
 
 
 async def test_a_changed_list_is_read_and_published_again(
@@ -426,83 +426,230 @@ async def test_stopping_does_not_wait_for_a_server_that_is_starting(
 
 
 async def _call_in_vain(watcher: Watcher, times: int) -> None:
-    """Calls that are given up after a second, one after the other."""
+    """Calls that their turn cuts after a second, one after the other."""
     for _ in range(times):
         with trio.move_on_after(1):
-            await watcher.call("rules", "sleep", seconds=3600)
+            await watcher.call("rules", "sleep", deadline=1, seconds=3600)
         await wait_all_tasks_blocked()  # the connection has heard of it
 
 
-async def test_a_server_that_answers_nothing_any_more_is_started_again(
+async def test_a_server_that_hangs_is_found_out_by_pings_and_started_again(
     autojump_clock: MockClock,
-) -> None:  # stopped, or open at one end only: no call can tell, three raise a doubt
+) -> None:  # stopped, or open at one end only: no call can tell
     server = FakeServer()
-    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+    async with connected(server, spec(timeout=5)) as (_, watcher):
         await watcher.until(lambda: watcher.state("rules") is READY)
-        server.listing_takes = 3600
-        await _call_in_vain(watcher, 3)
-        assert watcher.state("rules") is READY
+        await wait_all_tasks_blocked()
+        server.pings.clear()
+        server.ping_takes = 3600
+        await _call_in_vain(watcher, 1)  # nobody calls it again
         await watcher.until(lambda: watcher.state("rules") is RESTARTING)
         assert trio.current_time() == 5
+        assert server.pings == [1, 2, 3, 4]
         await watcher.until(lambda: bool(watcher.warnings))
         assert watcher.warnings[-1].text == (
-            "it does not answer any more: no list of tools within 2000 ms"
+            "it does not answer any more: 4 pings in a row, each unanswered for 1000 ms"
         )
-        server.listing_takes = 0
         await watcher.until(lambda: watcher.state("rules") is READY)
+        assert trio.current_time() == 5  # it had served: the next life begins at once
 
 
-async def test_a_server_with_slow_tools_is_only_looked_at(
+async def test_three_pings_are_waited_for_however_short_the_timeout_is(
     autojump_clock: MockClock,
 ) -> None:
-    server = FakeServer(listing_takes=0.5)
-    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+    server = FakeServer()
+    async with connected(server, spec(timeout=0.5)) as (_, watcher):
         await watcher.until(lambda: watcher.state("rules") is READY)
+        server.ping_takes = 3600
+        await _call_in_vain(watcher, 1)
+        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
+        assert trio.current_time() == 4
+
+
+@pytest.mark.parametrize("knows_pings", [True, False])  # a no is an answer
+async def test_a_server_with_slow_tools_is_only_looked_at(
+    autojump_clock: MockClock, knows_pings: bool
+) -> None:
+    server = FakeServer(knows_pings=knows_pings)
+    async with connected(server, spec(timeout=5)) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        await wait_all_tasks_blocked()
+        server.ping_takes = 0.9
+        server.pings.clear()
         await _call_in_vain(watcher, 20)
+        # An answer counts for every call that was sent before it.
+        assert server.pings == list(range(1, 21, 2))
         assert server.attempts == [0]
         assert watcher.warnings == []
 
 
-async def test_an_answer_in_between_ends_all_doubt(autojump_clock: MockClock) -> None:
+async def test_a_server_that_does_one_thing_at_a_time_may_be_busy(
+    autojump_clock: MockClock,
+) -> None:  # no call of it takes longer than its timeout: so long it may be silent
     server = FakeServer()
-    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+    async with connected(server, spec(timeout=10)) as (_, watcher):
         await watcher.until(lambda: watcher.state("rules") is READY)
-        server.listing_takes = 3600
-        for tool in ("echo", "refuse"):  # a no is an answer
-            await _call_in_vain(watcher, 2)
-            with suppress(ToolError):
-                await watcher.call("rules", tool)
-        await _call_in_vain(watcher, 2)
+        server.ping_takes = 3600
+        await _call_in_vain(watcher, 8)
+        server.ping_takes = 0
         await trio.sleep(60)
         assert server.attempts == [0]
 
 
-async def test_a_list_that_is_refused_is_an_answer_and_the_doubt_begins_anew(
-    autojump_clock: MockClock,
+@pytest.mark.parametrize("tool", ["echo", "refuse"])  # a no is an answer
+async def test_an_answer_in_between_ends_all_doubt(
+    autojump_clock: MockClock, tool: str
 ) -> None:
     server = FakeServer()
-    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+    async with connected(server, spec(timeout=5)) as (_, watcher):
         await watcher.until(lambda: watcher.state("rules") is READY)
-        server.listing_fails = True
+        server.ping_takes = 3600
         await _call_in_vain(watcher, 3)
-        assert "it lists nothing today" in watcher.warnings[0].text
-        server.listing_fails, server.listing_takes = False, 3600
-        await _call_in_vain(watcher, 3)  # it has fallen silent only now
-        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
-        assert trio.current_time() == 8
+        with suppress(ToolError):
+            await watcher.call("rules", tool)
+        await trio.sleep(60)
+        assert server.attempts == [0]
+
+
+async def test_an_interruption_says_nothing_of_the_server(
+    autojump_clock: MockClock,
+) -> None:  # nor does a call that goes on after its turn
+    server = FakeServer()
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        await wait_all_tasks_blocked()
+        server.pings.clear()
+        with trio.move_on_after(0.5):
+            await watcher.call("rules", "sleep", deadline=1, seconds=3600)
+        context = CallContext(deadline=4, awaited_until=1)
+        result = watcher.tools("rules")["sleep"].handler({"seconds": 3}, context)
+        assert not isinstance(result, ToolResult)
+        await result
+        await trio.sleep(60)
+        assert server.pings == []
 
 
 async def test_a_new_life_begins_without_doubt(autojump_clock: MockClock) -> None:
     server = FakeServer([2.5])
-    async with connected(server, spec(start_timeout=2)) as (_, watcher):
+    async with connected(server, spec(timeout=5)) as (_, watcher):
         await watcher.until(lambda: watcher.state("rules") is READY)
+        server.ping_takes = 3600
         await _call_in_vain(watcher, 2)
         await watcher.until(lambda: watcher.state("rules") is RESTARTING)
         await watcher.until(lambda: watcher.state("rules") is READY)
-        server.listing_takes = 3600
-        await _call_in_vain(watcher, 2)
         await trio.sleep(60)
         assert len(server.attempts) == 2
+
+
+def _round_trips(watcher: Watcher) -> set[float]:
+    tools = watcher.tools("rules").values()
+    return {round(x.definition.round_trip, 6) for x in tools}
+
+
+async def test_the_fastest_ping_is_a_servers_round_trip_and_delays_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer(knows_pings=True, ping_takes=0.01)
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        assert trio.current_time() == 0
+        before = watcher.tools("rules")["echo"].definition
+        assert _round_trips(watcher) == {0.05}
+        await trio.sleep(1)
+        assert server.pings == [0, 0.01, 0.02]
+        assert _round_trips(watcher) == {0.01}
+        assert watcher.tools("rules")["echo"].definition == before  # for all else
+        server.tools = listing("echo", "new")
+        assert server.changed is not None
+        server.changed()
+        await watcher.until(lambda: "new" in watcher.tools("rules"))
+        assert _round_trips(watcher) == {0.01}
+
+
+@pytest.mark.parametrize(
+    ("knows_pings", "takes"), [(False, 0.001), (True, 0.06), (True, 3600)]
+)
+async def test_a_ping_that_is_refused_or_slow_counts_as_50_ms(
+    autojump_clock: MockClock, knows_pings: bool, takes: float
+) -> None:
+    server = FakeServer(knows_pings=knows_pings, ping_takes=takes)
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        await trio.sleep(60)
+        assert server.pings == [0]
+        assert _round_trips(watcher) == {0.05}
+        assert server.attempts == [0]
+
+
+async def test_a_server_that_dies_of_a_ping_is_not_pinged_again(
+    autojump_clock: MockClock,
+) -> None:
+    server = FakeServer(dies_of_pings=True)
+    async with connected(server) as (_, watcher):
+        await trio.sleep(60)
+        assert server.attempts == [0, 0]
+        assert server.pings == [0]
+        assert watcher.state("rules") is READY
+
+
+async def test_while_a_server_restarts_it_is_known_when_it_should_be_ready(
+    autojump_clock: MockClock,
+) -> None:  # D17
+    server = FakeServer([5.0, "refuse"], starting_takes=1.2)
+    async with connected(server) as (_, watcher):
+        assert watcher.ready_at == []
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        assert watcher.ready_at == [None, None]  # nobody knew of the first one
+        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
+        status = watcher.statuses["rules"]
+        assert status.ready_at == watcher.ready_at[-1] == pytest.approx(6.2 + 1.2)
+        # That one was refused at once: a delay of 1 s, and the start.
+        await trio.sleep_until(6.3)
+        assert watcher.statuses["rules"].ready_at == pytest.approx(6.2 + 1 + 1.2)
+        context = CallContext(awaited_until=7.2 + NOTICE)
+        with pytest.raises(ToolUnavailable) as caught:
+            result = watcher.tools("rules")["echo"].handler({}, context)
+            assert not isinstance(result, ToolResult)
+            await result
+        assert str(caught.value) == (
+            "rules is restarting, ready in about 1.2 s, and was not asked"
+        )
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        assert trio.current_time() == pytest.approx(8.4)
+        assert watcher.statuses["rules"].ready_at is None
+
+
+async def test_a_start_that_may_be_faster_alone_is_told_and_refuses_nothing(
+    autojump_clock: MockClock,
+) -> None:  # the first one, in which the SDK is loaded, and other servers start
+    server = FakeServer([5.0, 5.0], starting_takes=1.2, timed=False)
+    async with connected(server) as (ref, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        server.starting_takes, server.timed = 0.7, True
+        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
+        assert watcher.statuses["rules"].ready_at is None
+        patience = trio.current_time() + 0.2 + NOTICE
+        with pytest.raises(ToolUnavailable, match=r", ready in about 1\.0 s, and was"):
+            await ref.ask(CallTool("echo", {}, awaited_until=patience), within=5)
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        await watcher.until(lambda: watcher.state("rules") is RESTARTING)
+        # It has started alone meanwhile. This is its second death in a minute.
+        now = trio.current_time()
+        assert watcher.statuses["rules"].ready_at == pytest.approx(now + 0.7)
+        await trio.sleep(0.01)
+        now = trio.current_time()
+        assert watcher.statuses["rules"].ready_at == pytest.approx(now + 0.99 + 0.7)
+
+
+async def test_the_first_death_in_a_minute_costs_no_delay_and_the_others_do(
+    autojump_clock: MockClock,
+) -> None:  # D17
+    server = FakeServer([1.0, 1.0, 1.0, 100.0, 1.0])
+    async with connected(server) as (_, watcher):
+        await trio.sleep(120)
+        # Served for 1 s, thrice, then for 100 s, which is forgiven, and for 1 s.
+        assert server.attempts == [0, 1, 3, 6, 106, 108]
+        assert FAILED not in watcher.states("rules")
 
 
 async def test_over_http_a_list_that_does_not_come_is_the_end_of_the_session(

@@ -16,6 +16,7 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.config import RestartConfig, ServerSpec, ToolOverride
 from glyphoxa_trio.mcp import ServerState, spawn_connection
+from glyphoxa_trio.mcp.transport import Listing
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
@@ -35,7 +36,7 @@ class _NoJitter(random.Random):
 
 @asynccontextmanager
 async def connected(
-    server: FakeServer, *, twice_is_once: bool
+    server: FakeServer, *, twice_is_once: bool | None
 ) -> AsyncGenerator[Watcher]:
     """A ready connection whose tools are idempotent, or not. Restarts after 1 s."""
     names = ("play", "break", "stumble", "busy", "miss", "sleep", "refuse")
@@ -83,7 +84,9 @@ async def test_an_idempotent_call_is_sent_once_more_over_the_next_session(
     server = FakeServer()
     async with connected(server, twice_is_once=True) as watcher:
         await call(watcher, "break", times=1)
-        assert times(server) == [0, 1]  # the server needed its restart
+        assert times(server) == [0, 0]
+        await call(watcher, "break", times=3)
+        assert times(server) == [0, 0, 0, 1]  # another one costs a delay
 
 
 async def test_one_that_broke_off_alone_is_sent_again_at_once(
@@ -116,7 +119,7 @@ async def test_a_server_that_forgets_every_session_fails_like_any_other(
     async with connected(server, twice_is_once=False) as watcher:
         with pytest.raises(ToolUnavailable):
             await call(watcher, "forget", awaited=20, sessions=99)
-        assert server.attempts == [0, 1, 3, 7, 15]  # with ever longer pauses
+        assert server.attempts == [0, 0, 1, 3, 7, 15]  # with ever longer pauses
 
 
 async def test_it_is_sent_again_once_and_no_more(autojump_clock: MockClock) -> None:
@@ -143,12 +146,41 @@ async def test_a_call_with_side_effects_is_never_sent_twice(
 async def test_what_is_known_of_the_first_call_stands_when_there_is_no_time_for_more(
     autojump_clock: MockClock,
 ) -> None:  # D6: it may have had an effect, so it is not "was not asked"
-    server = FakeServer()
+    server = FakeServer(closing_takes=1)
     async with connected(server, twice_is_once=True) as watcher:
         with pytest.raises(ConnectionLost, match="it broke"):
             await call(watcher, "break", awaited=0.5, times=1)
         assert trio.current_time() == 0.49  # the server would be back at 1
         assert times(server) == [0]
+
+
+async def test_a_servers_own_word_that_twice_is_as_good_as_once_is_not_believed(
+    autojump_clock: MockClock,
+) -> None:  # D12
+    hinted = {
+        "name": "stumble",
+        "inputSchema": {"type": "object"},
+        "annotations": {"idempotentHint": True},
+    }
+    server = FakeServer(tools=Listing((hinted,)))
+    async with connected(server, twice_is_once=None) as watcher:
+        with pytest.raises(ConnectionLost):
+            await call(watcher, "stumble", times=1)
+        assert times(server) == [0]
+
+
+async def test_a_call_says_each_time_that_it_is_sent(
+    autojump_clock: MockClock,
+) -> None:  # a sample of latency begins then, and not while a server starts
+    server = FakeServer(["ok", "ok"], starting_takes=2.0)
+    sent: list[float] = []
+    async with connected(server, twice_is_once=True) as watcher:
+        tool = watcher.tools("rules")["break"]
+        context = CallContext(sent=lambda: sent.append(trio.current_time()))
+        result = tool.handler({"times": 1}, context)
+        assert not isinstance(result, ToolResult)
+        await result
+        assert sent == times(server) == [2, 4]
 
 
 async def test_a_busy_server_is_asked_again_when_it_said(

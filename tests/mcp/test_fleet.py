@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.mcp import (
     Fleet,
     FleetError,
@@ -30,6 +31,7 @@ from glyphoxa_trio.mcp import (
 )
 from glyphoxa_trio.mcp.process import LastLines, kill_all
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.testing import hostile
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
@@ -39,7 +41,7 @@ from glyphoxa_trio.tools.definition import (
 from glyphoxa_trio.tools.outcome import ToolResult
 
 from .fakes import FakeServer, listing
-from .support import QUICKLY, Watcher, gone, is_gone, plain
+from .support import QUICKLY, SERVERS, Watcher, gone, is_gone, plain
 
 READY, RESTARTING = ServerState.READY, ServerState.RESTARTING
 FAILED, STOPPED = ServerState.FAILED, ServerState.STOPPED
@@ -311,7 +313,7 @@ async def test_a_narrowed_server_offers_no_more_whatever_it_lists(
         assert tuple(watcher.tools("rules")) == ("echo",)
         server.tools = listing("echo", "sleep", "more")
         await watcher.until(lambda: "more" in watcher.tools("rules"))
-        assert trio.current_time() > 1
+        assert trio.current_time() == 1  # its first death costs no delay
         offered = {
             x.definition.name for _, _, all_ in watcher.published[told:] for x in all_
         }
@@ -469,6 +471,83 @@ async def test_a_killed_server_comes_back_and_its_next_calls_are_answered() -> N
     assert is_gone(first)
     assert second is not None
     assert is_gone(second)
+
+
+LAUNCHED = ("sh", "-c", f"{sys.executable} {SERVERS / 'plain.py'}; true")
+
+
+@pytest.mark.parametrize("command", [plain().command, LAUNCHED])
+async def test_an_idle_server_that_is_killed_is_back_without_a_delay(
+    command: tuple[str, ...],
+) -> None:  # A26, A42, D17
+    # A delay would be longer than anybody waits. The other one is a launcher, like
+    # npx: what it started goes with it.
+    spec = ServerSpec(
+        name="rules", command=command, restart=RestartConfig(backoff=3600.0)
+    )
+    async with fleet_of(spec) as (fleet, watcher):
+        await fleet.wait_ready(10)
+        first = fleet.status()[0].pid
+        assert first is not None
+        answers: list[str] = []
+
+        async def call(say: str) -> None:
+            answer = await watcher.call("rules", "echo", deadline=10, say=say)
+            answers.extend(answer.text)
+
+        os.kill(first, signal.SIGKILL)
+        await gone(first)
+        await call("first")
+        async with trio.open_nursery() as nursery:
+            for number in range(3):
+                nursery.start_soon(call, str(number))
+        assert len(answers) == 4
+        # What a launcher has started may have answered before it was ended.
+        await watcher.until(lambda: fleet.status()[0].restarts == 1)
+        await call("last")
+        assert fleet.status()[0].pid != first
+        assert fleet.status()[0].restarts == 1
+
+
+async def test_a_server_that_hangs_is_replaced_and_the_next_call_is_answered() -> None:
+    # Stopped, as a debugger or a full disk would: its process and its pipes live.
+    spec = plain(name="rules", timeout=1.0, restart=RestartConfig(backoff=3600.0))
+    async with fleet_of(spec) as (fleet, watcher):
+        await fleet.wait_ready(10)
+        first = fleet.status()[0].pid
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)
+        with trio.move_on_after(0.2):
+            await watcher.call("rules", "echo", deadline=0.2)
+        await watcher.until(lambda: bool(watcher.warnings), within=20)
+        assert "it does not answer any more" in watcher.warnings[0].text
+        answer = await watcher.call("rules", "echo", deadline=20, say="here")
+        assert answer.text == ('{"say": "here"}',)
+        await gone(first)
+
+
+async def test_a_server_that_is_busy_with_one_call_answers_pings_later() -> None:
+    # It does one thing at a time, and takes longer for it than three pings.
+    spec = hostile.server("good", name="rules", timeout=30.0)
+    async with fleet_of(spec) as (fleet, watcher):
+        await fleet.wait_ready(10)
+        with trio.move_on_after(0.2):
+            await watcher.call("rules", "write", deadline=0.2, id="1", ms=4000)
+        answer = await watcher.call("rules", "echo", deadline=20, say="here")
+        assert answer.text == ('{"say": "here"}',)
+        assert fleet.status()[0].restarts == 0
+
+
+async def test_what_a_ping_takes_is_measured_of_a_real_server() -> None:
+    spec = hostile.server("good", name="rules")
+    async with fleet_of(spec) as (fleet, watcher):
+        await fleet.wait_ready(10)
+        tools = watcher.tools("rules")
+        with trio.move_on_after(10):  # published again, if it was faster than 50 ms
+            while tools["echo"].definition.round_trip == 0.05:
+                await trio.sleep(0.01)
+                tools = watcher.tools("rules")
+        assert {0 < x.definition.round_trip < 0.05 for x in tools.values()} == {True}
 
 
 async def test_a_cancelled_call_tells_its_server_within_10_ms() -> None:  # T6, D3

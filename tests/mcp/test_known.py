@@ -41,6 +41,12 @@ def spec(**options: Any) -> ServerSpec:
     return ServerSpec(name="rules", command=("rules",), start_timeout=90, **options)
 
 
+def offered(known: Known) -> tuple[Mapping[str, Any], ...]:
+    kept = known.load(spec())
+    assert kept is not None
+    return kept.tools
+
+
 @asynccontextmanager
 async def connected(
     server: FakeServer, known: Known | None, of: ServerSpec | None = None
@@ -83,7 +89,7 @@ async def test_what_the_server_offers_now_replaces_them_and_is_kept(
         await watcher.until(lambda: watcher.state("rules") is READY)
         assert tuple(watcher.tools("rules")) == ("echo", "new")
         assert await ref.stop(within=5)
-    assert known.load(spec()) == listing("echo", "new")
+    assert offered(known) == listing("echo", "new").tools
 
 
 async def test_a_list_that_changes_later_is_kept_too(tmp_path: Path) -> None:
@@ -96,7 +102,7 @@ async def test_a_list_that_changes_later_is_kept_too(tmp_path: Path) -> None:
         server.changed()
         await watcher.until(lambda: "new" in watcher.tools("rules"))
         assert await ref.stop(within=5)
-    assert known.load(spec()) == listing("echo", "new")
+    assert offered(known) == listing("echo", "new").tools
 
 
 async def test_the_operators_filter_counts_for_remembered_tools_as_well(
@@ -184,6 +190,27 @@ async def test_a_call_of_a_known_tool_waits_within_its_own_time(
         assert result.text == ("{}",)
 
 
+async def test_how_long_the_first_start_took_is_known_to_the_next_run(
+    tmp_path: Path,
+) -> None:  # D17
+    known = Known(tmp_path)
+    async with connected(FakeServer(starting_takes=0.05), known) as (ref, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        assert watcher.statuses["rules"].ready_at is None
+        assert await ref.stop(within=5)
+    kept = known.load(spec())
+    assert kept is not None
+    assert kept.start is not None
+    assert kept.start >= 0.05
+    began = trio.current_time()
+    async with connected(FakeServer(listing_takes=HELD_BACK), known) as (_, watcher):
+        await watcher.until(lambda: bool(watcher.published))
+        expected = watcher.statuses["rules"].ready_at
+        assert watcher.ready_at == [expected]
+        assert expected is not None
+        assert expected >= began + kept.start
+
+
 # ----------------------------------------------------------------- the files
 
 _names = st.text(min_size=1, max_size=20)
@@ -267,6 +294,22 @@ def _deep(levels: int) -> Listing:
     return Listing((*listing("echo").tools, {"name": "deep", "inputSchema": schema}))
 
 
+@pytest.mark.parametrize("nonsense", ["1.2", -1, True, None, "1e999", [1.0]])
+def test_a_start_that_took_nonsense_is_not_known(
+    tmp_path: Path, nonsense: object
+) -> None:
+    known = Known(tmp_path)
+    known.save(spec(), listing("echo").tools, 1.5)
+    (path,) = tmp_path.iterdir()
+    text = path.read_text()
+    written = nonsense if nonsense == "1e999" else json.dumps(nonsense)
+    path.write_text(text.replace("1.5", str(written)))
+    kept = known.load(spec())
+    assert kept is not None
+    assert kept.start is None
+    assert kept.tools == listing("echo").tools
+
+
 async def test_a_list_too_deep_to_be_written_costs_the_quick_start_and_no_more(
     tmp_path: Path,
 ) -> None:
@@ -333,11 +376,16 @@ class _Slow(Known):
     go_on: threading.Event = attrs.field(factory=threading.Event)
     done: list[int] = attrs.field(factory=list)
 
-    def save(self, spec: ServerSpec, tools: tuple[Mapping[str, Any], ...]) -> None:
+    def save(
+        self,
+        spec: ServerSpec,
+        tools: tuple[Mapping[str, Any], ...],
+        start: float | None = None,
+    ) -> None:
         if not self.asked.is_set():
             self.asked.set()
             self.go_on.wait(HELD_BACK)
-        super().save(spec, tools)
+        super().save(spec, tools, start)
         self.done.append(len(tools))
 
 
@@ -358,4 +406,4 @@ async def test_a_list_written_late_does_not_replace_a_newer_one(tmp_path: Path) 
             known.go_on.set()
         while len(known.done) < 2:  # noqa: ASYNC110
             await trio.sleep(0.001)
-    assert known.load(spec()) == listing("echo", "new")
+    assert offered(known) == listing("echo", "new").tools

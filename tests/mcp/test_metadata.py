@@ -40,6 +40,8 @@ def test_a_tool_of_a_server_is_external_and_keeps_its_schema() -> None:  # G42, 
         description="Read a tab.",
         parameters=SCHEMA,
         server_timeout=3.0,
+        destructive=True,  # the protocol's defaults: it may do anything anywhere
+        open_world=True,
         origin=identity(spec()),
         external=True,
     )
@@ -52,14 +54,13 @@ def test_metadata_is_read_with_and_without_the_prefix(prefix: str) -> None:  # G
     meta = {
         f"{prefix}estimated_duration_ms": 80,
         f"{prefix}max_duration_ms": 400.5,
-        f"{prefix}idempotent": True,
         f"{prefix}cacheable_seconds": 60,
         f"{prefix}min_tier": "Standard",
     }
-    definition, warnings = one(tool(_meta=meta))
+    reads = {"readOnlyHint": True}
+    definition, warnings = one(tool(_meta=meta, annotations=reads))
     assert definition.estimated_duration == 0.08
     assert definition.max_duration == 0.4005
-    assert definition.idempotent
     assert definition.cacheable == 60
     assert definition.min_tier is Tier.STANDARD
     assert warnings == ()
@@ -70,14 +71,42 @@ def test_the_prefixed_entry_wins() -> None:
     assert one(tool(_meta=meta))[0].max_duration == 0.2
 
 
-def test_annotations_say_what_a_call_changes() -> None:
-    hints = {"readOnlyHint": True, "idempotentHint": True}
+@pytest.mark.parametrize(
+    ("hints", "reads", "destroys", "reaches_out"),
+    [
+        # The protocol's defaults where nothing is said (D9).
+        ({}, False, True, True),
+        ({"readOnlyHint": True}, True, False, True),
+        ({"readOnlyHint": True, "openWorldHint": False}, True, False, False),
+        ({"destructiveHint": False}, False, False, True),
+        ({"openWorldHint": False}, False, True, False),
+        ({"idempotentHint": True, "destructiveHint": False}, False, False, True),
+        # A tool that says both is destructive.
+        ({"readOnlyHint": True, "destructiveHint": True}, False, True, True),
+        ({"readOnlyHint": True, "destructiveHint": False}, True, False, True),
+        # Nonsense counts as nothing said.
+        ({"readOnlyHint": "yes", "openWorldHint": 0}, False, True, True),
+        ("nonsense", False, True, True),
+    ],
+)
+def test_annotations_say_what_a_call_changes(
+    hints: Any, reads: bool, destroys: bool, reaches_out: bool
+) -> None:
     definition, _ = one(tool(annotations=hints))
+    assert (definition.read_only, definition.destructive, definition.open_world) == (
+        reads,
+        destroys,
+        reaches_out,
+    )
+    assert not definition.idempotent  # which is the operator's word alone
+
+
+def test_the_operator_knows_what_a_tool_does() -> None:
+    mine = {"read_tab": ToolOverride(read_only=True, open_world=False, idempotent=True)}
+    definition, _ = one(tool(), tools=mine)
     assert definition.read_only
+    assert not definition.open_world
     assert definition.idempotent
-    # What is said to us in particular is said on purpose.
-    definition, _ = one(tool(annotations=hints, _meta={"idempotent": False}))
-    assert not definition.idempotent
 
 
 @pytest.mark.parametrize(
@@ -91,7 +120,6 @@ def test_annotations_say_what_a_call_changes() -> None:
         ("max_duration_ms", float("inf")),
         ("max_duration_ms", 10**400),
         ("max_duration_ms", [200]),
-        ("idempotent", "yes"),
         ("cacheable_seconds", -5),
         ("min_tier", "instant"),
         ("min_tier", 2),
@@ -109,7 +137,7 @@ def test_what_changes_the_world_is_not_cached_because_its_server_says_so() -> No
     meta = {"cacheable_seconds": 60}
     definition, (warning,) = one(tool(_meta=meta))
     assert definition.cacheable == 0
-    assert "neither read-only nor idempotent" in warning
+    assert "does not say that it only reads" in warning
     # The operator knows better.
     knows = {"read_tab": ToolOverride(read_only=True)}
     definition, warnings = one(tool(_meta=meta), tools=knows)
@@ -123,6 +151,28 @@ def test_what_the_operator_configured_overrules_the_server() -> None:  # D1
     mine = {"read_tab": ToolOverride(estimated_duration=0.02, expose_as="tab")}
     definition, _ = one(tool(_meta=meta), estimated_duration=0.3, tools=mine)
     assert (definition.estimated_duration, definition.expose_as) == (0.02, "tab")
+
+
+def test_who_knows_best_says_what_kind_a_tool_is() -> None:  # G39
+    said = {"_meta": {"glyphoxa/category": " Tide  tables "}}
+
+    def kind(entries: dict[str, Any], **options: Any) -> str:
+        return one(tool(**entries), **options)[0].category
+
+    assert kind({}) == ""
+    assert kind(said) == "Tide tables"
+    assert kind({"_meta": {"category": "tides"}}) == "tides"
+    assert kind(said, category="weather") == "weather"
+    of_one = {"read_tab": ToolOverride(category="money")}
+    assert kind(said, category="weather", tools=of_one) == "money"
+
+
+@pytest.mark.parametrize("category", ["", " ", 7, ["a"], "x" * 41])
+def test_a_category_that_is_none_is_left_out(category: Any) -> None:  # G39
+    described = describe(spec(), [tool(_meta={"category": category})])
+    assert described.definitions[0].category == ""
+    (warning,) = described.warnings
+    assert "category must be a word or two" in warning
 
 
 def test_what_is_said_of_a_slow_tool_is_the_operators() -> None:  # A18, A27
@@ -293,9 +343,37 @@ def test_text_and_structure_are_kept_and_the_rest_becomes_a_placeholder() -> Non
             "[hologram]",
         ),
         structured={"ales": 2},
+        links=("file:///map",),
     )
 
 
 def test_an_error_of_the_tool_stays_an_error() -> None:  # siblings.md: 003, fault 2
     said = {"content": [{"type": "text", "text": "no tab"}], "isError": True}
     assert result_of(said) == ToolResult(text=("no tab",), is_error=True)
+
+
+# ------------------------------------------------------------------------ hints
+
+
+@pytest.mark.parametrize(
+    ("hints", "expected"),
+    [
+        ({}, (False, True, True)),
+        ({"readOnlyHint": True}, (True, False, True)),
+        ({"readOnlyHint": True, "openWorldHint": False}, (True, False, False)),
+        ({"destructiveHint": False}, (False, False, True)),
+        ({"readOnlyHint": True, "destructiveHint": True}, (False, True, True)),
+        ({"readOnlyHint": True, "destructiveHint": False}, (True, False, True)),
+    ],
+    ids=str,
+)
+def test_hints_mean_what_the_protocol_says(
+    hints: dict[str, bool], expected: tuple[bool, bool, bool]
+) -> None:  # D9
+    definition, warnings = one(tool(annotations=hints))
+    assert warnings == ()
+    assert (
+        definition.read_only,
+        definition.destructive,
+        definition.open_world,
+    ) == expected

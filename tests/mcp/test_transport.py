@@ -6,6 +6,7 @@ has a bound.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -28,6 +29,7 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.servers import OAuth
+from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session
 from glyphoxa_trio.mcp.descendants import NAME
 from glyphoxa_trio.mcp.framing import Framing
@@ -42,7 +44,8 @@ from glyphoxa_trio.mcp.process import (
     environment,
     secrets_of,
 )
-from glyphoxa_trio.mcp.transport import Busy, NeverSent
+from glyphoxa_trio.mcp.stdio import unread
+from glyphoxa_trio.mcp.transport import Busy, NeverSent, Start
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing import hostile
 from glyphoxa_trio.tools.definition import (
@@ -423,7 +426,7 @@ async def test_a_server_that_hears_no_more_is_noticed_by_the_next_call() -> None
         await session.call_tool("blind", {}, {})
 
         async def lost() -> None:
-            with pytest.raises(ConnectionLost):
+            with pytest.raises(NeverSent, match="closed its stdin"):
                 await session.call_tool("echo", {}, {})
 
         with trio.fail_after(1):  # not when the process has been ended
@@ -431,6 +434,106 @@ async def test_a_server_that_hears_no_more_is_noticed_by_the_next_call() -> None
                 for _ in range(4):  # one is written, the others wait to be
                     nursery.start_soon(lost)
         assert session.loss.why == "closed its stdin"
+
+
+async def test_a_start_beside_others_tells_nothing_of_one_alone() -> None:
+    importlib.import_module("glyphoxa_trio.mcp.sdk")
+    timed: list[bool] = []
+
+    async def start(server: ServerSpec) -> None:
+        async with opened(server) as session:
+            timed.append(session.timed)
+
+    await start(plain())
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(start, plain())
+    with pytest.raises(ConnectionFailed):
+        await start(plain("exits"))
+    await start(plain())
+    assert timed == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("waited", "shaking_hands", "timed"),
+    [
+        (0.001, 0.01, True),  # the SDK is there
+        (0.001, None, True),
+        (1.0, 0.01, False),  # it was up before the SDK was there
+        (1.0, 0.3, True),  # it was not
+        (1.0, None, False),  # by HTTP nothing begins before that
+    ],
+)
+def test_a_start_tells_nothing_if_the_server_waited_for_the_sdk(
+    waited: float, shaking_hands: float | None, timed: bool
+) -> None:
+    start = Start(waited=waited)
+    assert start.over(shaking_hands=shaking_hands) is timed
+
+
+def stop(pid: int) -> None:
+    """Stop a child of ours, and return when it is."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+
+
+async def test_what_a_killed_server_never_read_was_never_sent(tmp_path: Path) -> None:
+    # D12: so it may be sent again, also by a tool that writes. What it has read may
+    # have been done.
+    said = LastLines()
+    async with opened(plain(), said) as session:
+        await session.list_tools()
+        ends: dict[str, type[Exception]] = {}
+
+        async def call(name: str) -> None:
+            try:
+                await session.call_tool(name, {}, {})
+            except GlyphoxaError as error:
+                ends[name] = type(error)
+
+        assert session.pid is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call, "hang")
+            while not said.lines:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            stop(session.pid)
+            nursery.start_soon(call, "echo")
+            nursery.start_soon(call, "refuse")
+            await trio.sleep(0.05)  # they are in its stdin by now, or never will be
+            os.kill(session.pid, signal.SIGKILL)
+        assert session.loss.why == "was ended by SIGKILL"
+        assert ends == {"hang": ConnectionLost, "echo": NeverSent, "refuse": NeverSent}
+
+
+async def test_what_a_child_of_a_dead_server_may_still_read_may_be_done() -> None:
+    shell = "exec 3<&0; sleep 60 <&3 & exec "  # a child that holds its stdin
+    command = ("sh", "-c", shell + f"{sys.executable} {SERVERS / 'plain.py'}")
+    async with opened(ServerSpec(name="parent", command=command)) as session:
+        await session.list_tools()
+        assert session.pid is not None
+        stop(session.pid)
+
+        async def call() -> None:
+            with pytest.raises(ConnectionLost, match="SIGKILL"):
+                await session.call_tool("echo", {}, {})
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            await trio.sleep(0.05)
+            os.kill(session.pid, signal.SIGKILL)
+
+
+def test_bytes_are_unread_for_certain_only_when_nobody_may_read_them() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"a dozen bytes")
+    assert os.read(reader, 8) == b"a dozen "
+    assert unread(writer) is None
+    os.close(reader)
+    assert unread(writer) == 5
+    os.close(writer)
+    assert unread(writer) is None
+    with open(os.devnull, "wb") as none:
+        assert unread(none.fileno()) is None
 
 
 async def test_a_server_that_says_nothing_more_is_noticed_at_once() -> None:

@@ -95,6 +95,16 @@ async def grow(ctx: Context[Any, Any]) -> str:
     return "done"
 
 
+@server.resource("shelf://herbal")
+async def herbal() -> str:
+    return "Mugwort."
+
+
+@server.resource("shelf://{name}/page")
+async def page_of(name: str) -> str:
+    return name
+
+
 app = server.streamable_http_app()
 
 

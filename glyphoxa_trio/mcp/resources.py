@@ -1,0 +1,155 @@
+"""The resources of a server, as two more tools of it: one lists, one reads (N1).
+
+A server that offers resources gets `list_resources` and `read_resource` into its list
+of tools, so that granting, approving, showing, timing and calling are the same for
+them as for everything else there. What a server offers is asked when the first one is
+called, never when it connects. Pure but for the questions, which the session asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from glyphoxa_trio.tools.arguments import cut
+from glyphoxa_trio.tools.naming import LIST_RESOURCES, READ_RESOURCE
+
+MOST_SHOWN: Final = 50  # of one kind, in an answer
+_MOST_PAGES: Final = 50
+_MOST_LOOKED_AT: Final = 2_000
+_DESCRIPTION: Final = 120  # characters of one
+_LINE: Final = 500  # of an address or a name
+
+# A resource may be a page of the web: where it leads, only its server knows.
+_HINTS: Final = {"readOnlyHint": True, "openWorldHint": True}
+
+TOOLS: Final[tuple[Mapping[str, Any], ...]] = (
+    {
+        "name": LIST_RESOURCES,
+        "description": (
+            "List what this server offers to read: documents and data, each with its"
+            " URI, and templates of URIs."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "contains": {
+                    "type": "string",
+                    "description": (
+                        "Only those with this text in URI, name or description."
+                    ),
+                }
+            },
+            "additionalProperties": False,
+        },
+        "annotations": _HINTS,
+    },
+    {
+        "name": READ_RESOURCE,
+        "description": (
+            "Read a document or data of this server by its URI: one that was listed,"
+            " or linked in an answer of this server."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {"uri": {"type": "string", "minLength": 1}},
+            "required": ["uri"],
+            "additionalProperties": False,
+        },
+        "annotations": _HINTS,
+    },
+)
+"""As a server would list them."""
+
+Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+"""A question to the server, by method and parameters; a list that it does not know
+is an empty answer."""
+
+
+def missing_from(
+    tools: Sequence[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Those of `TOOLS` whose names the server leaves free, and a note of the others."""
+    taken = {tool.get("name") for tool in tools}
+    free = [tool for tool in TOOLS if tool["name"] not in taken]
+    notes = [
+        f"{tool['name']}: its own tool of that name stays, so its resources have none"
+        for tool in TOOLS
+        if tool["name"] in taken
+    ]
+    return free, notes
+
+
+async def call(name: str, arguments: Mapping[str, Any], ask: Ask) -> Mapping[str, Any]:
+    """The answer of one of `TOOLS`, as a plain CallToolResult."""
+    if name == READ_RESOURCE:
+        return await _read(arguments["uri"], ask)
+    return await _list(arguments.get("contains", ""), ask)
+
+
+async def _read(uri: str, ask: Ask) -> Mapping[str, Any]:
+    contents = (await ask("resources/read", {"uri": uri})).get("contents")
+    parts = contents if isinstance(contents, list) else []
+    if not parts:
+        return {"content": [{"type": "text", "text": "There is nothing in it."}]}
+    return {"content": [{"type": "resource", "resource": part} for part in parts]}
+
+
+async def _list(contains: str, ask: Ask) -> Mapping[str, Any]:
+    answer: dict[str, Any] = {}
+    said: list[str] = []
+    for kind, key, address in (
+        ("resources", "resources", "uri"),
+        ("resources/templates", "resourceTemplates", "uriTemplate"),
+    ):
+        word = kind.rpartition("/")[2]
+        offered, all_of_them = await _pages(f"{kind}/list", key, ask)
+        entries = [_entry(each, address) for each in offered]
+        fitting = [each for each in entries if _has(contains, each)]
+        answer[word] = fitting[:MOST_SHOWN]
+        more = "" if all_of_them else " or more"
+        some = f"{len(fitting)} of " if contains else ""
+        plural = word if len(entries) != 1 else word.removesuffix("s")
+        said.append(f"{some}{len(entries)}{more} {plural}")
+        if len(fitting) > MOST_SHOWN:
+            said[-1] += f", the first {MOST_SHOWN} of them here"
+    text = "; ".join(said)
+    return {"content": [{"type": "text", "text": text}], "structuredContent": answer}
+
+
+async def _pages(method: str, key: str, ask: Ask) -> tuple[list[Any], bool]:
+    """What is on all pages, within bounds, and whether that is all there is."""
+    found: list[Any] = []
+    cursors: set[str] = set()
+    cursor: Any = None
+    while True:
+        page = await ask(method, {"cursor": cursor} if cursor else {})
+        entries = page.get(key)
+        found += [x for x in entries or () if isinstance(x, Mapping)]
+        cursor = page.get("nextCursor")
+        if not cursor:
+            return found, True
+        # A cursor that comes again is the beginning of a circle.
+        if cursor in cursors or len(cursors) + 1 >= _MOST_PAGES:
+            return found[:_MOST_LOOKED_AT], False
+        if len(found) >= _MOST_LOOKED_AT:
+            return found[:_MOST_LOOKED_AT], False
+        cursors.add(cursor)
+
+
+def _entry(offered: Mapping[str, Any], address: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {"uri": cut(str(offered.get(address, "")), _LINE)}
+    if name := offered.get("title") or offered.get("name"):
+        entry["name"] = cut(str(name), _LINE)
+    if description := offered.get("description"):
+        entry["description"] = cut(str(description), _DESCRIPTION)
+    for theirs, ours in (("mimeType", "mime_type"), ("size", "size")):
+        if offered.get(theirs) is not None:
+            entry[ours] = offered[theirs]
+    return entry
+
+
+def _has(text: str, entry: Mapping[str, Any]) -> bool:
+    wanted = text.casefold()
+    where = ("uri", "name", "description")
+    return any(wanted in str(entry.get(key, "")).casefold() for key in where)
