@@ -24,6 +24,7 @@ from .load import load_config as load_config
 from .load import load_mcp_json as load_mcp_json
 from .load import load_text as load_text
 from .load import parse as parse
+from .mcp import McpConfig as McpConfig
 from .model import CalibrationConfig as CalibrationConfig
 from .model import Config as Config
 from .model import NpcConfig as NpcConfig
@@ -35,9 +36,12 @@ from .model import TrustConfig as TrustConfig
 from .model import TurnConfig as TurnConfig
 from .overrides import ToolOverride as ToolOverride
 from .problems import ConfigError as ConfigError
-from .servers import McpConfig as McpConfig
 from .servers import McpDefaults as McpDefaults
 from .servers import OAuth as OAuth
 from .servers import RestartConfig as RestartConfig
 from .servers import ServerSpec as ServerSpec
 from .servers import Transport as Transport
+from .shared import Approve as Approve
+from .shared import LeftOut as LeftOut
+from .shared import SharedServer as SharedServer
+from .shared import admitted as admitted

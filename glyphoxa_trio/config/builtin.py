@@ -11,7 +11,7 @@ import attrs
 
 from glyphoxa_trio.secret import Secret
 
-from .fields import InMs, Text, above_zero, if_given, not_negative
+from .fields import LIVE, NEXT_START, InMs, Text, above_zero, if_given, not_negative
 from .problems import ConfigError
 from .servers import is_private, web_address
 
@@ -182,10 +182,20 @@ class ImagesConfig:
 class BuiltinConfig:
     """The groups of tools that come with the package."""
 
-    dice: DiceConfig = DiceConfig()
-    rules: RulesConfig = RulesConfig()
-    files: FilesConfig = FilesConfig()
-    duality: DualityConfig = DualityConfig()
-    web: WebConfig = WebConfig()
-    music: MusicConfig = MusicConfig()
-    images: ImagesConfig = ImagesConfig()
+    dice: DiceConfig = attrs.field(default=DiceConfig(), metadata=LIVE)
+    rules: RulesConfig = attrs.field(default=RulesConfig(), metadata=LIVE)
+    files: FilesConfig = attrs.field(default=FilesConfig(), metadata=LIVE)
+    duality: DualityConfig = attrs.field(default=DualityConfig(), metadata=LIVE)
+    web: WebConfig = attrs.field(default=WebConfig(), metadata=LIVE)
+    music: MusicConfig = attrs.field(default=MusicConfig(), metadata=NEXT_START)
+    images: ImagesConfig = attrs.field(default=ImagesConfig(), metadata=LIVE)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The names of the groups that are switched on."""
+        switches = {
+            field.name: getattr(self, field.name).enabled
+            for field in attrs.fields(BuiltinConfig)
+        }
+        switches["files"] = self.files.served
+        return frozenset(name for name, on in switches.items() if on)

@@ -1,61 +1,118 @@
-"""``contexts``: NPCs as seed 003 writes them, a map by name (A30).
+"""``contexts``: the agents of a voice application, as seed 003 writes them (A30).
 
-What such an entry says has a place in `NpcConfig`, so there is no second kind of
-NPC; whoever needs more than these four keys writes an entry of ``npcs``.
+A map by name. What an entry says has a place in `NpcConfig`, so there is no second kind
+of NPC. Its defaults are those of an agent on a telephone, not of a character in a game:
+its prompt is its own, and each of its turns has time for tools that take seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.tools.naming import NamingStyle
+from glyphoxa_trio.tools.tier import Tier
+
 from .fields import Text
-from .model import NpcConfig
+from .llm import LlmConfig
+from .model import NpcConfig, TrustConfig
 from .problems import Problems, shown
+from .voices import Engine, S2SConfig, S2SProvider, VoiceConfig
+
+# How seed 003 names tools, and so how the lists of a context mean them.
+NAMING: Final = NamingStyle.SINGLE
+
+# What such files call the models that speak by themselves.
+_SPEAKS: Final = {
+    **{str(provider): provider for provider in S2SProvider},
+    "google_live": S2SProvider.GEMINI_LIVE,
+}
 
 
 @attrs.frozen(kw_only=True)
 class Context:
-    """One entry: ``prompt`` is who they are, ``tools`` what they may use.
+    """One entry. ``prompt``, or ``system_prompt``, is all that the model is told of
+    itself; ``tools`` is what may be used.
 
-    ``provider`` is read, so that such a file loads, and does nothing.
+    ``provider`` names the model that speaks: the one of ``s2s``, and then ``engine`` is
+    ``s2s`` unless it is stated, or the one of ``llm``.
     """
 
     provider: str | None = None
     greeting: str = ""
     prompt: str = ""
+    system_prompt: str = ""
     tools: tuple[Text, ...] = ()
+    engine: Engine | None = None
+    model: str | None = None
+    budget_tier: Tier = Tier.DEEP
+    select_tier: bool = False
+    trust: TrustConfig | None = None
+    fallback: tuple[Text, ...] = ()
+    voice: VoiceConfig = attrs.field(factory=VoiceConfig)
 
 
 def npcs_of(
-    contexts: Mapping[str, Context], beside: Sequence[NpcConfig], warnings: Problems
+    contexts: Mapping[str, Context], beside: Mapping[str, Any], warnings: Problems
 ) -> tuple[NpcConfig, ...]:
-    """The NPCs of ``contexts``; those ``beside`` them have their names already.
+    """The NPCs of a configuration, with those of its contexts.
+
+    Args:
+      beside: its other fields, as far as they are sound: ``npcs`` have their names
+        already, and ``llm`` and ``s2s`` say which models there are.
 
     Raises:
       ValueError: a `Misfit` with each entry that does not fit.
     """
     problems = Problems()
-    taken = {_folded(npc.name) for npc in beside}
-    made: list[NpcConfig] = []
+    llm: LlmConfig = beside.get("llm", LlmConfig())
+    s2s: S2SConfig = beside.get("s2s", S2SConfig())
+    made: list[NpcConfig] = [*beside.get("npcs", ())]
+    taken = {_folded(npc.name) for npc in made}
     for name, context in contexts.items():
         with problems.under(name):
+            if not name.strip():
+                raise ValueError("must not be empty")
             if _folded(name) in taken:
                 raise ValueError(f"the name {shown(name)} is taken")
+            if context.prompt and context.system_prompt:
+                raise ValueError("prompt and system_prompt are the same: give one")
             taken.add(_folded(name))
+            speaks = _SPEAKS.get(context.provider or "")
+            by_itself = speaks is not None and speaks is s2s.provider
             npc = NpcConfig(
                 name=name,
-                personality=context.prompt,
+                context_name=name,
+                system_prompt=context.prompt or context.system_prompt or _plain(name),
                 greeting=context.greeting,
                 tools=context.tools,
+                engine=context.engine or (Engine.S2S if by_itself else Engine.CASCADED),
+                model=context.model,
+                budget_tier=context.budget_tier,
+                select_tier=context.select_tier,
+                trust=context.trust,
+                fallback=context.fallback,
+                voice=context.voice,
             )
             made.append(npc)
-        if context.provider is not None:
-            what = "provider is ignored: who speaks is the model of llm"
-            warnings.add(what, "contexts", name)
+            if not by_itself and context.provider not in (None, llm.provider):
+                what = "provider is ignored: who speaks is the model of llm"
+                if speaks is not None:
+                    what += f"; s2s.provider: {speaks} would make it speak by itself"
+                warnings.add(what, "contexts", name)
     problems.end()
     return tuple(made)
+
+
+def _plain(name: str) -> str:
+    """What an agent is told of itself that nobody wrote a prompt for."""
+    return (
+        f"You are the assistant {name}. Answer in a few short spoken sentences,"
+        " without markup. Use a tool when it knows better than you, and say what it"
+        " says."
+    )
 
 
 def _folded(name: str) -> str:

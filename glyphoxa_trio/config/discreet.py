@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 HIDDEN: Final = "[secret]"
 
@@ -110,3 +110,32 @@ def address(url: str) -> str:
 
 def _only_references(text: str) -> bool:
     return bool(re.fullmatch(r"(?:\0\d+\0)+", text))
+
+
+def target(entry: Mapping[str, Any]) -> str:
+    """What an entry of a file starts or reaches, and below it what it is given."""
+    url, command_ = entry.get("url"), entry.get("command")
+    if isinstance(url, str):
+        shown = address(url)
+    else:
+        args = entry.get("args")
+        rest = args if isinstance(args, list) else []
+        shown = command([*_words(command_), *map(str, rest)])
+    beside = [
+        f"{name}{mark}{value(str(given))}"
+        for key, mark in (("env", "="), ("headers", ": "))
+        if isinstance(pairs := entry.get(key), Mapping)
+        for name, given in pairs.items()
+    ]
+    return "\n".join([shown or "nothing", *beside])
+
+
+def _words(command: Any) -> list[str]:
+    if isinstance(command, list):
+        return [str(word) for word in command]
+    if not isinstance(command, str):
+        return []
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return [command]

@@ -19,13 +19,14 @@ from glyphoxa_trio.tools.naming import nearest
 
 from .disk import edit_file
 from .formats import read_text
-from .mcp_json import MCP_JSON, SERVERS
+from .mcp_json import MCP_JSON, SERVERS, VS_CODE
 from .problems import ConfigError, sort_of
 
 # How a server is reached: what `mcp add` decides. The rest of an entry is the
 # operator's, and survives `--replace`.
 _REACHED_BY: Final = frozenset(
-    {"type", "transport", "command", "args", "env", "cwd", "url", "headers", "auth"}
+    {"type", "transport", "command", "args", "env", "envFile", "cwd", "url", "headers"}
+    | {"serverUrl", "httpUrl", "auth"}
 )
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _UNIT: Final = "  "  # for a file that does not say how it is indented
@@ -87,7 +88,7 @@ def with_server(
     """
     if text is None:
         text = "{}\n"
-    root, servers = _read(text)
+    root, servers = _read(text, name)
     style = _Style.of(text, root)
     if servers is None:
         return style.inserted(text, root, SERVERS, {name: dict(entry)}, depth=1)
@@ -108,7 +109,7 @@ def without_server(text: str | None, name: str) -> str:
     Raises:
       ConfigError: with the nearest names, if there is none.
     """
-    servers = None if text is None else _read(text)[1]
+    servers = None if text is None else _read(text, name)[1]
     members = () if servers is None else servers.members
     names = [member.key for member in members]
     if text is None or servers is None or name not in names:
@@ -123,8 +124,8 @@ def without_server(text: str | None, name: str) -> str:
     return text[: members[at - 1].end] + text[members[at].end :]
 
 
-def _read(text: str) -> tuple[_Object, _Object | None]:
-    """Where the whole and its servers stand; None if it has no servers.
+def _read(text: str, name: str) -> tuple[_Object, _Object | None]:
+    """Where the whole stands, and the servers of which ``name`` is one or becomes one.
 
     Raises:
       ConfigError: if the text is not JSON, says a key twice, or has something
@@ -138,8 +139,13 @@ def _read(text: str) -> tuple[_Object, _Object | None]:
     _an_object(data)
     _an_object(data.get(SERVERS, {}), f".{SERVERS}")
     root = _scan(text, _after_space(text, 0))
-    member = root.get(SERVERS)
-    return root, None if member is None else _scan(text, member.value)
+    found = [
+        _scan(text, member.value)
+        for key in (SERVERS, VS_CODE)
+        if isinstance(data.get(key), dict) and (member := root.get(key)) is not None
+    ]
+    has_it = (servers for servers in found if servers.get(name) is not None)
+    return root, next(has_it, found[0] if found else None)
 
 
 def _an_object(value: Any, place: str = "") -> None:

@@ -1,8 +1,14 @@
-"""How a key of the file becomes a field: units in its name, ranges, emptiness."""
+"""How a key of the file becomes a field: units in its name, ranges, emptiness; and
+when a change of it counts.
+
+Every key declares that, itself or by the section that it is in: the declaration of a
+field holds for all below it. A reload follows it (`effects`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import attrs
@@ -26,6 +32,26 @@ def of_hours(hours: float) -> float:
     return hours * 3600
 
 
+class TakesEffect(StrEnum):
+    """When a change of a key counts in a program that runs and reloads."""
+
+    LIVE = "live"  # from the next turn on, or sooner
+    NEXT_START = "next start"
+    OFF_AT_ONCE = "off at once"  # a switch that is switched on at the next start
+
+
+_DECLARED: Final = "takes effect"
+LIVE: Final[Mapping[str, Any]] = {_DECLARED: TakesEffect.LIVE}
+NEXT_START: Final[Mapping[str, Any]] = {_DECLARED: TakesEffect.NEXT_START}
+OFF_AT_ONCE: Final[Mapping[str, Any]] = {_DECLARED: TakesEffect.OFF_AT_ONCE}
+
+
+def declared(field: attrs.Attribute[Any]) -> TakesEffect | None:
+    """What the field declares for itself and all below it; None if those do."""
+    found: TakesEffect | None = field.metadata.get(_DECLARED)
+    return found
+
+
 class NotEmpty:
     """Marks a text that means nothing when it is empty."""
 
@@ -37,19 +63,35 @@ InHours = Annotated[float, Unit("_hours", of_hours)]
 Text = Annotated[str, NotEmpty()]
 
 
-def above_zero(_: Any, __: attrs.Attribute[Any], value: float) -> None:
-    if not value > 0:
-        raise ValueError("must be more than 0")
+def above_zero(self: Any, field: attrs.Attribute[Any], value: float) -> None:
+    if not _number(self, field, value) > 0:
+        raise _wrong(self, field, "must be more than 0")
 
 
-def not_negative(_: Any, __: attrs.Attribute[Any], value: float) -> None:
-    if not value >= 0:
-        raise ValueError("must not be negative")
+def not_negative(self: Any, field: attrs.Attribute[Any], value: float) -> None:
+    if not _number(self, field, value) >= 0:
+        raise _wrong(self, field, "must not be negative")
 
 
-def not_empty(_: Any, __: attrs.Attribute[Any], value: str | tuple[str, ...]) -> None:
+def not_empty(
+    self: Any, field: attrs.Attribute[Any], value: str | tuple[str, ...]
+) -> None:
     if not value or (isinstance(value, str) and not value.strip()):
-        raise ValueError("must not be empty")
+        raise _wrong(self, field, "must not be empty")
+
+
+def _number(self: Any, field: attrs.Attribute[Any], value: Any) -> float:
+    if not isinstance(value, (int, float)):
+        raise _wrong(self, field, f"expected a number, got {type(value).__name__}")
+    return value
+
+
+def _wrong(self: Any, field: attrs.Attribute[Any], what: str) -> ValueError:
+    """What is wrong with a value, and of what, if the reader of a file is not there
+    to say where."""
+    if self is None:
+        return ValueError(what)
+    return ValueError(f"{type(self).__name__}.{field.name} {what}")
 
 
 if_given: Final = attrs.validators.optional

@@ -19,7 +19,8 @@ from glyphoxa_trio.tools.tier import TierLimits
 
 from .contexts import Context
 from .fields import InMs, Text, Unit, above_zero, if_given
-from .model import Config, TrustConfig
+from .mcp import McpConfig
+from .model import Config, NpcConfig, TrustConfig
 from .problems import shown
 from .servers import OAuth, ServerSpec
 
@@ -42,6 +43,9 @@ class ServerDefaults:
 
     timeout: InMs | None = attrs.field(default=None, validator=if_given(above_zero))
     start_timeout: InMs | None = attrs.field(
+        default=None, validator=if_given(above_zero)
+    )
+    estimated_duration: InMs | None = attrs.field(
         default=None, validator=if_given(above_zero)
     )
     slow_response_threshold: InMs | None = attrs.field(
@@ -78,6 +82,7 @@ _Command = Annotated[tuple[str, ...], CommandLine()]
 # Fields that are no keys, and keys that are no fields.
 _DIFFERENCES: Final[Mapping[type, tuple[frozenset[str], Mapping[str, Any]]]] = {
     Config: (frozenset(), {"agent": Agent, "contexts": Mapping[str, Context]}),
+    NpcConfig: (frozenset({"context_name"}), {}),
     ServerSpec: (
         frozenset({"command", "token", "oauth"}),
         {
@@ -87,10 +92,24 @@ _DIFFERENCES: Final[Mapping[type, tuple[frozenset[str], Mapping[str, Any]]]] = {
             "defaults": ServerDefaults,
         },
     ),
+    McpConfig: (frozenset({"shared", "left_out"}), {}),
     TierLimits: (
         frozenset(field.name for field in attrs.fields(TierLimits)),
         {"fast": Band, "standard": Band, "deep": LastBand},
     ),
+}
+
+
+# Fields whose keys are further down, in sections of their own.
+_FURTHER_DOWN: Final[Mapping[type, Mapping[str, str]]] = {
+    ServerSpec: {"token": "auth.token", "oauth": "auth.oauth"},
+    TierLimits: {
+        "fast_threshold": "fast.threshold_ms",
+        "standard_threshold": "standard.threshold_ms",
+        "fast_ceiling": "fast.ceiling_ms",
+        "standard_ceiling": "standard.ceiling_ms",
+        "deep_ceiling": "deep.ceiling_ms",
+    },
 }
 
 
@@ -113,6 +132,15 @@ def layout(model: type) -> Mapping[str, Key]:
         if field.name not in hidden
     }
     return keys | {key: Key(kind) for key, kind in added.items()}
+
+
+def key_of(model: type, field: attrs.Attribute[Any]) -> str:
+    """What the file calls this field of the class: ``timeout_ms`` for ``timeout``."""
+    elsewhere = _FURTHER_DOWN.get(model, {})
+    if field.name in elsewhere:
+        return elsewhere[field.name]
+    kind = get_type_hints(model, include_extras=True)[field.name]
+    return f"{field.name}{_suffix(kind)}"
 
 
 def _suffix(kind: Any) -> str:

@@ -28,6 +28,17 @@ _NEEDS: Final = {
 }
 
 
+def _provider(value: Provider | str) -> Provider:
+    try:
+        return Provider(value)
+    except ValueError:
+        known = ", ".join(Provider)
+        raise ConfigError(
+            f"provider: expected one of {known}, got {value!r}; OpenAI, Ollama and most"
+            " others are spoken to by chat_completions, with a base_url"
+        ) from None
+
+
 @attrs.frozen(kw_only=True)
 class ModelConfig:
     """A model. ``extra`` is put into each request as it stands.
@@ -36,7 +47,7 @@ class ModelConfig:
       ConfigError: if the provider needs what is not given.
     """
 
-    provider: Provider
+    provider: Provider = attrs.field(converter=_provider)
     model: str | None = None
     base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
     api_key: Secret | None = None
@@ -56,5 +67,5 @@ class ModelConfig:
 class LlmConfig(ModelConfig):
     """The model that speaks, and in order those that are asked when it fails."""
 
-    provider: Provider = Provider.OFFLINE
+    provider: Provider = attrs.field(default=Provider.OFFLINE, converter=_provider)
     fallbacks: tuple[ModelConfig, ...] = ()

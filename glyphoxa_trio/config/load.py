@@ -15,12 +15,19 @@ from typing import Any, TypeVar
 import attrs
 
 from .formats import read_file, read_text
-from .mcp_json import Shared, find_mcp_json, parse_mcp_json, stranger_of
+from .mcp_json import (
+    Shared,
+    find_mcp_json,
+    names_in,
+    parse_mcp_json,
+    stranger_of,
+)
 from .model import Config
 from .problems import ConfigError, Misfit
 from .reader import Reader
 from .scalars import Scalars
-from .servers import McpConfig, McpDefaults
+from .servers import McpDefaults
+from .shared import LeftOut
 
 T = TypeVar("T")
 
@@ -34,15 +41,16 @@ def load_config(
 ) -> Config:
     """The configuration in a file; its suffix says the format. Blocks on reading.
 
-    The servers of the project's ``.mcp.json`` come with it, behind its own (N9):
-    the nearest one from the file's folder upward, within its repository.
+    What the project's ``.mcp.json`` holds comes with it, as ``mcp.shared`` and
+    ``mcp.left_out``: the nearest one from the file's folder upward, within its
+    repository. Nothing of it is started until somebody agrees (`admitted`).
 
     Args:
       warn: told of what is odd and no error; names the place.
-      mcp_json: False leaves that file alone, as ``mcp.enabled: false`` does.
+      mcp_json: False leaves that file alone.
 
     Raises:
-      ConfigError: with every problem of both, each with its place.
+      ConfigError: with every problem, each with its place.
     """
     source = Path(path).absolute()
     tell = warn or _ignore
@@ -52,17 +60,13 @@ def load_config(
         config = load_text(read_file(source), source=source, env=env, warn=warn)
     except ConfigError as error:
         problems += error.problems
-    found = find_mcp_json(source.parent) if mcp_json and config.mcp.enabled else None
+    found = find_mcp_json(source.parent) if mcp_json else None
     if found is not None:
-        try:
-            shared = _load_shared(found, source, config.mcp, env)
-        except ConfigError as error:
-            problems += error.problems
-        else:
-            servers = config.mcp.servers + shared.servers
-            config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, servers=servers))
-            for text in shared.warnings:
-                tell(text)
+        shared = _load_shared(found, source, config, env)
+        mcp = attrs.evolve(config.mcp, shared=shared.entries, left_out=shared.left_out)
+        config = attrs.evolve(config, mcp=mcp)
+        for text in shared.warnings:
+            tell(text)
     if problems:
         raise ConfigError(*problems)
     return config
@@ -73,12 +77,48 @@ def _ignore(_: str) -> None:
 
 
 def _load_shared(
-    found: Path, config: Path, mcp: McpConfig, env: Mapping[str, str] | None
+    found: Path, source: Path, config: Config, env: Mapping[str, str] | None
 ) -> Shared:
-    if (why := stranger_of(found, config)) is not None:
-        return Shared(warnings=(why,))
-    taken = {spec.name for spec in mcp.servers}
-    return load_mcp_json(found, env=env, defaults=mcp.defaults, taken=taken)
+    """What the file holds. It is not ours alone, so nothing in it is an error here."""
+    if (why := stranger_of(found, source)) is not None:
+        return Shared(left_out=(LeftOut(name=None, why=why),), warnings=(why,))
+    mcp = config.mcp
+    try:
+        if not mcp.enabled:
+            return _switched_off(found)
+        taken = {spec.name for spec in mcp.servers}
+        return load_mcp_json(
+            found,
+            env=env,
+            defaults=mcp.defaults,
+            taken=taken,
+            groups=config.builtin.groups,
+        )
+    except ConfigError as error:
+        return Shared(
+            left_out=(
+                LeftOut(
+                    name=None,
+                    why="; ".join(error.problems),
+                    switched_off=not mcp.enabled,
+                ),
+            ),
+            warnings=tuple(
+                f"no server of that file is used: {what}" for what in error.problems
+            )
+            if mcp.enabled
+            else (),
+        )
+
+
+def _switched_off(found: Path) -> Shared:
+    """The names of the file, which are all that matters if MCP is switched off."""
+    data, _ = read_text(read_file(found), source=found)
+    left = [
+        LeftOut(name=name, why="mcp.enabled is false", switched_off=True)
+        for name in names_in(data)
+    ]
+    return Shared(left_out=tuple(left))
 
 
 def load_mcp_json(
@@ -87,12 +127,13 @@ def load_mcp_json(
     env: Mapping[str, str] | None = None,
     defaults: McpDefaults | None = None,
     taken: Container[str] = (),
+    groups: Container[str] = (),
     only: str | None = None,
 ) -> Shared:
     """The servers of a ``.mcp.json``; see `parse_mcp_json`. Blocks on reading.
 
     Raises:
-      ConfigError: with every problem, each with its place.
+      ConfigError: if the file as a whole cannot be understood.
     """
     source = path.absolute()
     data, repeated = read_text(read_file(source), source=source)
@@ -105,6 +146,7 @@ def load_mcp_json(
         env=environment,
         defaults=defaults,
         taken=taken,
+        groups=groups,
         only=only,
     )
 

@@ -3,41 +3,61 @@
     {"mcpServers": {"files": {"command": "npx", "args": ["-y", "some-server"]},
                     "world": {"url": "https://world.example/mcp"}}}
 
-The file is not ours alone. What others may write there and we cannot use is a
-warning, and the rest goes on; a value of the wrong type and a contradiction are
-errors, as in our own file. An entry may have every key that a server of our own
-file has; ``type`` is another word for ``transport``.
+The file is not ours alone, so every entry is judged by itself: one that cannot be
+used is left out, with a warning, and the rest goes on. It is an error only where an
+NPC's grant names its server, which the runtime finds out. An entry may have every
+key that a server of our own file has, and those of Claude, Cursor, VS Code and
+Windsurf (`dialects`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from .layout import layout, unknown
-from .problems import ConfigError, Misfit, Problems, shown, sort_of
+from glyphoxa_trio.secret import Secret
+
+from . import discreet
+from .dialects import (
+    Entry,
+    surroundings,
+    switched_off,
+    translated,
+    understood,
+    variables_in,
+    whole,
+)
+from .formats import read_file
+from .problems import ConfigError, Misfit, place_of, sort_of
 from .reader import Reader
 from .scalars import Scalars
 from .servers import McpDefaults, ServerSpec, Transport
+from .shared import LeftOut, SharedServer
 
 MCP_JSON: Final = ".mcp.json"
 SERVERS: Final = "mcpServers"
+VS_CODE: Final = "servers"  # what the same is called there
 
 _REPOSITORY: Final = ".git"
-_OTHERS: Final = frozenset({"type", "disabled"})  # keys that our own file has not
-_UNSUPPORTED: Final = frozenset({"sse"})
 
 
 @attrs.frozen(kw_only=True)
 class Shared:
-    """The servers of one ``.mcp.json`` that are ours to start, and the warnings."""
+    """What one ``.mcp.json`` holds: servers to use, those left out, and warnings."""
 
-    servers: tuple[ServerSpec, ...] = ()
+    entries: tuple[SharedServer, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def servers(self) -> tuple[ServerSpec, ...]:
+        return tuple(entry.spec for entry in self.entries)
 
 
 def find_mcp_json(folder: Path) -> Path | None:
@@ -82,6 +102,27 @@ def stranger_of(found: Path, config: Path) -> str | None:
     return f"belongs to somebody else than {config.name}, so it is not read @ {found}"
 
 
+def entries_of(data: Any, *, source: Path) -> dict[str, tuple[str, Any]]:
+    """The entries of a file by name, each with the key that it stands below.
+
+    Raises:
+      ConfigError: if the file has something else where its servers should be.
+    """
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"expected a mapping, got {sort_of(data)} @ {source.name}")
+    found: dict[str, tuple[str, Any]] = {}
+    for key in (VS_CODE, SERVERS):  # of a name that both have, the latter counts
+        entries = data.get(key, {})
+        if key == VS_CODE and not isinstance(entries, Mapping):
+            continue  # whatever that is, it is somebody else's
+        if not isinstance(entries, Mapping):
+            raise ConfigError(
+                f"expected a mapping, got {sort_of(entries)} @ {source.name}.{key}"
+            )
+        found |= {name: (key, entry) for name, entry in entries.items()}
+    return found
+
+
 def parse_mcp_json(
     data: Any,
     *,
@@ -89,103 +130,133 @@ def parse_mcp_json(
     env: Mapping[str, str],
     defaults: McpDefaults | None = None,
     taken: Container[str] = (),
+    groups: Container[str] = (),
     only: str | None = None,
 ) -> Shared:
     """Plain data of a ``.mcp.json`` as servers. Paths are relative to its folder.
 
+    Blocks on reading where an entry has an ``envFile``.
+
     Args:
       defaults: what servers get that do not state it.
       taken: names that the configuration file has, which goes first (N9).
+      groups: names of built-in groups, whose tools a server would replace.
       only: the one server that is wanted; what is wrong with others is not.
 
     Raises:
-      ConfigError: with every problem, each with its place.
+      ConfigError: if the file as a whole cannot be understood.
     """
-    reader = Reader(Scalars(env, source.parent), defaults or McpDefaults())
-    warnings, problems = Problems(), Problems()
-    servers: list[ServerSpec] = []
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"expected a mapping, got {sort_of(data)} @ {source.name}")
-    for key in data:
-        if key != SERVERS:
-            warnings.add(f"unknown key {shown(key)} is ignored")
-    with problems.under(SERVERS):
-        entries = data.get(SERVERS, {})
-        if not isinstance(entries, Mapping):
-            raise ValueError(f"expected a mapping, got {sort_of(entries)}")
-        below = Problems()
-        for name, entry in entries.items():
-            if only not in (None, name):
+    around = surroundings(source.parent, env)
+    reader = Reader(Scalars(around, source.parent), defaults or McpDefaults())
+    entries: list[SharedServer] = []
+    left_out: list[LeftOut] = []
+    warnings: list[str] = []
+    for name, (below, entry) in entries_of(data, source=source).items():
+        if only not in (None, name):
+            continue
+        place = f"{source.name}{place_of(below)}{place_of(name)}"
+        if name in taken:
+            warnings.append(f"the configuration has it, too, and goes first @ {place}")
+            continue
+        try:
+            if switched_off(whole(entry)):
+                why = f"it is switched off there @ {place}"
+                left_out.append(LeftOut(name=name, why=why, switched_off=True))
                 continue
-            with below.under(name):
-                if name in taken:
-                    warnings.add(
-                        "the configuration has it, too, and goes first", SERVERS, name
-                    )
-                elif (spec := _server(name, entry, reader, warnings)) is not None:
-                    servers.append(spec)
-        below.end()
-    if problems.found:
-        raise ConfigError(*_placed(problems, source))
-    return Shared(servers=tuple(servers), warnings=_placed(warnings, source))
+            if name in groups:
+                raise ValueError(
+                    "its name is that of a group of built-in tools: rename it, or"
+                    f" switch off builtin.{name}"
+                )
+            server, notes = _server(name, entry, source, reader)
+        except (ConfigError, ValueError) as error:
+            found = [f"{what} @ {place}{where}" for where, what in _found(error)]
+            left_out.append(LeftOut(name=name, why="; ".join(found)))
+            warnings += (f"is left out: {text}" for text in found)
+            continue
+        entries.append(server)
+        warnings += (f"{note} @ {place}" for note in notes)
+    return Shared(
+        entries=tuple(entries), left_out=tuple(left_out), warnings=tuple(warnings)
+    )
 
 
-def _placed(problems: Problems, source: Path) -> tuple[str, ...]:
-    return tuple(f"{what} @ {source.name}{place}" for place, what in problems.found)
+def _found(error: ValueError | ConfigError) -> list[tuple[str, str]]:
+    """What is wrong, each with its place below the entry."""
+    if isinstance(error, Misfit):
+        return error.found
+    if isinstance(error, ConfigError):
+        return [("", what) for what in error.problems]
+    return [("", str(error))]
 
 
 def _server(
-    name: str, entry: Any, reader: Reader, warnings: Problems
-) -> ServerSpec | None:
-    """One entry as a server; None for one that is not to be started.
+    name: str, written: Mapping[str, Any], source: Path, reader: Reader
+) -> tuple[SharedServer, tuple[str, ...]]:
+    """One entry as a server, and what is odd about it.
 
     Raises:
       ValueError, ConfigError: for what is wrong with it.
     """
-    if not isinstance(entry, Mapping):
-        raise ValueError(f"expected a mapping, got {sort_of(entry)}")
-    problems = Problems()
-    with problems.under("disabled"):
-        if reader.scalars.switch(entry.get("disabled", False), bool):
-            return None
-    if why := why_left_out(name, entry):
-        warnings.add(f"is left out: {why}", SERVERS, name)
-        return None
-    known = {key: entry[key] for key in entry if key in layout(ServerSpec)}
-    for key in entry:
-        if key not in known and key not in _OTHERS:
-            warnings.add(f"{unknown(key, ServerSpec)}; it is ignored", SERVERS, name)
-    if "name" in known:
-        problems.add("the key is its name: leave out 'name'")
-    if "type" in entry:
-        with problems.under("type"):
-            reader.converter.structure(entry["type"], Transport)
-            known.setdefault("transport", entry["type"])
-        if "transport" in entry:
-            problems.add("type and transport are the same thing: give one")
-    if type(known.get("command")) is str and "args" in known:
-        # Beside args it is one word for everybody else, spaces and all.
-        known["command"] = [known["command"]]
-    spec: ServerSpec | None = None
+    _check_name(name)
+    entry = translated(written)
+    notes = list(entry.notes)
     try:
-        spec = reader.converter.structure({**known, "name": name}, ServerSpec)
+        spec: ServerSpec = reader.converter.structure(
+            {**entry.keys, "name": name}, ServerSpec
+        )
     except Misfit as misfit:
-        problems.found += misfit.found
-    except ConfigError as error:
-        problems.found += [("", what) for what in error.problems]
-    problems.end()
-    return spec
+        raise Misfit([(entry.place(at), what) for at, what in misfit.found]) from None
+    text = _env_file(entry, spec, reader, notes)
+    if text is not None:
+        more = {key: Secret(value) for key, value in variables_in(text).items()}
+        spec = attrs.evolve(spec, env={**more, **spec.env})
+    made = SharedServer(
+        spec=spec,
+        source=source,
+        digest=_digest(written, text),
+        target=discreet.target(entry.keys),
+    )
+    return made, tuple(notes)
 
 
-def why_left_out(name: str, entry: Mapping[str, Any]) -> str | None:
-    """Why an entry that is right for others is none for us; None if it is."""
-    kind = entry.get("type", entry.get("transport"))
-    if isinstance(kind, str) and kind in _UNSUPPORTED:
-        return f"the transport {kind} is not supported, streamable-http is"
+def _check_name(name: str) -> None:
     field = attrs.fields(ServerSpec).name
     assert field.validator is not None
     try:
         field.validator(None, field, name)
     except ValueError as error:
-        return f"its name {error}"
-    return None
+        raise ValueError(f"its name {error}") from None
+
+
+def _env_file(
+    entry: Entry, spec: ServerSpec, reader: Reader, notes: list[str]
+) -> str | None:
+    """The text of the file that the entry has its variables in, if it can be read."""
+    if entry.env_file is None or spec.transport is not Transport.STDIO:
+        return None
+    try:
+        return read_file(reader.scalars.path(entry.env_file, Path))
+    except ValueError as error:
+        raise Misfit([(".envFile", str(error))]) from None
+    except ConfigError as error:
+        (why,) = error.problems
+        notes.append(f"goes on without its envFile, which {why.partition(' @ ')[0]}")
+        return None
+
+
+def _digest(written: Mapping[str, Any], env_file: str | None) -> str:
+    """What tells this entry from another: all that decides what is started."""
+    try:
+        facts = json.dumps([understood(written), env_file], sort_keys=True)
+    except (RecursionError, TypeError) as error:
+        raise ValueError("is nested too deeply") from error
+    return hashlib.sha256(facts.encode()).hexdigest()
+
+
+def names_in(data: Any) -> Iterable[str]:
+    """The names of all servers, right or wrong; none of a file that is none."""
+    try:
+        return entries_of(data, source=Path(MCP_JSON))
+    except ConfigError:
+        return ()

@@ -14,14 +14,18 @@ from typing import Any
 
 import attrs
 
-from glyphoxa_trio.tools.estimate import TierBy
+from glyphoxa_trio.tools.estimate import TierBy, Unknown
 from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
+from glyphoxa_trio.units import in_ms
 
 from .builtin import BuiltinConfig
 from .cost import CostConfig
 from .fields import (
+    LIVE,
+    NEXT_START,
+    OFF_AT_ONCE,
     InHours,
     InMinutes,
     InMs,
@@ -33,10 +37,11 @@ from .fields import (
     of_hours,
 )
 from .llm import LlmConfig
+from .mcp import McpConfig
 from .overrides import ToolOverride
 from .problems import ConfigError
 from .scene import SceneConfig
-from .servers import McpConfig, is_private, web_address
+from .servers import is_private, web_address
 from .voices import (
     CascadeMode,
     Engine,
@@ -65,10 +70,15 @@ class NpcConfig:
 
     ``fallback`` holds what it says when there is nothing to say (D12b), ``model``
     replaces the model of `LlmConfig`, and ``trust`` the trust of all; ``fast_model``
-    opens for a ``sentence_cascade``.
+    opens for a ``sentence_cascade``. ``system_prompt`` stands in place of the words
+    that make a character of it. Without ``select_tier`` each turn has its
+    ``budget_tier``, whatever is said. ``context_name`` is what `Context` it was
+    written as.
     """
 
     name: str = attrs.field(validator=not_empty)
+    context_name: str = ""
+    system_prompt: str = ""
     personality: str = ""
     identity: tuple[Text, ...] = ()
     knowledge_scope: tuple[Text, ...] = ()
@@ -79,6 +89,7 @@ class NpcConfig:
     cascade_mode: CascadeMode = CascadeMode.AUTO
     fast_model: str | None = None
     budget_tier: Tier = Tier.FAST
+    select_tier: bool = True
     tools: tuple[Text, ...] = ()
     trust: TrustConfig | None = None
     fallback: tuple[Text, ...] = ()
@@ -88,7 +99,7 @@ class NpcConfig:
 
 @attrs.frozen(kw_only=True)
 class SelectorConfig:
-    """What the tier selector listens for (G19); None is its built-in list."""
+    """What the tier selector listens for (G19); None are its built-in rules."""
 
     deep_keywords: tuple[Text, ...] | None = None
     standard_keywords: tuple[Text, ...] | None = None
@@ -100,7 +111,9 @@ class SelectorConfig:
 class CalibrationConfig:
     """How tools are measured (D8, D9, D10).
 
-    ``every`` is how often all of them are measured again, None never;
+    ``at_start`` measures what NPCs are granted, what is approved for them, and what
+    only reads what is here; ``unknown`` says what becomes of tools of which nothing is
+    known. ``every`` is how often all of them are measured again, None never;
     ``environment`` None is derived from where each server is; ``remember`` keeps
     measurements for the next run, None as `McpConfig.remember` says.
     """
@@ -110,6 +123,7 @@ class CalibrationConfig:
     remember: bool | None = None
     environment: str | None = None
     tier_by: TierBy = TierBy.ADAPTIVE
+    unknown: Unknown = Unknown.TRIAL
     expiry: InHours = attrs.field(default=of_hours(24), validator=above_zero)
     probe_concurrency: int = attrs.field(default=4, validator=above_zero)
 
@@ -185,14 +199,31 @@ class TelemetryConfig:
       ConfigError: if it is enabled and nobody is told.
     """
 
-    enabled: bool = False
-    file: Path | None = None
-    url: str | None = attrs.field(default=None, validator=if_given(private_address))
-    interval: InHours = attrs.field(default=of_hours(24), validator=above_zero)
+    enabled: bool = attrs.field(default=False, metadata=OFF_AT_ONCE)
+    file: Path | None = attrs.field(default=None, metadata=LIVE)
+    url: str | None = attrs.field(
+        default=None, validator=if_given(private_address), metadata=LIVE
+    )
+    interval: InHours = attrs.field(
+        default=of_hours(24), validator=above_zero, metadata=NEXT_START
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.enabled and self.file is None and self.url is None:
             raise ConfigError("enabled, but neither file nor url says who is told")
+
+
+def _reachable(_: Any, __: attrs.Attribute[Any], limits: TierLimits) -> None:
+    if not isinstance(limits, TierLimits):
+        return  # `checking` says what it should have been
+    # A tool that is STANDARD by its estimate would fit into no turn at all.
+    threshold, ceiling = limits.standard_threshold, limits.deep_ceiling
+    if threshold > ceiling:
+        raise ValueError(
+            f"standard.threshold_ms, {in_ms(threshold)}, is above deep.ceiling_ms,"
+            f" {in_ms(ceiling)}: a tool that takes longer could never be called; lower"
+            " the one or raise the other"
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -202,23 +233,29 @@ class Config:
     and greetings that nobody gave a value (A32, A36).
     """
 
-    npcs: tuple[NpcConfig, ...] = ()
-    llm: LlmConfig = attrs.field(factory=LlmConfig)
+    npcs: tuple[NpcConfig, ...] = attrs.field(default=(), metadata=LIVE)
+    llm: LlmConfig = attrs.field(factory=LlmConfig, metadata=LIVE)
     mcp: McpConfig = attrs.field(factory=McpConfig)
-    trust: TrustConfig = TrustConfig()
+    trust: TrustConfig = attrs.field(default=TrustConfig(), metadata=LIVE)
     builtin: BuiltinConfig = attrs.field(factory=BuiltinConfig)
-    tools: Mapping[str, ToolOverride] = attrs.field(factory=dict)
-    tiers: TierLimits = DEFAULT_LIMITS
-    selector: SelectorConfig = SelectorConfig()
-    calibration: CalibrationConfig = CalibrationConfig()
-    turn: TurnConfig = TurnConfig()
-    overload: OverloadConfig = OverloadConfig()
-    speculation: SpeculationConfig = SpeculationConfig()
-    hedging: HedgingRules = NO_HEDGING
+    tools: Mapping[str, ToolOverride] = attrs.field(factory=dict, metadata=LIVE)
+    tiers: TierLimits = attrs.field(
+        default=DEFAULT_LIMITS, validator=_reachable, metadata=NEXT_START
+    )
+    selector: SelectorConfig = attrs.field(default=SelectorConfig(), metadata=LIVE)
+    calibration: CalibrationConfig = attrs.field(
+        default=CalibrationConfig(), metadata=NEXT_START
+    )
+    turn: TurnConfig = attrs.field(default=TurnConfig(), metadata=LIVE)
+    overload: OverloadConfig = attrs.field(default=OverloadConfig(), metadata=LIVE)
+    speculation: SpeculationConfig = attrs.field(
+        default=SpeculationConfig(), metadata=LIVE
+    )
+    hedging: HedgingRules = attrs.field(default=NO_HEDGING, metadata=NEXT_START)
     telemetry: TelemetryConfig = TelemetryConfig()
-    s2s: S2SConfig = attrs.field(factory=S2SConfig)
-    speech: SpeechConfig = attrs.field(factory=SpeechConfig)
-    filler: FillerConfig = attrs.field(factory=FillerConfig)
-    scene: SceneConfig = attrs.field(factory=SceneConfig)
-    cost: CostConfig = attrs.field(factory=CostConfig)
-    template_defaults: Mapping[str, str] = attrs.field(factory=dict)
+    s2s: S2SConfig = attrs.field(factory=S2SConfig, metadata=LIVE)
+    speech: SpeechConfig = attrs.field(factory=SpeechConfig, metadata=NEXT_START)
+    filler: FillerConfig = attrs.field(factory=FillerConfig, metadata=LIVE)
+    scene: SceneConfig = attrs.field(factory=SceneConfig, metadata=LIVE)
+    cost: CostConfig = attrs.field(factory=CostConfig, metadata=LIVE)
+    template_defaults: Mapping[str, str] = attrs.field(factory=dict, metadata=LIVE)

@@ -8,20 +8,28 @@ from typing import Any
 import attrs
 
 from glyphoxa_trio.tools.definition import OnInterrupt, Schedule, ToolDefinition
+from glyphoxa_trio.tools.naming import NO_NAME, is_exposed_name
 from glyphoxa_trio.tools.tier import Tier
 
 from .fields import InMs, InSeconds, Text, above_zero, if_given, not_negative
+
+
+def _exposable(_: Any, __: attrs.Attribute[Any], value: str) -> None:
+    if not is_exposed_name(value):
+        raise ValueError(NO_NAME)
 
 
 @attrs.frozen(kw_only=True)
 class ToolOverride:
     """What the operator knows better than a tool's author; None leaves it alone.
 
-    ``probe`` holds arguments that calibration may call the tool with (D9).
+    ``probe`` holds arguments that calibration may call the tool with at any time,
+    whatever the tool does with them. ``read_only`` and ``open_world`` overrule what
+    a server says of its tool.
     """
 
     description: str | None = None
-    expose_as: str | None = None
+    expose_as: str | None = attrs.field(default=None, validator=if_given(_exposable))
     estimated_duration: InMs | None = attrs.field(
         default=None, validator=if_given(above_zero)
     )
@@ -30,6 +38,7 @@ class ToolOverride:
     )
     min_tier: Tier | None = None
     read_only: bool | None = None
+    open_world: bool | None = None
     idempotent: bool | None = None
     cacheable: InSeconds | None = attrs.field(
         default=None, validator=if_given(not_negative)
@@ -42,6 +51,7 @@ class ToolOverride:
         default=None, validator=if_given(above_zero)
     )
     slow_response_message: Text | None = None
+    category: Text | None = None
     probe: Mapping[str, Any] | None = None
 
     def applied_to(self, definition: ToolDefinition) -> ToolDefinition:
@@ -54,9 +64,6 @@ class ToolOverride:
         stated = {
             field.name: value
             for field in attrs.fields(ToolOverride)
-            if field.name != "probe"
-            and (value := getattr(self, field.name)) is not None
+            if (value := getattr(self, field.name)) is not None
         }
-        if self.probe is not None:  # D9: before what the author gave
-            stated["examples"] = (self.probe, *definition.examples)
         return attrs.evolve(definition, **stated)

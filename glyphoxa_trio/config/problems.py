@@ -50,12 +50,12 @@ class Problems:
     found: list[tuple[str, str]] = attrs.field(factory=list)
 
     def add(self, what: str, *steps: object) -> None:
-        self.found.append(("".join(map(_place, steps)), what))
+        self.found.append(("".join(map(place_of, steps)), what))
 
     @contextmanager
     def under(self, step: object) -> Iterator[None]:
         """Go one step down; what does not fit there is kept, and the walk goes on."""
-        place = _place(step)
+        place = place_of(step)
         try:
             yield
         except Misfit as misfit:
@@ -70,7 +70,7 @@ class Problems:
             raise Misfit(self.found)
 
 
-def _place(step: object) -> str:
+def place_of(step: object) -> str:
     plain = isinstance(step, str) and re.fullmatch(r"[\w-]+", step)
     return f".{step}" if plain else f"[{shown(step)}]"
 

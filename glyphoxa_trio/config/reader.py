@@ -1,7 +1,8 @@
 """Walks plain data and the layout of the model together, and builds the model.
 
 cattrs finds the reader for a type; the readers are all here and in `scalars`,
-because its own would coerce (bool("false") is True) and forget places.
+because its own would coerce (bool("false") is True) and forget places. Above 300 lines,
+because each reader hands on to the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import attrs
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
 
-from .contexts import npcs_of
+from .contexts import NAMING, npcs_of
 from .fields import NotEmpty, Text, Unit
 from .layout import (
     CommandLine,
@@ -24,11 +25,12 @@ from .layout import (
     may_be_bare,
     unknown,
 )
+from .mcp import McpConfig
 from .model import Config, NpcConfig
 from .overrides import ToolOverride
 from .problems import Problems, shown, sort_of
 from .scalars import Scalars
-from .servers import McpConfig, McpDefaults, ServerSpec, Transport
+from .servers import McpDefaults, ServerSpec, Transport
 
 if TYPE_CHECKING:
     import cattrs
@@ -175,11 +177,12 @@ class Reader:
             if "trust" in value:
                 problems.add("trust and agent.trust are the same thing: give one")
             made["trust"] = agent.trust
+        contexts = made.pop("contexts", {})
         with problems.under("contexts"):
-            npcs = made.get("npcs", ())
-            contexts = made.pop("contexts", {})
-            made["npcs"] = npcs + npcs_of(contexts, npcs, self.warnings)
+            made["npcs"] = npcs_of(contexts, made, self.warnings)
         problems.end()
+        if contexts and "naming" not in (value.get("mcp") or ()):
+            made["mcp"] = attrs.evolve(made.get("mcp", McpConfig()), naming=NAMING)
         return Config(**made)
 
     def _tiers(self, value: Any, _: Any) -> TierLimits:

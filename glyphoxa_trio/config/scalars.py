@@ -51,7 +51,10 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     expanded = _VARIABLE.sub(value, text)
     if unset:
         names = ", ".join(dict.fromkeys(unset))
-        raise ValueError(f"environment variable {names} is not set")
+        raise ValueError(
+            f"environment variable {names} is not set: set it, or give a default, as in"
+            f" ${{{unset[0]}:-}}"
+        )
     return expanded
 
 

@@ -13,10 +13,15 @@ from urllib.parse import urlsplit
 import attrs
 
 from glyphoxa_trio.secret import Secret
-from glyphoxa_trio.tools.naming import NamingStyle
-from glyphoxa_trio.tools.search import DEFER_THRESHOLD
 
-from .fields import InMs, Text, above_zero, if_given, not_empty, not_negative
+from .fields import (
+    InMs,
+    Text,
+    above_zero,
+    if_given,
+    not_empty,
+    not_negative,
+)
 from .overrides import ToolOverride
 from .problems import ConfigError
 
@@ -49,6 +54,9 @@ class McpDefaults:
 
     timeout: InMs = attrs.field(default=10.0, validator=above_zero)
     start_timeout: InMs = attrs.field(default=10.0, validator=above_zero)
+    estimated_duration: InMs | None = attrs.field(
+        default=None, validator=if_given(above_zero)
+    )
     slow_response_threshold: InMs | None = attrs.field(
         default=None, validator=if_given(above_zero)
     )
@@ -165,6 +173,7 @@ class ServerSpec:
       slow_response_threshold, slow_response_message: of its tools that have none
         of their own: see `ToolDefinition`.
       environment: under which its measurements are kept (D10).
+      resources: offer its resources as two more tools, if it has any.
       allow: the tools taken from it, by their own names; empty is all.
       tools: by the tool's own name.
 
@@ -197,6 +206,8 @@ class ServerSpec:
     )
     slow_response_message: Text | None = None
     environment: str | None = None
+    category: Text | None = None
+    resources: bool = True
     allow: tuple[Text, ...] = ()
     tools: Mapping[str, ToolOverride] = attrs.field(factory=dict)
 
@@ -254,23 +265,3 @@ class ServerSpec:
                 " anybody on the way could name the one who gets the secret"
             )
         return problems
-
-
-@attrs.frozen(kw_only=True)
-class McpConfig:
-    """Other people's tools.
-
-    Args:
-      defer_threshold: with more external tools than this, a model is shown a
-        summary and ``tool_search`` in place of all of them (N24 to N26).
-      remember: keep each server's last list of tools, and which were approved,
-        for the next run, in ``state_dir``; None is the user's own state folder.
-    """
-
-    enabled: bool = True
-    naming: NamingStyle = NamingStyle.DOUBLE
-    defer_threshold: int = attrs.field(default=DEFER_THRESHOLD, validator=not_negative)
-    remember: bool = True
-    state_dir: Path | None = None
-    defaults: McpDefaults = McpDefaults()
-    servers: tuple[ServerSpec, ...] = ()

@@ -40,6 +40,22 @@ def problem(work: Callable[[], object]) -> str:
 # ----------------------------------------------------------------------- text
 
 
+def test_a_file_in_the_spelling_of_vs_code_keeps_it() -> None:  # D14
+    text = '{"servers": {"a": {"command": "x"}}, "inputs": []}'
+    added = with_server(text, "b", ENTRY)
+    assert list(json.loads(added)) == ["servers", "inputs"]
+    assert list(json.loads(added)["servers"]) == ["a", "b"]
+    assert without_server(added, "b") == text
+    both = '{"mcpServers": {"a": {}}, "servers": {"b": {"url": "x"}}}'
+    gone = json.loads(without_server(both, "b"))
+    assert gone == {"mcpServers": {"a": {}}, "servers": {}}
+    new = json.loads(with_server(both, "b", ENTRY, replace=True))
+    assert new == {"mcpServers": {"a": {}}, "servers": {"b": ENTRY}}
+    # What is no mapping there is somebody else's.
+    odd = json.loads(with_server('{"servers": [1]}', "b", ENTRY))
+    assert odd == {"servers": [1], "mcpServers": {"b": ENTRY}}
+
+
 def test_the_first_server_makes_the_file() -> None:  # N10, N14
     text = with_server(None, "files", ENTRY)
     assert text == (

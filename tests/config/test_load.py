@@ -169,6 +169,7 @@ def test_yaml_toml_and_json_say_the_same() -> None:
 def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
     entry = {
         "name": "Greymantle the Sage",
+        "system_prompt": "You keep books.",
         "personality": "Old.",
         "identity": ["A sage."],
         "knowledge_scope": ["History."],
@@ -179,6 +180,7 @@ def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
         "cascade_mode": "always",
         "fast_model": "small",
         "budget_tier": "standard",
+        "select_tier": False,
         "tools": ["roll", "memory.*"],
         "trust": {"mode": "full", "allow_tools": ["memory.*"]},
         "fallback": ["Hm."],
@@ -197,6 +199,7 @@ def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
         "knowledge_scope": ("History.",),
         "secret_knowledge": ("The ring is forged.",),
         "behaviour_rules": ("Stays.",),
+        "context_name": "",
         "budget_tier": Tier.STANDARD,
         "tools": ("roll", "memory.*"),
         "trust": TrustConfig(mode=TrustMode.FULL, allow_tools=("memory.*",)),
@@ -674,7 +677,8 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         (
             servers(WORLD | {"auth": {"token": "${NO} ${NOR} ${NO}"}}),
             (
-                "environment variable NO, NOR is not set"
+                "environment variable NO, NOR is not set: set it, or give a default,"
+                " as in ${NO:-}"
                 " @ tavern.yaml.mcp.servers[0].auth.token"
             ),
         ),
@@ -702,6 +706,14 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
         (
             {"tiers": {"standard": {"ceiling_ms": 1}}},
             "tier ceilings must not shrink from FAST to DEEP @ tavern.yaml.tiers",
+        ),
+        (  # and every tool of which nothing is known would be hidden without a word
+            {"tiers": {"standard": {"threshold_ms": 5000}}},
+            (
+                "standard.threshold_ms, 5000 ms, is above deep.ceiling_ms, 4000 ms: a"
+                " tool that takes longer could never be called; lower the one or raise"
+                " the other @ tavern.yaml.tiers"
+            ),
         ),
         (
             {"tiers": {"deep": {"threshold_ms": 1}}},
@@ -738,6 +750,17 @@ def test_no_broken_yaml_shows_what_it_holds(text: str) -> None:
 )
 def test_a_problem_names_its_place(data: Any, problem: str) -> None:
     assert problems(data) == (problem,)
+
+
+@pytest.mark.parametrize("name", ["search.2 x", "", "9lives", "x" * 65, "ok\n"])
+def test_an_expose_as_that_no_provider_takes_is_found_in_the_file(
+    name: str,
+) -> None:  # A12: it was found when the server was there, and cost all its tools
+    tools = {"find": {"expose_as": name}}
+    servers = [{"name": "web", "command": "x", "tools": tools}]
+    (problem,) = problems({"mcp": {"servers": servers}})
+    assert problem.startswith("must be 1 to 64 letters, digits, _ or -, and start")
+    assert problem.endswith("mcp.servers[0].tools.find.expose_as")
 
 
 def test_every_problem_is_reported_at_once() -> None:
@@ -926,7 +949,7 @@ def test_an_override_replaces_what_it_states_and_nothing_else() -> None:
         read_only=True,
         cacheable=5.0,
         min_tier=Tier.DEEP,
-        examples=({"a": 2}, {"a": 1}),  # D9: configured first
+        probe={"a": 2},  # D9: before its author's examples
     )
     assert ToolOverride().applied_to(author) == author
 
@@ -940,7 +963,7 @@ def test_an_override_may_take_something_away() -> None:
 def test_every_override_is_a_field_of_a_definition() -> None:
     known = {field.name for field in attrs.fields(ToolDefinition)}
     stated = {field.name for field in attrs.fields(ToolOverride)}
-    assert stated - known == {"probe"}
+    assert stated <= known
 
 
 def test_an_override_that_contradicts_the_tool_is_refused() -> None:

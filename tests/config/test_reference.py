@@ -16,7 +16,8 @@ import pytest
 
 from glyphoxa_trio.config import Config, load_config, load_text, read_text
 from glyphoxa_trio.config.layout import layout
-from glyphoxa_trio.config.servers import McpConfig, McpDefaults, ServerSpec
+from glyphoxa_trio.config.mcp import McpConfig
+from glyphoxa_trio.config.servers import McpDefaults, ServerSpec
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.tier import Tier
 

@@ -1,0 +1,84 @@
+"""Which entries of which ``.mcp.json`` this user has agreed to start.
+
+One small file for each ``.mcp.json``, in the user's own state folder whatever a
+configuration says: the file may have come with the configuration, and whoever wrote
+both must not be able to agree in the user's place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+
+from .shared import SharedServer
+
+_LARGEST = 2**20  # bytes
+
+
+def own_folder() -> Path:
+    """Where what this user agreed to is kept."""
+    import platformdirs
+
+    return platformdirs.user_state_path("glyphoxa") / "seen"
+
+
+@attrs.frozen
+class Seen:
+    """What was agreed to: digests of entries, by file and name. Blocks on the disk.
+
+    What cannot be read counts as not agreed to.
+    """
+
+    folder: Path = attrs.field(factory=own_folder)
+
+    def __contains__(self, server: SharedServer) -> bool:
+        return self.of(server.source).get(server.name) == server.digest
+
+    def of(self, source: Path) -> Mapping[str, str]:
+        """The digests by name of one ``.mcp.json``."""
+        path = self._path(source)
+        try:
+            if path.stat().st_size > _LARGEST:
+                return {}
+            data = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        entries = data.get("entries") if isinstance(data, dict) else None
+        return entries if isinstance(entries, dict) else {}
+
+    def add(self, servers: Iterable[SharedServer]) -> None:
+        """Keep that these may be started, as they are now, where they are.
+
+        Raises:
+          OSError: if that cannot be kept.
+        """
+        by_file: dict[Path, dict[str, str]] = {}
+        for server in servers:
+            by_file.setdefault(server.source, {})[server.name] = server.digest
+        for source, digests in by_file.items():
+            entries = {**self.of(source), **digests}
+            self._write(source, {"file": str(source.resolve()), "entries": entries})
+
+    def _path(self, source: Path) -> Path:
+        place = str(source.resolve()).encode("utf-8", "surrogateescape")
+        return self.folder / f"{hashlib.sha256(place).hexdigest()[:32]}.json"
+
+    def _write(self, source: Path, data: Mapping[str, object]) -> None:
+        """Whole or not at all, and for this user alone."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, half = tempfile.mkstemp(dir=self.folder, prefix=".", suffix=".new")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(data, file)
+            os.replace(half, self._path(source))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(half)
+            raise

@@ -1,0 +1,101 @@
+"""What a configuration takes from a ``.mcp.json``, once somebody has agreed to it.
+
+The file belongs to other programs, too, and may have come with a repository that
+somebody else wrote. So its servers are kept apart (`SharedServer`) until they are
+admitted, and what cannot be used is left out (`LeftOut`), each entry by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from .servers import ServerSpec
+
+if TYPE_CHECKING:
+    from .model import Config
+
+
+@attrs.frozen(kw_only=True)
+class SharedServer:
+    """A sound entry of a ``.mcp.json`` that nobody has agreed to yet.
+
+    Args:
+      source: the file.
+      digest: tells one content of the entry from another.
+      target: what it starts or reaches, for people: no secrets in it.
+    """
+
+    spec: ServerSpec
+    source: Path
+    digest: str
+    target: str
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+@attrs.frozen(kw_only=True)
+class LeftOut:
+    """A server that is written down and not started, and why.
+
+    Args:
+      name: None stands for whatever the file may hold: it cannot be read.
+      switched_off: somebody wants it so, and no NPC's grant makes that an error.
+      exposed: names that its tools were to have, from ``expose_as``.
+    """
+
+    name: str | None
+    why: str
+    switched_off: bool = False
+    exposed: tuple[str, ...] = ()
+
+
+Approve = Callable[[SharedServer], bool]
+
+
+def exposed_by(spec: ServerSpec) -> tuple[str, ...]:
+    """The names that a server's configuration gives its tools."""
+    return tuple(x.expose_as for x in spec.tools.values() if x.expose_as is not None)
+
+
+def admitted(
+    config: Config, approve: bool | Approve, *, remedy: str
+) -> tuple[Config, tuple[str, ...]]:
+    """The configuration with those of its shared servers that are approved.
+
+    Args:
+      remedy: what to do about those that are not.
+
+    Returns the configuration, and a warning for each server that is left out.
+    """
+    shared = config.mcp.shared
+    if not shared:
+        return config, ()
+    asked = {
+        x.name: approve if isinstance(approve, bool) else approve(x) for x in shared
+    }
+    left = tuple(
+        LeftOut(
+            name=x.name,
+            why=f"nobody has agreed to start it: {remedy}",
+            exposed=exposed_by(x.spec),
+        )
+        for x in shared
+        if not asked[x.name]
+    )
+    sources: Mapping[str, Path] = {x.name: x.source for x in shared}
+    mcp = attrs.evolve(
+        config.mcp,
+        servers=(*config.mcp.servers, *(x.spec for x in shared if asked[x.name])),
+        shared=(),
+        left_out=(*config.mcp.left_out, *left),
+    )
+    warnings = tuple(
+        f"{x.name!r} is left out: {x.why} @ {sources[str(x.name)].name}" for x in left
+    )
+    return attrs.evolve(config, mcp=mcp), warnings
