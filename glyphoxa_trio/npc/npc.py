@@ -144,8 +144,8 @@ class Turn:
         return self.done
 
 
-# Makes an ear at this NPC for this speaker.
-OpenEar: TypeAlias = "Callable[[Npc, str], Ear]"
+# Makes an ear at this NPC for this speaker, if anything there hears now.
+OpenEar: TypeAlias = "Callable[[Npc, str], Ear | None]"
 
 
 @attrs.frozen(eq=False)
@@ -241,27 +241,30 @@ class Npc:
           CannotHear: if nothing here understands speech.
           SpeechError: on entering, if what does cannot now.
         """
-        if self._ears is None:
+        ear = None if self._ears is None else self._ears(self, speaker)
+        if ear is None:
             raise CannotHear(
                 f"{self.name} cannot hear: configure speech.recognition, "
                 "or pass a recognizer to open_runtime"
             )
-        return open_voice(self._ears(self, speaker), rate=rate)
+        return open_voice(ear, rate=rate)
 
     async def lend_ear(
         self,
         speaker: str,
         told: Callable[[Utterance], None],
         interrupted: Callable[[], None] = lambda: None,
+        gone: Callable[[], None] = lambda: None,
     ) -> Live:
         """Let its model hear this speaker; ``told`` of each turn that this begins, and
-        whoever plays is told when they have ``interrupted``.
+        whoever plays is told when they have ``interrupted``. ``gone``: it hears them no
+        more, since another configuration has it hear in another way.
 
         Raises:
           MicrophoneTaken: if it hears somebody already.
           CannotHear: if its model does not hear for itself.
         """
-        request = LendEar(speaker, told, interrupted)
+        request = LendEar(speaker, told, interrupted, gone)
         live = await self._session.ask(request, within=_PATIENCE)
         if live is None:
             raise CannotHear(f"the model of {self.name} does not hear")

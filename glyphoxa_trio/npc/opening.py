@@ -18,7 +18,7 @@ class Opening:
     """As it is now: the configuration, values for its variables, and the scene.
 
     Args:
-      npc: another one may come; its greeting stays the first one's.
+      npc: another one may `become` it.
       defaults: for variables that nobody gave a value.
       scene: what holds where the NPC is.
     """
@@ -33,6 +33,13 @@ class Opening:
 
     def __attrs_post_init__(self) -> None:
         self._greeting = self.npc.greeting
+
+    def become(self, npc: NpcConfig, *, begun: bool) -> None:
+        """Be another configuration's. Once the conversation has ``begun``, what it was
+        greeted with stays: said is said."""
+        self.npc = npc
+        if not begun:
+            self._greeting = npc.greeting
 
     def introduce(self, values: Mapping[str, object]) -> None:
         """These values, too, from now on."""
@@ -55,4 +62,5 @@ class Opening:
 
     @property
     def _values(self) -> dict[str, str]:
-        return variables(self._given, self.defaults, call_id=self._call_id)
+        given = {"context_name": self.npc.context_name, **self._given}
+        return variables(given, self.defaults, call_id=self._call_id)

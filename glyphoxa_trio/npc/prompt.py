@@ -17,13 +17,16 @@ def system_prompt(
 ) -> str:
     """Identity, personality, knowledge, secrets, rules and voice, in this order.
 
+    Before them stands the NPC's own system prompt, or that it is a character.
+
     Args:
       values: of the template variables in what the configuration says (A33).
       scene: what holds where it is, told by whoever directs it.
     """
     voice = npc.voice
     parts = [
-        (
+        npc.system_prompt.strip()
+        or (
             f"You are {npc.name}, a character in a tabletop role-playing game."
             " Speak as this character, in a few short spoken sentences, without"
             " markup. Use a tool when it knows better than you, and say what it says."

@@ -1,89 +1,74 @@
 """Which tier an utterance deserves: pure rules, no model, no memory (G18, G19).
 
-Keywords are whole words and phrases, found without regard to case: "question"
-is not "quest". The rules are cheap enough for every partial transcript.
+What is listened for are stems and phrases with gaps (`keywords`): those of `phrases`
+or of the operator, and, in a question, the names of the configuration and of tools
+(`topics`). The rules are cheap enough for every partial transcript.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import Final
+from functools import cache, lru_cache
 
 import attrs
 
 from glyphoxa_trio.tools.tier import Tier
 
-# Seed 000's lists.
-DEEP_KEYWORDS: Final = (
-    "think carefully",
-    "take your time",
-    "deep search",
-    "generate image",
-    "generate an image",
-    "search the web",
-)
-STANDARD_KEYWORDS: Final = (
-    "remember",
-    "last time",
-    "rules",
-    "quest",
-    "who is",
-    "tell me about",
-)
-
-_WORD: Final = re.compile(r"\w+")
+from .keywords import Index, Keywords, Patterns
+from .phrases import FAR, RULE_TERMS
+from .phrases_deep import DEEP_KEYWORDS, DEEP_PATTERNS, DEEP_UNLESS
+from .phrases_questions import EVERYDAY, QUESTIONS
+from .phrases_standard import STANDARD_KEYWORDS, STANDARD_PATTERNS, STANDARD_UNLESS
+from .topics import ASKS, NO_TOOLS, NO_TOPICS, NamedTools, Topics
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
+@cache
+def deep_keywords() -> Keywords:
+    """What asks for DEEP unless the operator says otherwise."""
+    return Keywords(DEEP_KEYWORDS, (Patterns.of(DEEP_PATTERNS, DEEP_UNLESS),))
 
 
-@attrs.frozen
-class Keywords:
-    """Phrases, compiled: one look-up per word of the text, however many phrases.
-
-    Raises:
-      ValueError: for a phrase without a word in it.
-    """
-
-    phrases: tuple[str, ...]
-    _by_first: dict[str, list[tuple[str, list[str]]]] = attrs.field(
-        init=False, repr=False, eq=False
+@cache
+def standard_keywords() -> Keywords:
+    """What asks for STANDARD unless the operator says otherwise."""
+    return Keywords(
+        STANDARD_KEYWORDS,
+        (
+            Patterns.of(STANDARD_PATTERNS, STANDARD_UNLESS),
+            Patterns.of(QUESTIONS, EVERYDAY, called="a question"),
+        ),
     )
 
-    def __attrs_post_init__(self) -> None:
-        by_first: dict[str, list[tuple[str, list[str]]]] = {}
-        for phrase in self.phrases:
-            words = _words(phrase)
-            if not words:
-                raise ValueError(f"a keyword needs a word, got {phrase!r}")
-            by_first.setdefault(words[0], []).append((phrase, words))
-        object.__setattr__(self, "_by_first", by_first)
 
-    @classmethod
-    def of(cls, phrases: Iterable[str]) -> Keywords:
-        return cls(tuple(phrases))
-
-    def find(self, words: list[str]) -> str | None:
-        """The first phrase that occurs, as it was written down."""
-        by_first = self._by_first
-        for at, word in enumerate(words):
-            if word in by_first:
-                for phrase, wanted in by_first[word]:
-                    if words[at : at + len(wanted)] == wanted:
-                        return phrase
-        return None
+@cache
+def rule_terms() -> Topics:
+    """Rules of the game, which ask for STANDARD in a question."""
+    return Topics(tuple((term, "") for term in (*FAR, *RULE_TERMS)))
 
 
 @attrs.frozen(kw_only=True)
 class SelectionRules:
-    """What the rules listen for. ``min_deep_interval`` in seconds."""
+    """What the rules listen for. ``min_deep_interval`` in seconds.
 
-    deep: Keywords = Keywords(DEEP_KEYWORDS)
-    standard: Keywords = Keywords(STANDARD_KEYWORDS)
+    ``terms`` and ``topics`` count in a question: words of the game's rules, and names
+    of the configuration.
+    """
+
+    deep: Keywords = attrs.field(factory=deep_keywords)
+    standard: Keywords = attrs.field(factory=standard_keywords)
+    terms: Topics = attrs.field(factory=rule_terms)
+    topics: Topics = NO_TOPICS
     min_deep_interval: float = 30.0
     queue_depth: int = 3
+    index: Index = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        parts = (*self.deep.parts, *self.standard.parts)
+        topics = (self.terms.phrases, self.topics.phrases, ASKS)
+        object.__setattr__(self, "index", _index_of((*parts, *topics)))
+
+
+# Most rules are alike, and a hundredth of a second is a long time for a reload.
+_index_of = lru_cache(maxsize=16)(Index)
 
 
 @attrs.frozen(kw_only=True)
@@ -95,9 +80,13 @@ class Situation:
         one (D2).
       queue_depth: how many utterances wait for this NPC.
       since_deep: seconds since this session's last DEEP turn, None before it.
+      npc: who is spoken to; its own name is no topic.
+      tools: those that it may use and that a FAST turn has no time for.
     """
 
     text: str
+    npc: str = ""
+    tools: NamedTools = NO_TOOLS
     override: Tier | None = None
     queue_depth: int = 0
     first_turn: bool = False
@@ -116,19 +105,27 @@ def select(rules: SelectionRules, situation: Situation) -> Selection:
     """The first rule that applies, in the order of seed 000."""
     if situation.override is not None:
         return Selection(situation.override, "the DM's choice")
-    words = _words(situation.text)
-    if phrase := rules.deep.find(words):
+    heard = rules.index.hear(situation.text)
+    named = situation.tools.find(situation.text) if situation.tools.tools else None
+    by_name = "" if named is None else f"the tool {named[0]!r} is asked for"
+    why = rules.deep.find(heard)
+    if why is not None or (named is not None and named[1] is Tier.DEEP):
         since = situation.since_deep
         if since is not None and since < rules.min_deep_interval:
             return Selection(
                 Tier.STANDARD,
-                f"{phrase!r}, but the last deep turn was {since:.0f} s ago",
+                f"{why or by_name}, but the last deep turn was {since:.0f} s ago",
             )
-        return Selection(Tier.DEEP, f"{phrase!r}")
+        return Selection(Tier.DEEP, why or by_name)
     if situation.queue_depth >= rules.queue_depth:
         return Selection(Tier.FAST, f"{situation.queue_depth} are waiting")
-    if phrase := rules.standard.find(words):
-        return Selection(Tier.STANDARD, f"{phrase!r}")
+    for topics in (rules.topics, rules.terms):
+        if (topic := topics.find(heard, situation.npc)) is not None:
+            return Selection(Tier.STANDARD, f"a question about {topic!r}")
+    if (why := rules.standard.find(heard)) is not None:
+        return Selection(Tier.STANDARD, why)
+    if named is not None:
+        return Selection(Tier.STANDARD, by_name)
     if situation.first_turn:
         return Selection(Tier.STANDARD, "the first turn")
     return Selection(Tier.FAST, "ordinary talk")

@@ -17,6 +17,7 @@ from glyphoxa_trio.actors import Inbox, Request
 from glyphoxa_trio.tools.tier import Tier
 
 from .selection import Selection, SelectionRules, Situation, select
+from .topics import NO_TOOLS, NamedTools
 
 # Sessions come and go; the least recently heard of is forgotten first.
 _SESSIONS = 10_000
@@ -24,10 +25,15 @@ _SESSIONS = 10_000
 
 @attrs.frozen(kw_only=True)
 class Select(Request[Selection]):
-    """Asked: the tier for ``text``. Only ``commit`` changes what is remembered."""
+    """Asked: the tier for ``text``. Only ``commit`` changes what is remembered.
+
+    ``npc`` is who is spoken to, ``tools`` are as in `Situation`.
+    """
 
     session: str
     text: str
+    npc: str = ""
+    tools: NamedTools = NO_TOOLS
     override: Tier | None = None
     queue_depth: int = 0
     commit: bool = False
@@ -70,6 +76,8 @@ class Selector:
             self.rules,
             Situation(
                 text=request.text,
+                npc=request.npc,
+                tools=request.tools,
                 override=request.override,
                 queue_depth=request.queue_depth,
                 first_turn=memory.turns == 0,

@@ -11,7 +11,7 @@ the same state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -69,6 +69,7 @@ from .shedding import declined
 from .speaking import SPARE, Speaking, voice_of
 from .speculation import Foreseen, foresee
 from .speculator import Speculator, Tally
+from .topics import NamedTools
 from .turn import Clock
 from .utterance import (
     Adopt,
@@ -157,6 +158,7 @@ class NpcSession:
     _turn: TurnInProgress | None = attrs.field(default=None, init=False)
     _next: Adopt | None = attrs.field(default=None, init=False)
     _late: list[Outcome] = attrs.field(factory=list, init=False)
+    _pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict, init=False)
     _turns: int = attrs.field(default=0, init=False)
     _fallbacks: int = attrs.field(default=0, init=False)
     _questions: Questions = attrs.field(init=False)
@@ -166,6 +168,7 @@ class NpcSession:
     _fillers: Fillers = attrs.field(init=False)
     _opening: Opening = attrs.field(init=False)
     _reopen: bool = attrs.field(default=False, init=False)
+    _slow: tuple[int, Grant, NamedTools] | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._opening = Opening(
@@ -213,7 +216,7 @@ class NpcSession:
         live.on_spoken = self._spoken
         live.on_usage = self._spent
         live.on_complaint = self._complained
-        self._beside.start_soon(live.run)
+        self._beside.start_soon(self._s2s.converse)
 
     async def _serve(self, inbox: Inbox[Any]) -> None:
         async with trio.open_nursery() as nursery:
@@ -259,10 +262,10 @@ class NpcSession:
                         if self._s2s is not None:
                             self._s2s.live.remember(Line("user", f"({line})"))
                         call.reply(None)
-                    case LendEar(speaker, told, interrupted):
+                    case LendEar(speaker, told, interrupted, gone):
                         lent = None
                         if self._s2s is not None:
-                            lent = self._s2s.lend(speaker, told, interrupted)
+                            lent = self._s2s.lend(speaker, told, interrupted, gone)
                         call.reply(lent)
                     case TakeEarBack(told):
                         if self._s2s is not None:
@@ -314,12 +317,22 @@ class NpcSession:
             self._opening.defaults = successor.template_defaults
         if successor.scene is not None:
             self._opening.scene = successor.scene
-        self._opening.npc = self.npc
-        if self._s2s is not None:
-            self._s2s.become(successor.grant, successor.live)
+        if successor.s2s is not None:
+            self.s2s = successor.s2s
+        self._opening.become(self.npc, begun=self._turns > 0)
+        self._open()
+        if self._s2s is not None and self.npc.engine is not Engine.S2S:
+            self._s2s.close()
+            self._s2s = self.live = None
+        elif self._s2s is not None:
+            self._s2s.become(
+                successor.grant,
+                successor.live,
+                successor.s2s,
+                successor.defer_threshold,
+            )
         elif successor.live is not None:
             self._converse(successor.live)
-        self._open()
 
     def _open(self) -> None:
         """Begin the conversation with what is known now; a turn that runs as it was."""
@@ -616,6 +629,7 @@ class NpcSession:
         budget = self.host.settings.limits.ceiling(tier)
         exchange = utterance.exchange
         exchange.late, self._late = tuple(self._late), []
+        self._told(exchange.late)
         self._conversation.tell_news(exchange)
         emit = partial(self._emit, utterance)
 
@@ -684,7 +698,14 @@ class NpcSession:
             fillers=self._fillers,
             spent=partial(self._charge, utterance.number),
             speculation=self._speculator.reserved,
+            pending=self._pending,
         )
+
+    def _told(self, late: Iterable[Outcome]) -> None:
+        """These results are told in this turn: their calls may be made again."""
+        calls = [outcome.call for outcome in late]
+        for key in [key for key, call in self._pending.items() if call in calls]:
+            del self._pending[key]
 
     async def _gather(self, exchange: Exchange, turn: int) -> Gathered | None:
         """What providers of context have to add, within its time (`HotContext`)."""
@@ -723,9 +744,13 @@ class NpcSession:
         commit: bool,
         beside: int = 0,
     ) -> Selection:
+        if override is None and not self.npc.select_tier:
+            return Selection(self.ceiling, "always its slowest tier")
         request = Select(
             session=self.npc.name,
             text=text,
+            npc=self.npc.name,
+            tools=self._slow_tools(),
             override=override,
             queue_depth=beside + sum(not x.superseded for x in self._waiting),
             commit=commit,
@@ -734,6 +759,19 @@ class NpcSession:
             return await self.selector.ask(request, within=SELECTOR_PATIENCE)
         except GlyphoxaError as error:
             return Selection(Tier.FAST, f"no tier selected: {error}")
+
+    def _slow_tools(self) -> NamedTools:
+        """The tools that it may use and that a FAST turn has no time for: players may
+        ask for them by name."""
+        snapshot, grant = self.host.snapshot, self.grant
+        if self._slow is None or self._slow[:2] != (snapshot.revision, grant):
+            tools = tuple(
+                (x.key, x.exposed, x.estimate.tier)
+                for x in snapshot.listings
+                if x.estimate.tier > Tier.FAST and grant.covers(x.definition, x.exposed)
+            )
+            self._slow = snapshot.revision, grant, NamedTools(tools)
+        return self._slow[2]
 
     async def _approve(
         self,
@@ -752,6 +790,7 @@ class NpcSession:
             for call, listing in listed
             if grant.covers(listing.definition, listing.exposed)
             and not grant.approves(listing.definition, listing.exposed)
+            and listing.key not in self.host.approvals.agreed
         ]
         approved = await self._questions.ask(self._nursery, turn, doubtful, post)
         # A yes is for the tool that was asked about, not for what its server has

@@ -38,6 +38,11 @@ def variables(
     return {**DEFAULTS, **defaults, CALL_ID: call_id, **said}
 
 
+def names_in(text: str) -> list[str]:
+    """The variables that stand in it."""
+    return _PLACEHOLDER.findall(text)
+
+
 def filled(text: str, values: Mapping[str, str]) -> str:
     """``text`` with values for its placeholders; unknown ones stay."""
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)

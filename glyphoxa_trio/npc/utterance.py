@@ -12,7 +12,7 @@ import trio
 
 from glyphoxa_trio.actors import Request, Stream
 from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
-from glyphoxa_trio.config.voices import FillerConfig
+from glyphoxa_trio.config.voices import FillerConfig, S2SConfig
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
@@ -119,12 +119,14 @@ class Say(Request[None]):
 @attrs.frozen(eq=False)
 class LendEar(Request["Live | None"]):
     """Asked: let the model hear this speaker, and say of each turn that it begins, and
-    when they ``interrupted``. The reply is the conversation, None if its model does
+    when they ``interrupted``; ``gone`` if another configuration hears another way and
+    they are heard no more. The reply is the conversation, None if its model does
     not hear."""
 
     speaker: str
     told: Callable[[Utterance], None]
     interrupted: Callable[[], None]
+    gone: Callable[[], None] = lambda: None
 
 
 @attrs.frozen(eq=False)
@@ -190,6 +192,7 @@ class Adopt(Request[None]):
     defer_threshold: int | None = None
     speculation: SpeculationConfig | None = None
     live: Live | None = None
+    s2s: S2SConfig | None = None
     overheard: int | None = None
     filler: FillerConfig | None = None
     template_defaults: Mapping[str, str] | None = None

@@ -70,12 +70,13 @@ def tools_of_all_tiers(ran: Ran) -> list[Tool]:
 @pytest.mark.parametrize(
     ("ceiling", "text", "names"),
     [
-        (FAST, "hi", ["quick"]),
-        (FAST, SLOWLY, ["quick"]),  # a FAST NPC never sees more, whatever is said
-        (STANDARD, SLOWLY, ["quick", "middling"]),
-        (DEEP, "remember?", ["quick", "middling"]),
-        # Nothing unproven is FAST: a tool of unknown latency is DEEP (D1).
-        (DEEP, SLOWLY, ["quick", "middling", "slow", "unknown"]),
+        # A tool of unknown latency is tried in every tier (D1a).
+        (FAST, "hi", ["quick", "unknown"]),
+        # A FAST NPC never sees more, whatever is said.
+        (FAST, SLOWLY, ["quick", "unknown"]),
+        (STANDARD, SLOWLY, ["quick", "unknown", "middling"]),
+        (DEEP, "remember?", ["quick", "unknown", "middling"]),
+        (DEEP, SLOWLY, ["quick", "unknown", "middling", "slow"]),
     ],
 )
 async def test_a_model_is_shown_exactly_what_the_gate_lets_through(

@@ -96,7 +96,7 @@ async def test_nobody_is_told_of_it_in_the_history(autojump_clock: MockClock) ->
         (1.25, 1.25, STANDARD, [0.7]),
         (0.75, 1.25, STANDARD, []),
         (0.25, 0.5, FAST, []),
-        (None, 2.0, DEEP, [0.7]),  # nothing is known of it, so it is taken for slow
+        (None, 2.0, DEEP, []),  # nothing is known of it, so nothing is said
     ],
 )
 async def test_it_depends_on_what_is_missing(

@@ -50,6 +50,23 @@ async def test_variables_are_filled_in_prompt_and_greeting_before_any_model(
         assert table.llm.told()[0] == ("assistant", "Hail, traveller!")
 
 
+async def test_the_name_of_a_context_is_known_in_it(autojump_clock: object) -> None:
+    # A32
+    npc = NpcConfig(
+        name="Support",
+        context_name="support",
+        system_prompt="You answer for {context_name}.",
+        greeting="This is {context_name}.",
+    )
+    async with open_table(hello, npc=npc) as table:
+        await ask(table.npc)
+        assert prompt(table) == "You answer for support."
+        assert table.llm.told()[0] == ("assistant", "This is support.")
+        await table.npc.introduce({"context_name": "sales"})
+        await ask(table.npc)
+        assert prompt(table) == "You answer for sales."
+
+
 async def test_what_an_embedder_says_of_the_player_counts_from_the_next_turn(
     autojump_clock: object,
 ) -> None:
@@ -208,6 +225,7 @@ async def test_another_configuration_keeps_what_was_said_of_player_and_scene(
     async with open_table(hello, npc=BOB) as table:
         await table.npc.introduce({"caller_name": "Aria"})
         await table.npc.situate("Night.")
+        await ask(table.npc)
         session = table.session
         npc: Npc = await table.npc.become(
             Adopt(other, session.config, session.grant, session.llm)
@@ -216,6 +234,20 @@ async def test_another_configuration_keeps_what_was_said_of_player_and_scene(
         assert "Likes Aria." in prompt(table)
         assert prompt(table).endswith("The scene:\n- Night.")
         assert table.llm.told()[0] == ("assistant", "Hail, Aria!")  # as it was said
+
+
+async def test_another_greeting_counts_until_a_conversation_has_begun(
+    autojump_clock: object,
+) -> None:
+    other = NpcConfig(name="Bob", greeting="Ho, {caller_name}!")
+    async with open_table(hello, npc=BOB) as table:
+        session = table.session
+        npc: Npc = await table.npc.become(
+            Adopt(other, session.config, session.grant, session.llm)
+        )
+        await npc.introduce({"caller_name": "Aria"})
+        async with npc.greet(speaker="Aria") as greeting:
+            assert (await greeting.finish()).text == "Ho, Aria!"
 
 
 async def test_a_greeting_is_interrupted_by_whoever_is_greeted(

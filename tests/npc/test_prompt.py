@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import attrs
+
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.config.voices import VoiceConfig
 from glyphoxa_trio.npc.prompt import system_prompt
@@ -51,6 +53,15 @@ def test_what_is_not_given_leaves_no_heading() -> None:
     assert prompt.startswith("You are Bob")
     assert "\n" not in prompt
     assert ":" not in prompt
+
+
+def test_a_system_prompt_of_its_own_makes_no_character_of_it() -> None:
+    # A30
+    npc = NpcConfig(name="support", system_prompt=" You are an agent.\n")
+    assert system_prompt(npc) == "You are an agent."
+    rest = system_prompt(attrs.evolve(FULL, system_prompt="You are an agent."))
+    assert rest.startswith("You are an agent.\n\nWho you are:\n- The smith of Ashford")
+    assert "character" not in rest
 
 
 def test_no_word_about_budgets() -> None:

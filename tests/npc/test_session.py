@@ -154,6 +154,35 @@ async def test_an_override_is_for_one_utterance_and_does_not_lift_the_ceiling(
     assert [event.tier for event in tiers] == [STANDARD, FAST, FAST, STANDARD]
 
 
+@pytest.mark.parametrize("ceiling", Tier)
+async def test_an_npc_without_selection_has_its_ceiling_in_every_turn(
+    autojump_clock: MockClock, ceiling: Tier
+) -> None:
+    # A30: what an agent's turn may use does not depend on words of a game
+    agent = NpcConfig(name="Bob", budget_tier=ceiling, select_tier=False)
+
+    async def unasked(inbox: Inbox[Any]) -> None:
+        async for _ in inbox:
+            raise AssertionError("the selector was asked")
+
+    async with open_table(hello, npc=agent, selector=unasked) as table:
+        for text in ("hi", "thank you", "think carefully", "ok"):
+            chosen = (await ask(table.npc, text)).only(TierSelected)
+            assert (chosen.tier, chosen.selected) == (ceiling, ceiling)
+
+
+async def test_an_npc_without_selection_still_obeys_its_dm(
+    autojump_clock: MockClock,
+) -> None:
+    # D2: an override and an elevation
+    agent = NpcConfig(name="Bob", budget_tier=STANDARD, select_tier=False)
+    async with open_table(hello, npc=agent) as table:
+        chosen = (await ask(table.npc, "hi", tier=FAST)).only(TierSelected)
+        assert chosen.tier is FAST
+        await table.npc.elevate(DEEP, seconds=10)
+        assert (await ask(table.npc, "hi")).only(TierSelected).tier is DEEP
+
+
 async def test_a_selector_that_does_not_answer_makes_the_tier_fast(
     autojump_clock: MockClock,
 ) -> None:
@@ -934,3 +963,53 @@ async def test_a_yes_is_for_the_tool_that_was_asked_about(
         heard = await ask(table.npc, tier=DEEP)
         assert heard.only(ToolFinished).outcome.status is Status.DENIED
         assert ran.began == []
+
+
+# What players ask for by name.
+
+
+async def test_a_tool_that_fast_has_no_time_for_can_be_asked_for_by_name(
+    autojump_clock: MockClock,
+) -> None:
+    # G18: and only one that is granted; a tool that is quick is shown anyway
+    ran = Ran()
+    slow = [
+        ran.tool("read_entrails", 0.8),
+        ran.tool("cast_bones", 3.0),
+        ran.tool("wash_hands", 0.1),
+        ran.tool("dig_grave", 3.0),
+    ]
+    grant = Grant(npc="Bob", tools=("read_entrails", "cast_bones", "wash_hands"))
+    async with open_table(hello, *slow, ran=ran, tier=DEEP, grant=grant) as table:
+        await ask(table.npc, "hi")  # the first turn is STANDARD at least
+        chosen = {
+            text: (await ask(table.npc, text)).only(TierSelected)
+            for text in (
+                "read those old entrails, Bob",
+                "cast the bones",
+                "wash your hands",
+                "dig that grave",
+            )
+        }
+    assert [x.tier for x in chosen.values()] == [STANDARD, DEEP, FAST, FAST]
+    assert chosen["cast the bones"].reason == "the tool 'test.cast_bones' is asked for"
+
+
+async def test_a_tool_that_became_slow_can_be_asked_for_by_name(
+    autojump_clock: MockClock,
+) -> None:
+    # G18: by what is measured now, not by what was when the session began
+    ran = Ran()
+    quick = ran.tool("read_entrails", 0.1)
+    async with open_table(hello, quick, ran=ran, tier=DEEP) as table:
+        await ask(table.npc, "hi")
+
+        async def tier() -> Tier:
+            heard = await ask(table.npc, "read the entrails")
+            found: Tier = heard.only(TierSelected).tier
+            return found
+
+        assert await tier() is FAST
+        table.host.deregister("test")
+        table.host.register(ran.tool("read_entrails", 0.8))
+        assert await tier() is STANDARD

@@ -85,6 +85,7 @@ class TurnInProgress:
       nursery: the session's, for what the turn does not wait for. It must not fail.
       fast: the model that opens, and ``cascade`` when it does.
       opener: what it has said of the answer.
+      pending: calls of the conversation that go on, see `Caller`.
       fillers: what is said while tools are waited for; None is nothing.
     """
 
@@ -118,6 +119,7 @@ class TurnInProgress:
     first_text_at: float | None = None
     error: LLMError | None = None
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
+    pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
 
 
 async def run(turn: TurnInProgress, *, opener: Opener | None = None) -> None:
@@ -351,6 +353,7 @@ async def _run_calls(
         session=turn.npc,
         max_calls=0 if last else turn.config.max_calls,
         unknown_effects=turn.unknown_effects,
+        pending=turn.pending,
         approved=approved,
         showing=view,
         ahead=None if speculation is None else speculation.ahead,
@@ -372,7 +375,7 @@ async def _run_calls(
         awaiting.begin(turn.nursery, say)
     deadline = turn.tool_clock.start(begun)
     try:
-        await turn.host.fan_out(calls, caller, deadline=deadline)
+        await turn.host.fan_out(calls, caller, deadline=deadline, remaining=budget)
     finally:
         elapsed = turn.tool_clock.stop(trio.current_time())
         # Also when interrupted: every call in the history has its answer.

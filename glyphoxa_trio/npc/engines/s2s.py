@@ -14,6 +14,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.config.voices import S2SConfig
 from glyphoxa_trio.host import Shelf, ToolHost
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import EngineSwitched
@@ -58,6 +59,8 @@ class S2SEngine:
     _speaker: str = attrs.field(default="player", init=False)
     _told: Callable[[Utterance], None] | None = attrs.field(default=None, init=False)
     _interrupted: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+    _gone: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _sounding: SpokenItems | None = attrs.field(default=None, init=False)
     _bridge: Bridge = attrs.field(init=False)
     # Turns that went round, and whether the model lacks the words, too.
@@ -74,6 +77,18 @@ class S2SEngine:
         )
         self.live.on_speech = self._speech
 
+    async def converse(self) -> None:
+        """Run the conversation, until cancelled or closed."""
+        with self._scope:
+            await self.live.run()
+
+    def close(self) -> None:
+        """Its NPC answers another way from now on: hang up, and hear nobody."""
+        live = self.live
+        live.on_spoken = live.on_speech = live.on_usage = live.on_complaint = None
+        self._scope.cancel("another engine")
+        self._deafen()
+
     def prepare(self, ceiling: Tier) -> None:
         """Declare the tools of a first turn, before anything is said."""
         self._bridge.show(min(ceiling, Tier.STANDARD))
@@ -83,6 +98,7 @@ class S2SEngine:
         speaker: str,
         told: Callable[[Utterance], None],
         interrupted: Callable[[], None],
+        gone: Callable[[], None] = lambda: None,
     ) -> Live:
         """Hear this speaker from now on.
 
@@ -92,7 +108,7 @@ class S2SEngine:
         if self._told is not None:
             raise MicrophoneTaken(f"it hears {self._speaker} already")
         self._speaker, self._told = speaker, told
-        self._interrupted = interrupted
+        self._interrupted, self._gone = interrupted, gone
         self.live.open()
         return self.live
 
@@ -113,6 +129,12 @@ class S2SEngine:
         """Hear nobody, if it was this one."""
         if self._told == told:
             self._told = None
+
+    def _deafen(self) -> None:
+        """Hear nobody, and tell whoever was heard."""
+        if self._told is not None:
+            self._told = None
+            self._gone()
 
     def heard(self, interaction: Interaction) -> Utterance:
         """What the model has heard, as an utterance."""
@@ -227,8 +249,27 @@ class S2SEngine:
             if exchange.heard:
                 self.live.remember(Line("assistant", exchange.heard))
 
-    def become(self, grant: Grant, successor: Live | None) -> None:
-        """Be another configuration's, from the next turn on."""
-        self.grant = self._bridge.grant = grant
+    def become(
+        self,
+        grant: Grant,
+        successor: Live | None,
+        config: S2SConfig | None = None,
+        defer_threshold: int | None = None,
+    ) -> None:
+        """Be another configuration's, from the next turn on; None is as it was."""
+        bridge = self._bridge
+        self.grant = bridge.grant = grant
+        if config is not None:
+            self.route, self.filler = config.route, config.filler
+            self.tool_timeout = bridge.tool_timeout = config.tool_timeout
+        if defer_threshold is not None:
+            self.defer_threshold = bridge.defer_threshold = defer_threshold
         if successor is not None:
+            if _sound(successor) != _sound(self.live):
+                self._deafen()  # their microphone gives what is not wanted any more
             self.live.become(successor)
+
+
+def _sound(live: Live) -> tuple[bool, int]:
+    """What a microphone has to know of a conversation."""
+    return live.automatic, live.capabilities.input_rate

@@ -17,7 +17,8 @@ import trio
 
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.conversation import Exchange
-from glyphoxa_trio.npc.events import TurnDone
+from glyphoxa_trio.npc.events import HearingFailed, TurnDone
+from glyphoxa_trio.providers.speech import SpeechError
 
 from .live import Live
 from .talking import Talking
@@ -54,6 +55,7 @@ class ModelEar:
     _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
     _turns: dict[Which, Exchange] = attrs.field(factory=dict, init=False)
     _reported: Mapping[Which, float] | None = attrs.field(default=None, init=False)
+    _over: bool = attrs.field(default=False, init=False)
 
     def hear(self, pcm: bytes) -> None:
         """Take a piece of audio; while there is no socket the newest is kept."""
@@ -85,17 +87,20 @@ class ModelEar:
             turns = [] if running is None else [(self.npc.name, running.number)]
             output.flush("the speaker went on", turns)
 
-        self._live = await self.npc.lend_ear(self.speaker, self._spoken, interrupted)
+        self._live = await self.npc.lend_ear(
+            self.speaker, self._spoken, interrupted, self._gone
+        )
         try:
             async with trio.open_nursery() as nursery:
                 if self.asks is not None:
                     self._talking = Talking(self._live, self.asks)
                     nursery.start_soon(self._talking.watch)
                 task_status.started()
-                while True:
-                    running = await self._next()
+                while (running := await self._next()) is not None:
                     await self._relay(running, output)
                     running = None
+                self._end(output)
+                nursery.cancel_scope.cancel("it is not heard any more")
         finally:
             for utterance in (*filter(None, [running]), *self._waiting):
                 utterance.interrupt("the microphone is switched off")
@@ -109,11 +114,31 @@ class ModelEar:
                 break
         utterance.stream.leave()
 
-    async def _next(self) -> Utterance:
-        while not self._waiting:
+    async def _next(self) -> Utterance | None:
+        """The next turn, None if none will come any more."""
+        while not self._waiting and not self._over:
             self._arrived = trio.Event()
             await self._arrived.wait()
-        return self._waiting.popleft()
+        return self._waiting.popleft() if self._waiting else None
+
+    def _gone(self) -> None:
+        """It is not heard any more."""
+        self._live = self._talking = None
+        self._over = True
+        self._arrived.set()
+
+    def _end(self, output: Output) -> None:
+        detail = f"{self.npc.name} hears in another way now: open the microphone again"
+        output.post(
+            HearingFailed(
+                npc=self.npc.name,
+                turn=0,
+                speaker=self.speaker,
+                detail=detail,
+                deaf=True,
+            )
+        )
+        output.end(SpeechError(detail))
 
     def _spoken(self, utterance: Utterance) -> None:
         """The model has heard something: a turn begins."""

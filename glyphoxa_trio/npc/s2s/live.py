@@ -244,15 +244,22 @@ class Live:
 
     def become(self, successor: Live) -> None:
         """Go on with another model, or voice, as the configuration has it now."""
-        same = (successor.provider.label, successor.voice, successor.language)
-        if same != (self.provider.label, self.voice, self.language):
-            self._handle = None
-            self.provider = self._sockets.provider = successor.provider
-            self.voice, self.language = successor.voice, successor.language
-            if self._sockets.current is not None:
-                self._sockets.replace(within=self.settings.swap)
+        same = successor._spoken_with == self._spoken_with
+        # Also where it looks the same: the next socket may need another key.
+        self.provider = self._sockets.provider = successor.provider
+        self.voice, self.language = successor.voice, successor.language
         self.automatic = successor.automatic
         self.settings = self._sockets.settings = successor.settings
+        if not same:
+            self._handle = None
+            if self._sockets.current is not None:
+                self._sockets.replace(within=self.settings.swap)
+        self._sockets.look()  # at what is too old, or idle for too long, from now on
+
+    @property
+    def _spoken_with(self) -> tuple[str, str | None, str | None, bool]:
+        """What a socket is set up for: with another one it has to be replaced."""
+        return self.provider.label, self.voice, self.language, self.automatic
 
     def respond(
         self, *, instructions: str | None = None, tools_forbidden: bool = False

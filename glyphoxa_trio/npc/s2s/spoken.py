@@ -264,6 +264,7 @@ class SpokenTurn:
             session=turn.npc,
             max_calls=turn.config.max_calls,
             unknown_effects=turn.unknown_effects,
+            pending=turn.pending,
             showing=bridge.showing,
             on_start=started,
             on_outcome=finished,

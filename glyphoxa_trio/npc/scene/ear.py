@@ -144,7 +144,7 @@ class SceneEar:
         def interrupted() -> None:
             self._output.flush("the speaker went on", self._running)
 
-        live = await npc.lend_ear(self.speaker, spoken, interrupted)
+        live = await npc.lend_ear(self.speaker, spoken, interrupted, changed.set)
         try:
             async with trio.open_nursery() as nursery:
                 if live.automatic:

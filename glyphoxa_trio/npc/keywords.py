@@ -1,0 +1,219 @@
+"""What an utterance is searched for: phrases and patterns, looked up together. Pure.
+
+`pattern` says how they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, product
+from typing import NamedTuple, TypeAlias
+
+import attrs
+
+from .pattern import MUCH, Line, beyond, how_common, line_of_pattern, line_of_phrase
+from .stems import FILLER, Said, Word, keys_of, words_of
+
+
+@attrs.frozen(eq=False)
+class Phrases:
+    """Lines that are listened for, each by itself."""
+
+    lines: tuple[Line, ...]
+
+    @classmethod
+    def written(cls, phrases: Iterable[str]) -> Phrases:
+        """As an operator writes them.
+
+        Raises:
+          ValueError: for a phrase without a word in it.
+        """
+        return cls(tuple(map(line_of_phrase, phrases)))
+
+    @classmethod
+    def patterns(cls, patterns: Iterable[str]) -> Phrases:
+        return cls(tuple(map(line_of_pattern, patterns)))
+
+    def matches(self, heard: Heard) -> Iterator[tuple[str, int]]:
+        """What occurs, with its first place."""
+        for line in heard.among(self):
+            if place := line.place(heard.said):
+                yield line.name, place
+
+
+@attrs.frozen(eq=False)
+class Patterns:
+    """Patterns, and what is none of them although it looks so. ``called`` is what
+    all of them are, in words; each is quoted if it is left out.
+
+    "who are you" looks like a question about somebody, and is one about nobody else.
+    """
+
+    likely: Phrases
+    unless: Phrases
+    called: str = ""
+
+    @classmethod
+    def of(
+        cls, patterns: Iterable[str], unless: Iterable[str] = (), *, called: str = ""
+    ) -> Patterns:
+        return cls(Phrases.patterns(patterns), Phrases.patterns(unless), called)
+
+    def find(self, heard: Heard) -> str | None:
+        """In words, the first that occurs."""
+        said = heard.said
+        likely = [
+            (line, place)
+            for line in heard.among(self.likely)
+            if (place := line.place(said))
+        ]
+        if not likely:  # as most talk is: exceptions need not be looked for
+            return None
+        without = 0
+        for exception in heard.among(self.unless):
+            covered = 0
+            while place := exception.place(said, covered):
+                covered |= place
+            if covered:
+                without |= covered
+                likely = [
+                    (line, left)
+                    for line, place in likely
+                    if (left := line.place(said, without) if place & covered else place)
+                ]
+                if not likely:
+                    return None
+        return self.called or f"{likely[0][0].name!r}"
+
+
+@attrs.frozen
+class Keywords:
+    """What asks for a tier.
+
+    Args:
+      phrases: as an operator writes them; they count wherever they occur.
+      patterns: the rules of the package, one kind after the other.
+
+    Raises:
+      ValueError: for a phrase without a word in it.
+    """
+
+    phrases: tuple[str, ...]
+    patterns: tuple[Patterns, ...] = ()
+    _written: Phrases = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_written", Phrases.written(self.phrases))
+
+    @classmethod
+    def of(cls, phrases: Iterable[str]) -> Keywords:
+        return cls(tuple(phrases))
+
+    @property
+    def parts(self) -> tuple[Phrases, ...]:
+        """All that `Index` has to look for."""
+        kinds = ((x.likely, x.unless) for x in self.patterns)
+        return self._written, *chain.from_iterable(kinds)
+
+    def find(self, heard: Heard) -> str | None:
+        """In words, the first of what occurs; phrases before patterns."""
+        for phrase, _ in self._written.matches(heard):
+            return f"{phrase!r}"
+        for patterns in self.patterns:
+            if (found := patterns.find(heard)) is not None:
+                return found
+        return None
+
+
+@attrs.frozen(eq=False)
+class Index:
+    """All lines by what a text must have for them, so that few of them are looked for:
+    their rarest word, or two in a row if all are in every other text."""
+
+    parts: tuple[Phrases, ...]
+    _by_word: dict[str, list[_Group]] = attrs.field(init=False, repr=False)
+    _by_pair: dict[str, dict[str, list[_Group]]] = attrs.field(init=False, repr=False)
+    _known: Callable[[str], Word] = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        vocabulary = {FILLER}
+        by_word: dict[str, list[_Group]] = {}
+        by_pair: dict[str, dict[str, list[_Group]]] = {}
+        for part in self.parts:
+            of_word: dict[str, list[Line]] = {}
+            of_pair: dict[tuple[str, str], list[Line]] = {}
+            for line in part.lines:
+                first, *rest = line.steps
+                vocabulary.update(first.keys, *(step.keys for step in rest))
+                rarest = min((step.keys for step in line.steps), key=how_common)
+                if how_common(rarest) >= MUCH and rest and not rest[0].gap:
+                    for pair in product(first.keys, rest[0].keys):
+                        of_pair.setdefault(pair, []).append(line)
+                else:
+                    for key in rarest:
+                        of_word.setdefault(key, []).append(line)
+            for key, lines in of_word.items():
+                by_word.setdefault(key, []).append((part, lines))
+            for (key, following), lines in of_pair.items():
+                pairs = by_pair.setdefault(key, {})
+                pairs.setdefault(following, []).append((part, lines))
+
+        # Talk has few different words, and most of them are of no interest.
+        @lru_cache(maxsize=2048)
+        def known(word: str) -> Word:
+            return tuple(key for key in keys_of(word) if key in vocabulary)
+
+        object.__setattr__(self, "_by_word", by_word)
+        object.__setattr__(self, "_by_pair", by_pair)
+        object.__setattr__(self, "_known", known)
+
+    def hear(self, text: str) -> Heard:
+        """What might occur in a text."""
+        by_word, by_pair, known = self._by_word, self._by_pair, self._known
+        places: dict[str, int] = {}
+        begins: list[str] = []  # what a pair may begin with
+        found: dict[Phrases, list[Line]] = {}
+        words = words_of(text)
+        bit = 1
+        for word in words:
+            for key in known(word):
+                if key in places:
+                    places[key] |= bit
+                    continue
+                places[key] = bit
+                if key in by_word:
+                    _add(found, by_word[key])
+                if key in by_pair:
+                    begins.append(key)
+            bit <<= 1
+        fillers = places.get(FILLER, 0)
+        said = Said(places, frozenset(places), fillers, len(words))
+        for key in begins:
+            pairs, after = by_pair[key], places[key] << 1
+            after |= beyond(after & fillers, fillers)
+            for following in pairs.keys() & said.keys:
+                if places[following] & after:
+                    _add(found, pairs[following])
+        return Heard(said, found)
+
+
+def _add(found: dict[Phrases, list[Line]], groups: Iterable[_Group]) -> None:
+    for part, lines in groups:
+        if part in found:
+            found[part] += lines
+        else:
+            found[part] = lines.copy()
+
+
+class Heard(NamedTuple):
+    """A text, and the lines that might occur in it; a line may be there twice."""
+
+    said: Said
+    found: Mapping[Phrases, Sequence[Line]]
+
+    def among(self, part: Phrases) -> Iterable[Line]:
+        return self.found.get(part, ())
+
+
+_Group: TypeAlias = "tuple[Phrases, list[Line]]"

@@ -1,0 +1,212 @@
+"""Words as the tier's rules see them: stems of English, and what stands between. Pure.
+
+Both sides are reduced by the same function, what a player says and what is listened
+for, so a phrase is always found as it was written: "remembered" and "remember" are one,
+"question" and "quest" are two. It is no dictionary: that "hoping" and "hop" are one as
+well does no harm here.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final, NamedTuple, TypeAlias
+
+PAST: Final = "<past>"
+"""The key of every verb that is in the past."""
+FILLER: Final = "<filler>"
+"""The key of what may stand between any two words of a phrase: "very", "er"."""
+
+Word: TypeAlias = tuple[str, ...]
+"""All that one word is found by: its stem, "=" and the word itself, what it is."""
+
+_WORD: Final = re.compile(r"\w+")
+_MOST: Final = 200  # words that are looked at, from either end of a text
+_LONGEST: Final = 32  # letters of a word that has a stem
+_VOWELS: Final = frozenset("aeiouy")
+
+_FILLERS: Final = frozenset(
+    _WORD.findall(
+        """
+a an the very really so quite more most please pls er um uh uhm erm ah oh hm hmm like
+just too rather some any all bit lot little much actually exactly again now then even
+ever also well and but so hey ok okay right alright hello hi sorry wait hang on hold
+"""
+    )
+)
+
+_PASTS: Final = """
+go: went gone
+do: did done
+be: was were been
+have: had
+say: said
+tell: told
+know: knew known
+think: thought
+see: saw seen
+hear: heard
+find: found
+give: gave given
+take: took taken
+make: made
+get: got gotten
+come: came
+meet: met
+fight: fought
+win: won
+lose: lost
+leave: left
+begin: began begun
+break: broke broken
+steal: stole stolen
+speak: spoke spoken
+write: wrote written
+build: built
+burn: burnt
+buy: bought
+sell: sold
+bring: brought
+catch: caught
+hide: hid hidden
+hold: held
+keep: kept
+send: sent
+run: ran
+fall: fell fallen
+flee: fled
+kill: slain slew
+forget: forgot forgotten
+mean: meant
+pay: paid
+show: shown
+swear: swore sworn
+teach: taught
+understand: understood
+wear: wore worn
+wake: woke
+sing: sang sung
+draw: drew drawn
+dig: dug
+seek: sought
+sink: sank sunk
+drink: drank drunk
+eat: ate eaten
+rise: rose risen
+choose: chose chosen
+"""
+# What endings cannot tell. "us" is another "me" to us.
+_ALSO: Final = """
+be: is are am s re m being
+have: has ve having
+do: does doing
+me: us
+who: whose whom
+remember: rember remeber remembr
+"""
+# Recognisers and players in a hurry leave the apostrophe out.
+_RUN_TOGETHER: Final = {
+    word.replace("'", ""): word.split("'")
+    for word in re.findall(
+        r"[\w']+",
+        """
+who's what's where's when's how's why's that's there's it's he's she's let's
+didn't don't doesn't isn't aren't wasn't weren't hasn't haven't can't couldn't wouldn't
+i'm i've you're you've they're they've we've
+""",
+    )
+}
+_KEPT: Final = """
+this his its was us yes always perhaps as has is less here there
+anything something everything nothing morning evening during king ring plane
+need seed indeed speed bleed breed hundred red bed
+"""
+
+
+def _spelled_out(table: str) -> dict[str, str]:
+    lines = (line.partition(":") for line in table.strip().splitlines())
+    return {form: base for base, _, forms in lines for form in forms.split()}
+
+
+_IRREGULAR: Final = _spelled_out(_PASTS)
+_WHOLE: Final = {word: word for word in _KEPT.split()} | {"planes": "plane"}
+_BASES: Final = _WHOLE | _IRREGULAR | _spelled_out(_ALSO)
+
+
+def stem(word: str) -> str:
+    """The part of a lower-case word that its inflections share."""
+    word = _BASES.get(word, word)
+    if len(word) <= 3 or word in _WHOLE or not word.isascii():
+        return word
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        if word.endswith("ies") and len(word) > 4:
+            word = word[:-3] + "y"
+        elif word.endswith(("sses", "shes", "ches", "xes", "zes")):
+            word = word[:-2]
+        else:
+            word = word[:-1]
+        if word in _WHOLE:
+            return word
+    for ending in ("ing", "ied", "ed", "ly"):
+        if word.endswith(ending):
+            rest = word[: -len(ending)]
+            enough = len(rest) > (3 if ending == "ly" else 2)
+            if enough and not _VOWELS.isdisjoint(rest):
+                word = rest + "y" if ending == "ied" else rest
+                break
+    # "hoped", "hope"; "planned", "plan"; "summarise", "summarize"; "armour", "armor"
+    if len(word) > 3 and word.endswith("e"):
+        word = word[:-1]
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in _VOWELS:
+        word = word[:-1]
+    if len(word) > 4 and word.endswith(("iz", "yz")):
+        word = word[:-1] + "s"
+    elif len(word) > 4 and word.endswith("our"):
+        word = word[:-3] + "or"
+    return word
+
+
+def keys_of(word: str) -> Word:
+    """All that a word is found by; of one that is too long for a word, nothing else."""
+    if len(word) > _LONGEST:
+        return (word,)
+    keys = [stem(word), f"={word}"]
+    if word in _IRREGULAR or (
+        len(word) > 4 and word.endswith("ed") and word not in _WHOLE
+    ):
+        keys.append(PAST)
+    if word in _FILLERS:
+        keys.append(FILLER)
+    return tuple(keys)
+
+
+def plain_words(text: str) -> list[str]:
+    """The words of a text, without case and accents."""
+    if not text.isascii():
+        apart = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in apart if not unicodedata.combining(c))
+    words = _WORD.findall(text.casefold())
+    if not _RUN_TOGETHER.keys().isdisjoint(words):
+        return [part for word in words for part in _RUN_TOGETHER.get(word, (word,))]
+    return words
+
+
+def words_of(text: str) -> list[str]:
+    """The plain words of a text; of a very long one only those at its ends."""
+    words = plain_words(text)
+    return words if len(words) <= 2 * _MOST else words[:_MOST] + words[-_MOST:]
+
+
+class Said(NamedTuple):
+    """The words of a text, by all that they are found by.
+
+    Args:
+      places: where each key is, in bits: the lowest is the first word.
+      fillers: where those are.
+      length: how many words there are.
+    """
+
+    places: dict[str, int]
+    keys: frozenset[str]
+    fillers: int
+    length: int

@@ -1,0 +1,201 @@
+"""What a configuration and its tools are asked about: names, as phrases. Pure.
+
+A name is no reason by itself ("Greymantle sends his regards"), but it is in a question
+("where is Greymantle's tower?"). Which words are names is told from how they are
+written: proper names, and several content words in a row ("the northern kingdoms");
+one common word alone, such as the "ale" of a barkeep, is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.tools.tier import Tier
+
+from .keywords import Heard, Index, Phrases
+from .phrases import ASKING
+from .stems import plain_words
+
+_COMMON: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+a an the and or nor but so if as at by for from in into of off on onto out over to under
+up upon with without i me my mine we us our ours you your yours he him his she her hers
+it its they them their theirs this that these those who whom whose what which when where
+why how am is are was were be been being do does did done have has had having can could
+may might must shall should will would not no yes all any both each few more most other
+some such only own same than too very just also again here there now then once ever
+never always about let lets knows know known
+al auf bin das de del den der des di die du el et ibn la las le les los und van von y zu
+lord lady sir dame mister mr mrs ms miss dr doctor master mistress king queen prince
+princess captain sergeant guard brother sister father mother uncle aunt saint st
+old young big little great small tall good bad poor dear
+""",
+    )
+)
+_PART: Final = re.compile(r"[.!?;:,()\"\u201c\u201d\u2013\u2014\n]+|\s-+\s")
+_EPITHET: Final = re.compile(
+    r",|\s(?:the|of|von|von der|der|die|le|la)\s", re.IGNORECASE
+)
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NAME_PARTS: Final = re.compile(r"[^\W_]+")
+_MOST_TOOLS: Final = 256
+
+
+def _is_common(word: str) -> bool:
+    return word in _COMMON or len(word) < 2 or word.isdigit()
+
+
+def names_of(character: str) -> Iterator[str]:
+    """What somebody is called: the whole name, and each part that is not an epithet.
+
+    "Greymantle the Sage" is Greymantle; "Captain Mira Voss" is Mira and Voss.
+    """
+    yield character
+    for word in plain_words(_EPITHET.split(character)[0].strip()):
+        if not _is_common(word):
+            yield word
+
+
+def topics_of(text: str) -> Iterator[str]:
+    """What a sentence of a configuration is about, in phrases."""
+    for sentence in _SENTENCE.split(text):
+        first = True
+        for part in _PART.split(sentence):
+            words = part.split()
+            run: list[str] = []
+            for word in [*words, ""]:
+                bare = " ".join(plain_words(word.removesuffix("'s")))
+                if bare and not _is_common(bare) and "{" not in word:  # a variable
+                    run.append(word)
+                    continue
+                yield from _in_run(run, first=first)
+                run, first = [], first and not bare
+            first = False
+
+
+def _in_run(run: Sequence[str], *, first: bool) -> Iterator[str]:
+    """Content words in a row: each with its neighbour, and one that is a name alone."""
+    if len(run) > 1:
+        for at in range(len(run) - 1):
+            yield f"{run[at]} {run[at + 1]}"
+    names = [word[:1].isupper() for word in run]
+    for at, word in enumerate(run):
+        # The first word of a sentence has a capital whatever it is; that of "Hollow
+        # Hill" is half a name.
+        alone = not any(names[max(0, at - 1) : at] + names[at + 1 : at + 2])
+        if names[at] and alone and not (first and at == 0) and len(word) > 2:
+            yield word
+
+
+def asks(heard: Heard, place: int) -> bool:
+    """True if the words ask for something, or what is at ``place`` is asked about:
+    "is Ysolde blind"."""
+    for _ in ASKS.matches(heard):
+        return True
+    before = (place & -place) >> 1
+    return any(heard.said.places.get(key, 0) & before for key in _INVERTS)
+
+
+ASKS: Final = Phrases.patterns(ASKING)
+_INVERTS: Final = ("be", "do", "can", "could", "will", "would", "should")
+
+
+@attrs.frozen
+class Topics:
+    """Phrases that count in a question, each with the NPCs whose own name it is.
+
+    Args:
+      names: a phrase, and the NPC who is called so; "" for what is nobody's name.
+    """
+
+    names: tuple[tuple[str, str], ...] = ()
+    phrases: Phrases = attrs.field(init=False, repr=False, eq=False)
+    _owners: dict[str, frozenset[str]] = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        owners: dict[str, set[str]] = {}
+        for phrase, owner in self.names:
+            if plain_words(phrase):
+                owners.setdefault(phrase, set()).add(owner)
+        object.__setattr__(self, "phrases", Phrases.written(owners))
+        object.__setattr__(
+            self, "_owners", {x: frozenset(npcs) for x, npcs in owners.items()}
+        )
+
+    def find(self, heard: Heard, listener: str = "") -> str | None:
+        """The first that is asked about, and that is not ``listener``'s own name."""
+        for phrase, place in self.phrases.matches(heard):
+            if listener and listener in self._owners[phrase]:
+                continue
+            if asks(heard, place):
+                return phrase
+        return None
+
+
+@attrs.frozen(cache_hash=True)
+class NamedTools:
+    """Tools that somebody may ask for by name: key, exposed name, tier."""
+
+    tools: tuple[tuple[str, str, Tier], ...] = ()
+
+    def find(self, text: str) -> tuple[str, Tier] | None:
+        """The slowest tool that is asked for, by its key."""
+        found: tuple[str, Tier] | None = None
+        index, phrases, tools = _compiled(self)
+        heard = index.hear(text)
+        for phrase, place in phrases.matches(heard):
+            for key, tier, alone in tools[phrase]:
+                if (found is None or tier > found[1]) and (
+                    not alone or asks(heard, place)
+                ):
+                    found = key, tier
+        return found
+
+
+NO_TOPICS: Final = Topics()
+NO_TOOLS: Final = NamedTools()
+
+
+# Of a tool that has one word for a name its group is part of what it is called.
+@lru_cache(maxsize=64)
+def _compiled(
+    named: NamedTools,
+) -> tuple[Index, Phrases, dict[str, list[tuple[str, Tier, bool]]]]:
+    called: dict[str, list[tuple[str, Tier, bool]]] = {}
+    for key, name, tier in named.tools[:_MOST_TOOLS]:
+        group, _, own = key.rpartition(".")
+        for phrase, alone in _called(group, own or name):
+            called.setdefault(phrase, []).append((key, tier, alone))
+    phrases = Phrases.patterns(phrase.replace("...", "..") for phrase in called)
+    return Index((phrases, ASKS)), phrases, called
+
+
+def _called(group: str, own: str) -> Iterator[tuple[str, bool]]:
+    """Ways to say a tool's name, each with whether it counts in questions only."""
+    words, of_group = _parts(own), _parts(group)
+    if len(words) > 1:
+        yield " ... ".join(words), False
+    elif words and of_group:
+        yield " ... ".join([*words, *of_group]), False
+        yield " ... ".join([*of_group, *words]), False
+    if len(of_group) > 1 or (of_group and not _is_common(of_group[0])):
+        yield " ... ".join(of_group), True
+
+
+def _parts(name: str) -> list[str]:
+    return plain_words(" ".join(_NAME_PARTS.findall(_CAMEL.sub(" ", name))))
+
+
+def topics(named: Iterable[str], texts: Iterable[str]) -> Topics:
+    """Of the characters of a configuration and of what it says about them."""
+    names = {(name, npc): None for npc in named for name in names_of(npc)}
+    names |= {(x, ""): None for text in texts for x in topics_of(text)}
+    return Topics(tuple(names))
