@@ -64,6 +64,7 @@ def tools(base: Path) -> list[Tool]:
     # before the disk is touched: the tool keeps its declared latency.
     @tool(
         group="files",
+        category="files",
         title="Write a file",
         estimated_duration_ms=20,
         max_duration_ms=100,
@@ -86,6 +87,7 @@ def tools(base: Path) -> list[Tool]:
 
     @tool(
         group="files",
+        category="files",
         title="Read a file",
         estimated_duration_ms=20,
         max_duration_ms=100,

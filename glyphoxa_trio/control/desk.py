@@ -44,7 +44,7 @@ async def open_control(
     try:
         with lone_errors():
             async with trio.open_nursery() as nursery:
-                desk = _Desk(runtime)
+                desk = Desk(runtime)
                 nursery.start_soon(trio.serve_listeners, desk.attend, [door])
                 yield address
                 nursery.cancel_scope.cancel("the control socket is closed")
@@ -55,7 +55,7 @@ async def open_control(
 
 
 @attrs.define(eq=False)
-class _Desk:
+class Desk:
     """Answers the clients of one runtime, a few at a time."""
 
     _runtime: Runtime
@@ -99,10 +99,8 @@ class _Desk:
             match wanted:
                 case "status":
                     return {"status": status_of(self._runtime)}
-                case "tool":
-                    return {"tool": self._tool(request)}
-                case "approve":
-                    return {"approve": self._approve(request)}
+                case "tool" | "approve":
+                    return self.put(request)
                 case "reload":
                     return {"reload": await self._reload()}
         except GlyphoxaError as error:
@@ -110,6 +108,16 @@ class _Desk:
         except Exception as bug:  # border: a question must not end the table's evening
             return {"error": f"{type(bug).__name__}: {bug}"}
         return {"error": "do is one of status, tool, approve, reload"}
+
+    def put(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer to ``tool`` and ``approve``, for whoever holds the runtime.
+
+        Raises:
+          GlyphoxaError: where a client would read ``error``.
+        """
+        if request.get("do") == "approve":
+            return {"approve": self._approve(request)}
+        return {"tool": self._tool(request)}
 
     def _tool(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         host = self._runtime.host
@@ -119,6 +127,7 @@ class _Desk:
             "description": listing.definition.description,
             "parameters": plain(listing.definition.parameters),
             "held": listing.key in host.approvals.held,
+            "waits": listing.key in {x.key for x in self._runtime.unapproved()},
             "fingerprint": host.approvals.fingerprint(listing.key),
         }
 

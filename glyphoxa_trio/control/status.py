@@ -15,6 +15,7 @@ from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.units import milliseconds
 
 _WARNINGS_SHOWN: Final = 10
+_TIMES: Final = ("since", "ready_at")  # on the runtime's clock, which is nobody else's
 
 
 def status_of(runtime: Runtime) -> dict[str, Any]:
@@ -26,8 +27,11 @@ def status_of(runtime: Runtime) -> dict[str, Any]:
         "pid": os.getpid(),
         "servers": [
             {
-                **{k: v for k, v in plain(row).items() if k != "since"},
+                **{k: v for k, v in plain(row).items() if k not in _TIMES},
                 "state_ms": milliseconds(now - row.since),
+                "ready_in_ms": None
+                if row.ready_at is None
+                else milliseconds(max(0.0, row.ready_at - now)),
                 "held_back": [tool for server, _, tool in held if server == row.name],
             }
             for row in runtime.servers()

@@ -7,7 +7,7 @@ from .exposition import open_exposition
 from .logs import EventLog, log_events, open_log, open_log_file
 from .metrics import Metrics, MetricsError, open_metrics
 from .outputs import Output, json_lines, key_values
-from .scores import Score, ranked, scores_of
+from .scores import Score, places, ranked, scores_of
 from .telemetry import Telemetry, open_telemetry
 from .writer import LogStatistics
 
@@ -27,6 +27,7 @@ __all__ = [
     "open_log_file",
     "open_metrics",
     "open_telemetry",
+    "places",
     "ranked",
     "scores_of",
 ]

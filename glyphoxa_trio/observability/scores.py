@@ -1,13 +1,14 @@
 """How fast each tool is where we run, and how it ranks among others of its kind (G39).
 
-A *category* is a tool's own name: ``dice.roll`` and ``luck.roll`` are compared with
-each other. No server declares what kind its tools are, and a name is what an author
-gave a tool to say so.
+A *category* says what kind of tool it is, and whoever knows best says so: the operator
+(`category` of a server or of a tool), else the tool's author (``category`` in its
+``_meta``, as our own servers have it), else the name of its group or server. Upper and
+lower case are the same there. A tool without another of its kind has no rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 import attrs
@@ -64,7 +65,7 @@ async def scores_of(runtime: Runtime) -> tuple[Score, ...]:
         definition = listing.definition
         score = Score(
             tool=key,
-            category=definition.name,
+            category=(definition.category or definition.group).casefold(),
             transport=transports.get(definition.group, IN_PROCESS),
             tier=estimate.tier,
             p50=estimate.p50,
@@ -73,6 +74,13 @@ async def scores_of(runtime: Runtime) -> tuple[Score, ...]:
         )
         found.append(score)
     return tuple(found)
+
+
+def places(scores: Iterable[Score]) -> Iterator[tuple[int | None, Score]]:
+    """The tools of one category with their ranks, from 1; None is first of one."""
+    found = tuple(scores)
+    for rank, score in enumerate(found, start=1):
+        yield (rank if len(found) > 1 else None), score
 
 
 def ranked(scores: Iterable[Score]) -> Mapping[str, tuple[Score, ...]]:

@@ -11,7 +11,9 @@ another configuration while all of it runs, `world` is what a rehearsal replaces
 """
 
 from .cast import UnknownNpc, find_npc
+from .collector import Collector
 from .generations import Reloaded
+from .given import NotOnTrio
 from .lateness import OverloadBegan, OverloadEnded, OverloadEvent
 from .opening import open_runtime
 from .overload import Overload, OverloadStatistics
@@ -19,6 +21,8 @@ from .runtime import Runtime, RuntimeClosed
 from .world import World
 
 __all__ = [
+    "Collector",
+    "NotOnTrio",
     "Overload",
     "OverloadBegan",
     "OverloadEnded",

@@ -18,7 +18,9 @@ from glyphoxa_trio.config import (
     WebConfig,
 )
 from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
-from glyphoxa_trio.npc.selection import Keywords, SelectionRules
+from glyphoxa_trio.npc.keywords import Keywords
+from glyphoxa_trio.npc.selection import SelectionRules
+from glyphoxa_trio.npc.topics import NO_TOPICS, topics
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import nearest
 
@@ -29,6 +31,7 @@ def settings_of(config: Config) -> CalibratorSettings:
     return CalibratorSettings(
         limits=config.tiers,
         tier_by=calibration.tier_by,
+        unknown=calibration.unknown,
         expiry=calibration.expiry,
         probe_concurrency=calibration.probe_concurrency,
         environment=calibration.environment or "local",
@@ -58,15 +61,27 @@ def history_of(config: Config, warn: Callable[[str], None]) -> History | None:
 
 
 def rules_of(config: Config) -> SelectionRules:
-    """What the tier selector listens for."""
+    """What the tier selector listens for: phrases, and the names of the configuration.
+
+    What an NPC keeps secret is no name: a tier would tell that it is one.
+    """
     selector = config.selector
+    told = (
+        line for npc in config.npcs for line in (*npc.identity, *npc.knowledge_scope)
+    )
     rules = SelectionRules(
-        min_deep_interval=selector.min_deep_interval, queue_depth=selector.queue_depth
+        topics=topics(
+            [npc.name for npc in config.npcs], [*told, *config.scene.context]
+        ),
+        min_deep_interval=selector.min_deep_interval,
+        queue_depth=selector.queue_depth,
     )
     if selector.deep_keywords is not None:
         rules = attrs.evolve(rules, deep=Keywords.of(selector.deep_keywords))
     if selector.standard_keywords is not None:
-        rules = attrs.evolve(rules, standard=Keywords.of(selector.standard_keywords))
+        rules = attrs.evolve(
+            rules, standard=Keywords.of(selector.standard_keywords), terms=NO_TOPICS
+        )
     return rules
 
 

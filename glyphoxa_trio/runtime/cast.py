@@ -187,6 +187,7 @@ class Cast:
                 defer_threshold=config.mcp.defer_threshold,
                 speculation=config.speculation,
                 live=self._live(successor),
+                s2s=config.s2s,
                 filler=config.filler,
                 overheard=config.scene.overheard,
                 template_defaults=config.template_defaults,
@@ -231,12 +232,18 @@ class Cast:
         ref = spawn(
             self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT
         )
-        ears = (
-            self.voices.ears(npc.engine, self.warn)
-            if live is None
-            else model_ears(live)
-        )
-        return Npc(npc, grant, ref, ears=ears)
+        return Npc(npc, grant, ref, ears=self._ear)
+
+    def _ear(self, npc: Npc, speaker: str) -> Ear | None:
+        """How it hears as it is configured now, whoever held it before a reload."""
+        if (now := self._npcs.get(npc.name)) is not None:
+            npc = attrs.evolve(npc, config=now.config, grant=now.grant)
+        live = self._live(npc.config)
+        if live is None:
+            ears = self.voices.ears(npc.config.engine, self.warn)
+        else:
+            ears = model_ears(live)
+        return None if ears is None else ears(npc, speaker)
 
     def _live(self, npc: NpcConfig) -> Live | None:
         return self.voices.live(npc, self.config.s2s)

@@ -67,6 +67,8 @@ class Generations:
     _servers: dict[str, ServerSpec] = attrs.field(init=False)  # as they were connected
     _narrowed: set[str] = attrs.field(factory=set, init=False)  # servers in part
     _torn: set[str] = attrs.field(factory=set, init=False)  # groups that lack some
+    _by_hand: set[str] = attrs.field(factory=set, init=False)  # servers taken away
+    _brought: set[str] = attrs.field(factory=set, init=False)  # and to come back
     _accepted: Plan = attrs.field(init=False)
     _last: Reloaded = attrs.field(factory=lambda: Reloaded(generation=1), init=False)
     _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -100,6 +102,11 @@ class Generations:
         refuse_faults(plan.config, snapshot, plan.problems)
         self._accepted = plan
         self._waiting.cancel("another configuration was accepted")
+        # What was taken away by hand before is wanted again if it is there.
+        self._brought |= self._by_hand & plan.servers.keys()
+        for name in self._by_hand:
+            self._servers.pop(name, None)
+        self._by_hand.clear()
         for name in [name for name in self._servers if name not in plan.servers]:
             self._remove(self._servers.pop(name))
         for spec in self.fresh(plan):
@@ -110,6 +117,11 @@ class Generations:
         gone = [tool for tool in self._builtin if tool.key not in kept]
         self._withdraw(gone)
         self._torn |= {tool.definition.group for tool in gone}
+
+    def taken_away(self, name: str) -> None:
+        """A server was taken away by hand: it comes back with what is accepted later,
+        and not with what is accepted already."""
+        self._by_hand.add(name)
 
     def refuse_taken(self, tools: Sequence[Tool]) -> None:
         """Refuse tools whose names are those of what is accepted and comes later.
@@ -131,7 +143,7 @@ class Generations:
         """Build what the plan needs and switch, unless another one is accepted."""
         staged: list[Member] = []
         failed, same = self._failed(), self.serving.servers
-        fresh = self.fresh(plan)
+        fresh = [x for x in self.fresh(plan) if x.name not in self._by_hand]
         tried_again = tuple(
             x.name for x in fresh if x.name in failed and same.get(x.name) == x
         )
@@ -163,6 +175,7 @@ class Generations:
         self._last = attrs.evolve(
             self._reloaded(plan, deferred), tried_again=tried_again
         )
+        self._brought.clear()
         self.serving = plan
         groups, self._torn = self._torn.union(self._last.groups), set()
         self._replace(groups, plan.builtin)
@@ -227,7 +240,7 @@ class Generations:
         before, after = self.serving.servers, plan.servers
         return Reloaded(
             generation=self._last.generation + 1,
-            added=tuple(name for name in after if name not in before),
+            added=tuple(x for x in after if x not in before or x in self._brought),
             removed=tuple(name for name in before if name not in after),
             changed=tuple(
                 name for name in after if before.get(name, after[name]) != after[name]

@@ -1,25 +1,31 @@
-"""Whether what the NPCs are granted exists (D14): the check that needs a catalogue."""
+"""Whether what the NPCs are granted exists (D14): the check that needs a catalogue.
+
+Above 300 lines, because what a pattern means is asked in each of these checks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
 import attrs
 
-from glyphoxa_trio.config import Config, ConfigError, NpcConfig, ServerSpec
-from glyphoxa_trio.host import Snapshot
+from glyphoxa_trio.config import Config, ConfigError, LeftOut, NpcConfig, ServerSpec
+from glyphoxa_trio.host import Listing, Snapshot
 from glyphoxa_trio.tools.definition import ToolDefinition
-from glyphoxa_trio.tools.gate import Grant
-from glyphoxa_trio.tools.naming import NamingStyle, is_glob, matches, nearest
+from glyphoxa_trio.tools.gate import Grant, TrustMode
+from glyphoxa_trio.tools.naming import (
+    Collision,
+    NamingStyle,
+    exposed_name,
+    head_of,
+    is_glob,
+    matches,
+    nearest,
+)
 
-# How the exposed names of a server's tools begin, as far as a long name keeps it.
-_HEAD: Final = {
-    NamingStyle.DOUBLE: "mcp__{}__",
-    NamingStyle.SINGLE: "mcp_{}_",
-    NamingStyle.BARE: "",
-}
+# As far as the exposed name of a tool keeps the name of its server.
 _KEPT: Final = 55
 
 
@@ -36,6 +42,35 @@ class GrantProblem:
         return f"{self.text} @ npcs[{self.npc}].tools"
 
 
+@attrs.frozen
+class NameProblem:
+    """Tools of servers that are left out because they would have one name.
+
+    It is no NPC's problem, so ``npc`` is empty.
+    """
+
+    collision: Collision
+    npc: str = ""
+    error: bool = True
+
+    @property
+    def pattern(self) -> str:
+        """The name that they would have."""
+        return self.collision.name
+
+    @property
+    def text(self) -> str:
+        return str(self.collision)
+
+    def __str__(self) -> str:
+        key = self.collision.left_out[-1]
+        server, _, name = key.partition(".")
+        return f"{self.text} @ mcp.servers[{server}].tools.{name}.expose_as"
+
+
+Problem = GrantProblem | NameProblem
+
+
 def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
     """What the configuration lets an NPC use."""
     trust = npc.trust or config.trust
@@ -46,6 +81,11 @@ def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
         allow_tools=trust.allow_tools,
         approver=approver,
     )
+
+
+def grants_of(config: Config) -> tuple[Grant, ...]:
+    """What the NPCs may use without anybody being asked."""
+    return tuple(grant_of(npc, config, approver=False) for npc in config.npcs)
 
 
 def approved_by(config: Config) -> Callable[[ToolDefinition, str], bool]:
@@ -64,6 +104,79 @@ def approved_by(config: Config) -> Callable[[ToolDefinition, str], bool]:
     )
 
 
+@attrs.frozen
+class Unapproved:
+    """A tool that NPCs are granted and that nobody has approved as it is.
+
+    ``changed``: it was approved as something else.
+    """
+
+    listing: Listing
+    npcs: tuple[str, ...]
+    changed: bool
+
+    @property
+    def key(self) -> str:
+        return self.listing.key
+
+    @property
+    def hints(self) -> str:
+        """What calling it may do, by what its server says of it."""
+        definition = self.listing.definition
+        said = ["only reads" if definition.read_only else "may write"]
+        if definition.destructive and not definition.read_only:
+            said.append("may destroy")
+        if definition.open_world:
+            said.append("reaches the open world")
+        if self.changed:
+            said.append("changed since it was approved")
+        return ", ".join(said)
+
+
+def unapproved(
+    config: Config,
+    snapshot: Snapshot,
+    *,
+    held: Collection[str],
+    agreed: Collection[str],
+) -> list[Unapproved]:
+    """Every external tool that some NPC is granted and may not use without a word.
+
+    Args:
+      held, agreed: the host's `Approvals.held` and `Approvals.agreed`.
+    """
+    grants = [grant_of(npc, config, approver=False) for npc in config.npcs]
+    found: list[Unapproved] = []
+    for listing in sorted(snapshot.listings, key=lambda x: x.key):
+        definition, exposed = listing.definition, listing.exposed
+        changed = listing.key in held
+        if not definition.external or (listing.key in agreed and not changed):
+            continue
+        whose = tuple(
+            grant.npc
+            for grant in grants
+            if not grant.trusts_fully
+            and grant.covers(definition, exposed)
+            and (changed or not grant.approves(definition, exposed))
+        )
+        if whose:
+            found.append(Unapproved(listing, whose, changed))
+    return found
+
+
+def may_need_approval(config: Config) -> bool:
+    """Whether a grant may bring tools of a server that the grant does not approve."""
+    return any(
+        grant_of(npc, config, approver=False).trust is not TrustMode.FULL
+        and (is_glob(pattern) or pattern == spec.name)
+        and _may_mean(pattern, spec.name, config.mcp.naming)
+        for npc in config.npcs
+        for pattern in npc.tools
+        for spec in config.mcp.servers
+        if config.mcp.enabled
+    )
+
+
 def check_grants(
     config: Config, snapshot: Snapshot, *, absent: Sequence[ServerSpec]
 ) -> list[GrantProblem]:
@@ -77,23 +190,109 @@ def check_grants(
     problems: list[GrantProblem] = []
     for npc in config.npcs:
         for pattern in npc.tools:
-            if any(
-                matches(pattern, x.definition, x.exposed) for x in snapshot.listings
-            ):
+            # Of what is left out because of its name there is a problem already.
+            if any(matches(pattern, x.definition, x.exposed) for x in snapshot.offered):
                 continue
             naming = config.mcp.naming
             waiting = [x.name for x in absent if _may_be_of(pattern, x, naming)]
             near = nearest(pattern, [*known, *groups])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
+            certain = not (waiting or is_glob(pattern))
             if waiting:
                 text = f"{pattern!r} waits for the server {waiting[0]!r}"
             elif is_glob(pattern):
                 text = f"{pattern!r} matches no tool"
+            elif other := _in_another_style(pattern, snapshot, naming):
+                text = f"no tool {pattern!r}{other}"
+            elif npc.context_name and not _is_of(pattern, groups):
+                # Seed 003's lists name the tools of its own engine, too: hangup_call.
+                text = f"no tool {pattern!r} yet{hint or ', unless a program adds it'}"
+                certain = False
             else:
                 text = f"no tool {pattern!r}{hint}"
-            certain = not (waiting or is_glob(pattern))
+            if not waiting:
+                for left in config.mcp.left_out:
+                    if (sure := _asks_for(pattern, left, naming)) is None:
+                        continue
+                    text, certain = _without(left, pattern, text), sure or certain
+                    if left.switched_off:
+                        certain = False
+                    break
             problems.append(GrantProblem(npc.name, pattern, text, certain))
     return problems
+
+
+def _in_another_style(pattern: str, snapshot: Snapshot, naming: NamingStyle) -> str:
+    """The remedy, if ``pattern`` is right but for `mcp.naming`."""
+    for style in NamingStyle:
+        for x in snapshot.listings:
+            named_by_rule = x.definition.external and x.definition.expose_as is None
+            if named_by_rule and exposed_name(x.definition, style) == pattern:
+                return (
+                    f": with mcp.naming {naming} it is {x.exposed}; grant that, or set"
+                    f" naming: {style}"
+                )
+    return ""
+
+
+def _is_of(pattern: str, groups: Iterable[str]) -> bool:
+    """Whether it is written like a tool of one of these servers and groups."""
+    return any(
+        pattern.startswith((f"{group}.", *_heads(group, NamingStyle.DOUBLE)))
+        for group in groups
+    )
+
+
+def _asks_for(pattern: str, left: LeftOut, naming: NamingStyle) -> bool | None:
+    """Whether a pattern that means no tool names a server that is left out.
+
+    None if it cannot mean one of that server's. A file that cannot be read may
+    hold whatever somebody else than us is asked for.
+    """
+    if left.name is None:
+        return not is_glob(pattern) or pattern[0] not in "*?["
+    if pattern in left.exposed or names_server(pattern, left.name, naming):
+        return True
+    return False if _may_mean(pattern, left.name, naming) else None
+
+
+def _without(left: LeftOut, pattern: str, text: str) -> str:
+    if left.name is None:
+        return f"{text}; it may be in a file that cannot be used: {left.why}"
+    how = "switched off" if left.switched_off else "left out"
+    return f"{pattern!r} asks for the server {left.name!r}, which is {how}: {left.why}"
+
+
+def names_server(pattern: str, server: str, naming: NamingStyle) -> bool:
+    """Whether a grant names this very server: as a tool of it in full, by its bare
+    name, or by a glob that begins with it."""
+    if "." in pattern:
+        return pattern.partition(".")[0] == server
+    if pattern == server:
+        return True
+    head = head_of(server, naming)[:_KEPT]
+    return bool(head) and pattern.startswith(head)
+
+
+@attrs.frozen
+class Need:
+    """A grant that names a server."""
+
+    npc: str
+    pattern: str
+    server: str
+
+
+def needs(config: Config) -> list[Need]:
+    """Every grant that names a configured server, in the order of the NPCs."""
+    return [
+        Need(npc.name, pattern, spec.name)
+        for npc in config.npcs
+        for pattern in npc.tools
+        for spec in config.mcp.servers
+        if names_server(pattern, spec.name, config.mcp.naming)
+        or any(x.expose_as == pattern for x in spec.tools.values())
+    ]
 
 
 def shadowed_groups(servers: Iterable[ServerSpec], snapshot: Snapshot) -> list[str]:
@@ -127,7 +326,18 @@ def _may_be_of(pattern: str, server: ServerSpec, naming: NamingStyle) -> bool:
     """Whether a tool of ``server`` could answer to the pattern, by its shape."""
     if any(override.expose_as == pattern for override in server.tools.values()):
         return True
+    return _may_mean(pattern, server.name, naming)
+
+
+def _may_mean(pattern: str, server: str, naming: NamingStyle) -> bool:
     if "." in pattern:
-        return fnmatchcase(server.name, pattern.partition(".")[0])
-    head = _HEAD[naming].format(server.name)[:_KEPT]
-    return is_glob(pattern) or pattern == server.name or pattern.startswith(head)
+        return fnmatchcase(server, pattern.partition(".")[0])
+    heads = _heads(server, naming)
+    return is_glob(pattern) or pattern == server or pattern.startswith(heads)
+
+
+def _heads(server: str, naming: NamingStyle) -> tuple[str, ...]:
+    """How names of its tools begin, in the style in force and in those with a prefix:
+    a name in the wrong one is told apart when the server is there."""
+    styles = {naming, NamingStyle.DOUBLE, NamingStyle.SINGLE}
+    return tuple({head_of(server, style)[:_KEPT] for style in styles})

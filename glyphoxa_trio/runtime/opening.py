@@ -1,4 +1,8 @@
-"""`open_runtime`: the one place that wires the rooms."""
+"""`open_runtime`: the one place that wires the rooms.
+
+Above 300 lines, because what is opened must be closed in the reverse order, which is
+read best in one place.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from glyphoxa_trio.actors import Flights, SupervisionEvent, Topic, lone_errors
-from glyphoxa_trio.config import Config, ConfigError
-from glyphoxa_trio.host import Approvals, ToolHost, open_host
+from glyphoxa_trio.config import Approve, Config, ConfigError
+from glyphoxa_trio.host import Approvals, open_host
 from glyphoxa_trio.mcp import Approved, Known, ServerStatus, ServerWarning, open_fleet
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
@@ -27,15 +31,18 @@ from glyphoxa_trio.tools.definition import Tool
 
 from .assembly import history_of, settings_of, state_folder
 from .cast import Cast
+from .collector import Collector, collecting
 from .generations import Generations, Reloaded
-from .grants import approved_by, refuse_faults
+from .given import needs_trio, tools_given
+from .grants import GrantProblem, approved_by, grants_of, refuse_faults
+from .idle import idle_keys
 from .lasting import open_lasting
 from .lateness import watch as watch_lateness
 from .models import Models
 from .overload import Overload
 from .periodic import Periodic
 from .plans import plan, servers_of
-from .publisher import Publisher, calibrate
+from .publisher import Publisher
 from .runtime import Runtime
 from .source import OURS, Source
 from .voices import voices_of
@@ -60,6 +67,7 @@ async def open_runtime(
     approver: Approver | None = None,
     approvals: bool = False,
     approval_timeout: float = APPROVAL_TIMEOUT,
+    approve_servers: bool | Approve = False,
     wait_for_servers: float = 5.0,
     watch: bool | Sequence[Path] = False,
     reload_on: Iterable[signal.Signals] = (),
@@ -67,6 +75,7 @@ async def open_runtime(
     on_reload: Callable[[Reloaded], None] | None = None,
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
     on_server_line: Callable[[str, str], None] | None = None,
+    collector: Collector = "leave",
     world: World = REAL,
 ) -> AsyncGenerator[Runtime]:
     """Everything a configuration describes, running, until the block is left.
@@ -87,6 +96,9 @@ async def open_runtime(
       approvals: somebody listens for `ApprovalNeeded` and answers it with
         `Npc.approve`, beside the approver or in place of it.
       approval_timeout: seconds for either, on no tool's clock; then it is a no.
+      approve_servers: which servers of a ``.mcp.json`` may be started: none but those
+        that the configuration itself names, all, or what a function says of each
+        `SharedServer`; at a reload it is called in a thread.
       wait_for_servers: seconds to wait for servers that are starting and whose
         tools are not known from an earlier run. Whatever is not there by then
         appears when it is ready.
@@ -99,13 +111,20 @@ async def open_runtime(
         failures and restarts.
       on_server_line: told of a server's name and a line of its stderr,
         rate-limited.
+      collector: of garbage, which makes ceilings late when it walks everything.
+        ``leave`` it as it is; ``freeze`` what is there once this has opened; or
+        ``settle`` it as well, so that it walks everything while no turn runs. Both
+        are for a program that is this runtime and little else, and undone at the end.
       world: what stands in for servers and handlers in a rehearsal.
 
     Raises:
       ConfigError: with every problem and its place; also for a grant that a
         server which is ready by then does not keep.
       NameCollision: two tools under one name.
+      NotOnTrio: from asyncio, which has `aio.open_runtime`.
     """
+    needs_trio()
+    own_tools = tools_given(tools)
     warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
 
     def warn(warning: ServerWarning) -> None:
@@ -118,16 +137,17 @@ async def open_runtime(
 
     files = files_of(config, watch)
     seen = () if files is None else look(files)
-    source = Source.of(config)
+    source = Source.of(config, approve_servers)
     chosen = source.read()
     source.tell(warn)
-    own_tools, witness = list(tools), world.witness
+    witness = world.witness
     remembered = state_folder(chosen) if chosen.mcp.remember else None
     store = None
     if remembered is not None:
         store = Approved(remembered / "approvals", lambda: servers_of(chosen))
     async with AsyncExitStack() as stack:
         stack.enter_context(lone_errors())
+        keeper = stack.enter_context(collecting(collector))
         host = await stack.enter_async_context(
             open_host(
                 settings=settings_of(chosen),
@@ -154,6 +174,8 @@ async def open_runtime(
         host.register(*first.builtin, *own_tools)
         # Before any process is started.
         refuse_faults(chosen, host.snapshot, first.problems)
+        for text in idle_keys(chosen):
+            told(OURS, text)
         events: Topic[TurnEvent] = Topic()
         stack.callback(events.close)  # after the last turn has told its end
         overload = Overload(chosen.overload)
@@ -176,18 +198,25 @@ async def open_runtime(
         runtime._warn = warn
         runtime._approved = store
         runtime._witness = witness
+        runtime._rehearsed = world.stand_in is not None
         runtime.run_id = world.run or os.urandom(16).hex()
         somebody = approvals or approver is not None
         witness.began(runtime, approver=somebody, patience=approval_timeout)
         holder = await stack.enter_async_context(trio.open_nursery())
         # In a task of its own: ending it must not cancel what is opened below.
         background: trio.Nursery = await holder.start(_nursery)
+        publisher = Publisher(
+            host,
+            background,
+            chosen.calibration.at_start,
+            warn,
+            lambda: grants_of(runtime.config),
+        )
+        runtime._publisher = publisher
         runtime._fleet = await stack.enter_async_context(
             open_fleet(
                 servers_of(chosen),
-                publish=witness.publishing(
-                    Publisher(host, background, chosen.calibration.at_start, warn)
-                ),
+                publish=witness.publishing(publisher),
                 warn=warn,
                 log=on_server_line,
                 on_event=on_server_event,
@@ -240,10 +269,11 @@ async def open_runtime(
         try:
             if wait_for_servers > 0:
                 await runtime.wait_ready(within=wait_for_servers, known=True)
-                if certain := [str(x) for x in runtime.problems() if x.error]:
+                grants = (x for x in runtime.problems() if isinstance(x, GrantProblem))
+                if certain := [str(x) for x in grants if x.error]:
                     raise ConfigError(*certain)
-            if chosen.calibration.at_start:
-                background.start_soon(calibrate, host, _own_keys(host))
+            publisher.measure()
+            runtime._advise()
             if (every := chosen.calibration.every) is not None:
                 periodic = Periodic(host, runtime._cast.activity, every)
                 background.start_soon(periodic.run)
@@ -253,6 +283,8 @@ async def open_runtime(
             if signals := tuple(reload_on):
                 received = stack.enter_context(trio.open_signal_receiver(*signals))
                 background.start_soon(_reload_after, runtime, received, warn, on_reload)
+            keeper.wired()
+            background.start_soon(keeper.tend, lambda: not runtime.turns_running)
             yield runtime
         finally:
             await witness.leaving()
@@ -281,8 +313,3 @@ async def _reload_after(
             why = str(error) or type(error).__name__
             text = f"not reloaded, the old one goes on: {why}"
             warn(ServerWarning(server=OURS, text=text))
-
-
-def _own_keys(host: ToolHost) -> list[str]:
-    """The tools that are no server's: those are calibrated when they are ready."""
-    return [x.key for x in host.snapshot.listings if not x.definition.external]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import Final
 
 import attrs
 
 import trio
 
+from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.npc.activity import Activity
+from glyphoxa_trio.tools.consent import harmless
 from glyphoxa_trio.tools.gate import Availability
 
-from .publisher import calibrate
+from .publisher import CALIBRATION
 
 # A time is off by up to so much of it: what was started together must not call its
 # servers together for ever.
@@ -24,7 +27,8 @@ PATIENCE: Final = 60.0
 
 @attrs.define(eq=False)
 class Periodic:
-    """Probes all tools every ``every`` seconds, about.
+    """Probes all tools that only read what is here, and those with arguments configured
+    to probe with, every ``every`` seconds, about: by the operator's word.
 
     A few tools at a time, and none while a turn runs or the machine is busy: a turn
     that begins ends the probes on their way. A round that finds no moment within
@@ -49,7 +53,8 @@ class Periodic:
             x.key
             for x in self._host.snapshot.listings
             # A server that was not needed yet is not started for this.
-            if x.definition.probeable and x.availability is Availability.READY
+            if x.availability is Availability.READY
+            and (harmless(x.definition) or x.definition.probe is not None)
         ]
         first = [key for key in self._due if key in there]
         self._due = first + [key for key in there if key not in first]
@@ -75,7 +80,8 @@ class Periodic:
                 nursery.cancel_scope.cancel("a turn begins")
 
             nursery.start_soon(give_way)
-            await calibrate(self._host, keys)
+            with suppress(GlyphoxaError):  # what was measured by then is kept
+                await self._host.calibrate(within=CALIBRATION, keys=keys)
             done = True
             nursery.cancel_scope.cancel("the probes are done")
         return done

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from glyphoxa_trio.config import BuiltinConfig, Config, ServerSpec
+from glyphoxa_trio.config.effects import taken_over
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import nearest
 
@@ -44,7 +45,7 @@ def plan(old: Config, new: Config, lasting: Sequence[Tool] = ()) -> Plan:
     Raises:
       ConfigError: for a built-in group that cannot be made.
     """
-    config, late = unchangeable(old, new)
+    config, late = taken_over(old, new)
     builtin, problems = builtin_tools(config, lasting)
     return Plan(
         config=config,
@@ -58,6 +59,7 @@ def plan(old: Config, new: Config, lasting: Sequence[Tool] = ()) -> Plan:
 def strangers(config: Config) -> list[str]:
     """A problem for each server that is to answer for another, and is not there."""
     known = [spec.name for spec in config.mcp.servers]
+    known += [left.name for left in config.mcp.left_out if left.name is not None]
     problems: list[str] = []
     for at, names in enumerate(config.hedging.replicas):
         for name in names:
@@ -67,37 +69,6 @@ def strangers(config: Config) -> list[str]:
                 where = f"hedging.replicas[{at}]"
                 problems.append(f"no server {name!r}{hint} @ {where}")
     return problems
-
-
-def unchangeable(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
-    """The new configuration as far as it can be taken over, and what cannot."""
-    kept = {
-        name: getattr(old, name)
-        for name in ("tiers", "calibration", "hedging", "speech")
-        if getattr(old, name) != getattr(new, name)
-    }
-    mcp = {
-        name: getattr(old.mcp, name)
-        for name in ("naming", "remember", "state_dir")
-        if getattr(old.mcp, name) != getattr(new.mcp, name)
-    }
-    groups = {
-        name: getattr(old.builtin, name)
-        for name in ("music",)
-        if getattr(old.builtin, name) != getattr(new.builtin, name)
-    }
-    names = (
-        *kept,
-        *(f"mcp.{name}" for name in mcp),
-        *(f"builtin.{name}" for name in groups),
-    )
-    config = attrs.evolve(
-        new,
-        mcp=attrs.evolve(new.mcp, **mcp),
-        builtin=attrs.evolve(new.builtin, **groups),
-        **kept,
-    )
-    return config, names
 
 
 def changed_groups(old: Plan, new: Plan) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -12,8 +13,9 @@ import trio
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.mcp import ServerState, ServerWarning
+from glyphoxa_trio.tools.consent import Purpose, unasked
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
-from glyphoxa_trio.tools.gate import Availability
+from glyphoxa_trio.tools.gate import Availability, Grant
 
 _MOST_TOLD: Final = 200
 # How long a calibration may take, seconds.
@@ -31,54 +33,128 @@ _AVAILABILITY: Final = {
 
 @attrs.frozen(eq=False)
 class Publisher:
-    """Hands a server's tools to the host, and new ones to calibration.
+    """Hands a server's tools to the host, and new ones to be measured.
 
-    A list that the host does not take (two tools under one name) is a warning,
-    once; what the server had before stays.
+    Tools that are left out because of their names are a warning, once. So is a list
+    that the host does not take at all; what the server had before stays.
+
+    Args:
+      grants: of the NPCs there are: only what they are granted and approved for is
+        measured unasked.
     """
 
     _host: ToolHost
     _nursery: trio.Nursery
     _calibrate: bool
     _warn: Callable[[ServerWarning], None]
+    _grants: Callable[[], Sequence[Grant]]
     _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
+    _states: dict[str, ServerState] = attrs.field(factory=dict, init=False)
     # By where they are, too: elsewhere, a tool is as fast as nobody knows.
     _measured: set[tuple[str, str | None, str]] = attrs.field(factory=set, init=False)
+    _running: set[object] = attrs.field(factory=set, init=False)
+    _idle: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
 
-    def __call__(self, server: str, state: ServerState, tools: Sequence[Tool]) -> None:
+    def __call__(
+        self,
+        server: str,
+        state: ServerState,
+        tools: Sequence[Tool],
+        ready_at: float | None = None,
+    ) -> None:
         availability = _AVAILABILITY[state]
+        before, self._states[server] = self._states.get(server), state
         try:
             prints = {x.key: x.fingerprint for x in tools if x.fingerprint}
-            self._host.publish(server, availability, tools, fingerprints=prints)
+            self._host.publish(
+                server, availability, tools, fingerprints=prints, ready_at=ready_at
+            )
         except GlyphoxaError as error:
             # What stays must not look better than its server is.
-            self._host.publish(server, availability, None)
-            text = f"its tools are left out: {error}"
-            if (server, text) not in self._told:
-                if len(self._told) >= _MOST_TOLD:  # a server may rename for ever
-                    self._told.clear()
-                self._told.add((server, text))
-                self._warn(ServerWarning(server=server, text=text))
+            self._host.publish(server, availability, None, ready_at=ready_at)
+            self._tell(server, f"its tools are left out: {error}")
             return
+        for collision in self._host.snapshot.collisions:
+            # Of one and the same server, whichever of them came last.
+            self._tell(collision.left_out[0].partition(".")[0], str(collision))
+        if state is ServerState.READY and before is not ServerState.READY:
+            self._host.begin_life(server)
         there = self._host.snapshot.listings
         self._measured.intersection_update(_place(x.definition) for x in there)
         # What is remembered of a server that starts is not measured with its start.
-        if state is ServerState.READY and self._calibrate:
-            places = [_place(x.definition) for x in tools]
-            fresh = [place for place in places if place not in self._measured]
-            if fresh:
-                self._measured.update(fresh)
-                keys = [key for key, *_ in fresh]
-                self._nursery.start_soon(calibrate, self._host, keys)
+        if state is ServerState.READY:
+            self._measure([x.definition for x in there if x.definition.group == server])
+
+    def measure(self) -> None:
+        """Measure what NPCs have been granted meanwhile, and what is in this
+        process."""
+        self._measure(
+            [
+                x.definition
+                for x in self._host.snapshot.listings
+                if x.availability is Availability.READY
+            ]
+        )
+
+    def _measure(self, definitions: Sequence[ToolDefinition]) -> None:
+        if not self._calibrate:
+            return
+        grants = self._grants()
+        fresh = [
+            definition
+            for definition in definitions
+            if (place := _place(definition)) not in self._measured
+            and unasked(
+                definition,
+                Purpose.PROBE,
+                grants,
+                exposed=self._exposed(place[0]),
+                agreed=place[0] in self._host.approvals.agreed,
+            )
+            is None
+        ]
+        if fresh:
+            self._measured.update(map(_place, fresh))
+            keys = [definition.key for definition in fresh]
+            batch = object()
+            self._running.add(batch)
+            self._nursery.start_soon(self._carry_out, batch, keys, grants)
+
+    async def _carry_out(
+        self, batch: object, keys: Sequence[str], grants: Sequence[Grant]
+    ) -> None:
+        """Measure these tools, as far as it goes; it is nobody's error if not."""
+        try:
+            with suppress(GlyphoxaError):  # what was measured by then is kept
+                await self._host.measure(keys, grants, within=CALIBRATION)
+        finally:
+            self._running.remove(batch)
+            if not self._running:
+                self._idle.unpark_all()
+
+    @property
+    def measuring(self) -> bool:
+        return bool(self._running)
+
+    async def idle(self) -> None:
+        """Wait until nothing is measured any more."""
+        while self._running:
+            await self._idle.park()
+
+    def _exposed(self, key: str) -> str:
+        listing = self._host.snapshot.by_key.get(key)
+        return "" if listing is None else listing.exposed
+
+    def _tell(self, server: str, text: str) -> None:
+        """Warn, but not twice of the same."""
+        if (server, text) not in self._told:
+            if len(self._told) >= _MOST_TOLD:  # a server may rename for ever
+                self._told.clear()
+            self._told.add((server, text))
+            self._warn(ServerWarning(server=server, text=text))
 
 
 def _place(definition: ToolDefinition) -> tuple[str, str | None, str]:
     return definition.key, definition.environment, definition.origin
-
-
-async def calibrate(host: ToolHost, keys: Sequence[str]) -> None:
-    """Measure these tools, as far as it goes; it is nobody's error if it does not."""
-    try:
-        await host.calibrate(within=CALIBRATION, keys=keys)
-    except GlyphoxaError:
-        return  # what was measured by then is kept

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import outcome
@@ -17,6 +17,7 @@ import trio
 
 from glyphoxa_trio.actors import Topic
 from glyphoxa_trio.config import Config, ConfigError, LlmConfig, NpcConfig, ServerSpec
+from glyphoxa_trio.config.checking import checked
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Probed, ToolHost
 from glyphoxa_trio.mcp import Approved, Fleet, ServerState, ServerStatus, ServerWarning
@@ -33,21 +34,39 @@ from glyphoxa_trio.providers.chain import ModelStatistics
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
+from glyphoxa_trio.tools.usability import Usability
 
 from .cast import Cast, find_npc
 from .generations import Generations, Reloaded
-from .grants import GrantProblem, approved_by, check_grants, shadowed_groups
+from .given import tools_given
+from .grants import (
+    NameProblem,
+    Problem,
+    Unapproved,
+    approved_by,
+    check_grants,
+    shadowed_groups,
+    unapproved,
+)
+from .idle import idle_keys
 from .lateness import OverloadEvent
 from .models import Models
 from .overload import Overload
 from .plans import in_environment
 from .plans import plan as plan_for
-from .publisher import CALIBRATION
+from .publisher import CALIBRATION, Publisher
 from .source import OURS, Source
+from .usability import usability_of, warnings_of
 from .witness import NOBODY, Witness
 
 if TYPE_CHECKING:
     from glyphoxa_trio.builtin.music import MusicEvent
+
+
+# How long servers may start, and then tools be measured, until an operator is told
+# what NPCs lack, seconds.
+_STARTING: Final = 60.0
+_MEASURING: Final = 5.0
 
 
 class RuntimeClosed(GlyphoxaError):
@@ -79,11 +98,14 @@ class Runtime:
     _approved: Approved | None = attrs.field(init=False)
     _witness: Witness = attrs.field(default=NOBODY, init=False)
     _fleet: Fleet = attrs.field(init=False)
+    _publisher: Publisher = attrs.field(init=False)
     _cast: Cast = attrs.field(init=False)
     _generations: Generations = attrs.field(init=False)
     _models: Callable[[LlmConfig], Models] = attrs.field(init=False)
     _lasting: tuple[Tool, ...] = attrs.field(default=(), init=False)
     _background: trio.Nursery = attrs.field(init=False)
+    _rehearsed: bool = attrs.field(default=False, init=False)
+    _advice_due: bool = attrs.field(default=False, init=False)
     _reloading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     @property
@@ -170,7 +192,7 @@ class Runtime:
             reload brings. Else as `ToolHost.register`.
         """
         servers = {spec.name for spec in self._fleet.specs()}
-        for tool in tools:
+        for tool in tools_given(tools):
             if tool.definition.group in servers:
                 raise NameCollision(
                     f"{tool.key}: {tool.definition.group!r} is a server's name"
@@ -202,12 +224,14 @@ class Runtime:
             self._remember(outcome.capture(self._approved.load_of, (spec,)))
 
     async def remove_server(self, name: str) -> None:
-        """Disconnect a server; its tools are gone at once.
+        """Disconnect a server; its tools are gone at once. A reload whose configuration
+        has it connects it again.
 
         Raises:
           FleetError: if there is none of that name.
         """
         member = self._fleet.withdraw(name)
+        self._generations.taken_away(name)
         self.host.deregister(name)  # its process takes longer to end
         await self._fleet.let_go(member)
 
@@ -226,9 +250,11 @@ class Runtime:
         """
         return await self._fleet.wait_ready(within, known=known)
 
-    def problems(self) -> list[GrantProblem]:
-        """What NPCs are granted and nobody offers, as of now."""
-        listed = {x.definition.group for x in self.host.snapshot.listings}
+    def problems(self) -> list[Problem]:
+        """What NPCs are granted and nobody offers, and the tools of servers that are
+        left out because they would have one name, as of now."""
+        snapshot = self.host.snapshot
+        listed = {x.definition.group for x in snapshot.offered}
         there = {
             row.name
             for row in self.servers()
@@ -236,7 +262,70 @@ class Runtime:
             if row.state is ServerState.READY and (row.name in listed or not row.tools)
         }
         absent = [spec for spec in self.config.mcp.servers if spec.name not in there]
-        return check_grants(self.config, self.host.snapshot, absent=absent)
+        return [
+            *map(NameProblem, snapshot.collisions),
+            *check_grants(self.config, snapshot, absent=absent),
+        ]
+
+    def unapproved(self) -> list[Unapproved]:
+        """The tools that NPCs are granted and that nobody has approved, as of now."""
+        approvals = self.host.approvals
+        return unapproved(
+            self.config,
+            self.host.snapshot,
+            held=approvals.held,
+            agreed=approvals.agreed,
+        )
+
+    def usability(
+        self, npc: str | None = None, *, granted: bool = True
+    ) -> tuple[Usability, ...]:
+        """Of each tool that an NPC is granted, whether it can use it, as of now, and
+        what would change that. Of all NPCs if none is named.
+
+        Args:
+          granted: False is of those as well that it is not granted.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+        """
+        npcs = self.npcs if npc is None else (find_npc(self.config, npc),)
+        return tuple(
+            usability_of(
+                npcs,
+                self.config,
+                self.host,
+                approver=self._cast.approvals or self._cast.approver is not None,
+                builtin={x.key for x in self._generations.serving.builtin},
+                granted=granted,
+            )
+        )
+
+    def advice(self) -> tuple[str, ...]:
+        """A line for each NPC that can use none of its tools, or never some of them,
+        with what would change that; `warnings` has them since the start."""
+        return tuple(warnings_of(self.npcs, self.usability(), self.problems()))
+
+    def _advise(self) -> None:
+        """Warn of what NPCs cannot use, as soon as the servers have started."""
+        if self._rehearsed or self._advice_due:
+            return
+        if self._fleet.settled and not self._publisher.measuring:
+            self._tell_advice()
+        else:  # what is not there yet, or not measured, would be taken for missing
+            self._advice_due = True
+            self._background.start_soon(self._advise_later)
+
+    async def _advise_later(self) -> None:
+        await self._fleet.wait_ready(_STARTING)
+        with trio.move_on_after(_MEASURING):
+            await self._publisher.idle()
+        self._advice_due = False
+        self._tell_advice()
+
+    def _tell_advice(self) -> None:
+        for text in self.advice():
+            self._warn(ServerWarning(server=OURS, text=text))
 
     async def reload(self, config: Config | None = None) -> Reloaded:
         """Go over to another configuration; the file, read again, if none is given.
@@ -273,7 +362,9 @@ class Runtime:
                 config = await trio.to_thread.run_sync(
                     self._source.read_again, abandon_on_cancel=True
                 )
-                self._source.tell(self._warn)
+            else:
+                config = self._source.admit(checked(config))
+            self._source.tell(self._warn)
             plan = plan_for(self.config, config, self._lasting)
             self._cast.voices.check(plan.config)
             models = self._cast.models
@@ -282,6 +373,10 @@ class Runtime:
             llm = models.for_npc(None)
             await self._recall(self._generations.fresh(plan))
             self._generations.accept(plan)
+            known = set(idle_keys(self.config))
+            for text in idle_keys(plan.config):
+                if text not in known:
+                    self._warn(ServerWarning(server=OURS, text=text))
             self.config, self.llm = plan.config, llm
             self.host.approvals.approved = approved_by(plan.config)
             self.host.review()
@@ -290,6 +385,8 @@ class Runtime:
             await self._cast.adopt(plan.config, models)
         done = await self._generations.carry_out()
         self._witness.registered()
+        self._publisher.measure()
+        self._advise()
         return done
 
     async def _recall(self, servers: Iterable[ServerSpec]) -> None:
@@ -318,5 +415,6 @@ class Runtime:
     async def calibrate(
         self, *, within: float = CALIBRATION, unsafe: bool = False
     ) -> tuple[Probed, ...]:
-        """Measure every tool that may be probed; see `ToolHost.calibrate`."""
+        """Measure the tools that only read what is here, or with ``unsafe`` all of
+        them; see `ToolHost.calibrate`."""
         return await self.host.calibrate(within=within, unsafe=unsafe)

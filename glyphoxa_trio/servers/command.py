@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -58,7 +59,9 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("server", metavar="NAME", type=_name, help=argparse.SUPPRESS)
-    name: str = parser.parse_args(arguments[:1]).server
+    if not arguments:
+        parser.error(f"which server? There are {_SERVERS}")
+    name: str = parser.read(arguments[:1]).server
     served: Served
     if name in SHELF:
         served, what = _shelved(name), SHELF[name]
@@ -71,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(served: Served, arguments: Sequence[str], *, prog: str, what: str) -> int:
     """Serve what these arguments say, to the end. Returns the exit status."""
-    options = _parser(served, prog, what).parse_args(arguments)
+    options = _parser(served, prog, what).read(arguments)
     log = Stderr(prog, sys.stderr)
     logging.getLogger().addHandler(log)
     try:
@@ -87,22 +90,42 @@ def run(served: Served, arguments: Sequence[str], *, prog: str, what: str) -> in
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that shows all of its help to whoever gets it wrong."""
+    """One that takes ``-option`` for ``--option``, and says in a line what is wrong."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
 
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        options, unknown = self.parse_known_args([_with_two_dashes(x) for x in words])
+        if unknown:
+            from glyphoxa_trio.tools.naming import nearest
+
+            named = [word for word in unknown if word.startswith("--")] or unknown
+            word = named[0].partition("=")[0]
+            near = nearest(word, self._option_string_actions, n=1)
+            hint = f", did you mean {near[0]}?" if near else ""
+            self.error(f"unrecognized arguments: {word}{hint}")
+        return options
+
     def error(self, message: str) -> NoReturn:
-        self.print_help(sys.stderr)
-        self.exit(USAGE, f"\n{self.prog}: error: {message}\n")
+        self.exit(USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+# Programs in Go write -option for --option, and read both. A negative number is none.
+_ONE_DASH: Final = re.compile(r"-[A-Za-z][\w-]+(=.*)?", re.DOTALL)
+
+
+def _with_two_dashes(word: str) -> str:
+    return f"-{word}" if _ONE_DASH.fullmatch(word) else word
+
+
+_SERVERS: Final = f"{', '.join(SHELF)}, and files that end in .py"
 
 
 def _name(word: str) -> str:
     if word in SHELF or word.endswith(".py"):
         return word
-    raise argparse.ArgumentTypeError(
-        f"no server {word!r}; there are {', '.join(SHELF)}, and files that end in .py"
-    )
+    raise argparse.ArgumentTypeError(f"no server {word!r}; there are {_SERVERS}")
 
 
 def _shelved(name: str) -> Served:
@@ -111,7 +134,7 @@ def _shelved(name: str) -> Served:
     return served
 
 
-def _parser(served: Served, prog: str, what: str) -> argparse.ArgumentParser:
+def _parser(served: Served, prog: str, what: str) -> _Parser:
     parser = _Parser(prog=prog, description=what)
     parser.add_argument(
         "--transport", choices=("stdio", "http"), default="stdio", help="default: stdio"

@@ -58,6 +58,8 @@ def tool_entry(tool: Tool) -> dict[str, Any]:
         meta["cacheable_seconds"] = definition.cacheable
     if definition.min_tier is not Tier.FAST:
         meta["min_tier"] = definition.min_tier.value
+    if definition.category:
+        meta["category"] = definition.category
     if meta:
         entry["_meta"] = {PREFIX + key: value for key, value in meta.items()}
     return entry

@@ -140,8 +140,11 @@ def open_in_memory(schema: Schema) -> Database:
     return Database(path, connection)
 
 
-def open_to_read(path: Path, schema: Schema) -> Database:
+def open_to_read(path: Path, schema: Schema, *, oldest: int | None = None) -> Database:
     """Open a file that is there, as it is, and change nothing.
+
+    Args:
+      oldest: the oldest version that the caller can read; None is the newest one.
 
     Raises:
       UnusableFile: if it is damaged, not of this schema or of another version.
@@ -154,7 +157,7 @@ def open_to_read(path: Path, schema: Schema) -> Database:
             connection.set_busy_timeout(round(PATIENCE * 1000))
             connection.execute("pragma query_only = on")
             version = _version(connection, path, schema)
-            if version != len(schema.migrations):
+            if version < (len(schema.migrations) if oldest is None else oldest):
                 raise UnusableFile(f"{path}: its version is {version}, too old to read")
         except BaseException:
             connection.close(force=True)

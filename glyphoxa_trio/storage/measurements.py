@@ -26,6 +26,14 @@ MOST_SAMPLES: Final = 50_000
 
 _NAMED: Final = {kind.value: kind for kind in SampleKind}
 _KINDS: Final = ", ".join(map(repr, _NAMED))
+_NOT_THE_TOOLS: Final = """
+    kind in ('censored', 'timeout')
+    and place in (select id from place where origin <> '')
+"""
+_DROP_EMPTY: Final = """
+    delete from place
+    where not exists (select 1 from sample where sample.place = place.id)
+"""
 SCHEMA: Final = Schema(
     what="measurements",
     mark=0x676C796D,
@@ -48,6 +56,12 @@ SCHEMA: Final = Schema(
         ) strict;
         create index sample_of on sample (place, id);
         """,
+        # In version 1 the time in which a server started, or a call waited for its
+        # turn, was counted as latency, and a loop that was late cut calls of others.
+        f"""
+        delete from sample where {_NOT_THE_TOOLS};
+        {_DROP_EMPTY};
+        """,
     ),
 )
 
@@ -64,10 +78,6 @@ _TRIM_ALL: Final = """
     delete from sample where id <= (
         select id from sample order by id desc limit 1 offset ?
     )
-"""
-_WITHOUT_SAMPLES: Final = """
-    delete from place
-    where not exists (select 1 from sample where sample.place = place.id)
 """
 
 
@@ -130,7 +140,26 @@ class MeasurementFile:
             connection.executemany(_TRIM, ((id_, keep) for id_ in ids.values()))
             if connection.execute("select count(*) from sample").get > MOST_SAMPLES:
                 connection.execute(_TRIM_ALL, (MOST_SAMPLES,))
-                connection.execute(_WITHOUT_SAMPLES)
+                connection.execute(_DROP_EMPTY)
+
+    def forget(self, places: Iterable[Place]) -> int:
+        """Remove what was measured of these, all or nothing; the number of samples.
+
+        Raises:
+          StorageError: if nothing was removed.
+        """
+        gone = 0
+        with self._database.changing() as connection:
+            for place in places:
+                parts = tuple(map(_text, place))
+                connection.execute(
+                    "delete from sample where place = (select id from place"
+                    " where (environment, origin, tool) = (?, ?, ?))",
+                    parts,
+                )
+                gone += connection.changes()
+            connection.execute(_DROP_EMPTY)
+        return gone
 
     def close(self) -> None:
         self._database.close()
@@ -158,10 +187,12 @@ def read_latencies(path: Path) -> dict[tuple[str, str], Latencies]:
       UnusableFile: if it is no file of measurements, damaged, or newer.
       StorageError: if it is not there, or cannot be read now.
     """
-    database = open_to_read(path, SCHEMA)
+    database = open_to_read(path, SCHEMA, oldest=1)
     try:
         with database.reading() as connection:
-            rows = connection.execute(f"{_READ} order by sample.id")
+            old = connection.pragma("user_version") == 1
+            true = f"where not ({_NOT_THE_TOOLS})" if old else ""
+            rows = connection.execute(f"{_READ} {true} order by sample.id")
             every = _measured(rows, path)
     finally:
         database.close()

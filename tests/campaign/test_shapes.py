@@ -308,7 +308,7 @@ async def test_whoever_leaves_the_table_leaves_its_actors_behind() -> None:
 
 
 async def test_a_tool_that_may_be_tried_out_does_nothing_then() -> None:
-    """A runtime probes what is idempotent, with the examples of its schema."""
+    """Whoever tries out what is idempotent, with the examples of its schema."""
     async with served() as server:
         ann = server.guest()
         await ann.call("campaign_create", **CAMPAIGN)
@@ -316,7 +316,7 @@ async def test_a_tool_that_may_be_tried_out_does_nothing_then() -> None:
         writers = [
             tool.definition
             for tool in server.offer.tools
-            if tool.definition.probeable and tool.definition.side_effects
+            if tool.definition.repeatable and tool.definition.side_effects
         ]
         assert {one.name for one in writers} >= {"campaign_delete", "actor_control_set"}
         for one in writers:

@@ -89,6 +89,7 @@ async def test_status_says_how_servers_and_npcs_are(folder: Path) -> None:
         "transport": "stdio",
         "state": "ready",
         "tools": ["whisper", "ponder", "vanish", "daydream"],
+        "ready_in_ms": None,
         "restarts": 0,
         "last_error": None,
         "held_back": [],
@@ -113,13 +114,14 @@ async def test_times_are_of_the_runtimes_clock_and_in_milliseconds(
         since=began,
         last_error="refused",
         pid=None,
+        ready_at=began + 0.75,
     )
     monkeypatch.setattr(Runtime, "servers", lambda _: (row,))
     async with open_runtime(config()) as runtime:
         runtime.host.approvals.held = frozenset(["world.b", "world.a", "worlds.c"])
         await trio.sleep(0.25)
         (said,) = status_of(runtime)["servers"]
-    assert said["state_ms"] == 250
+    assert (said["state_ms"], said["ready_in_ms"]) == (250, 500)
     assert (said["state"], said["restarts"]) == ("failed", 5)
     assert said["held_back"] == ["a", "b"]
 

@@ -30,7 +30,7 @@ from glyphoxa_trio.config import (
     TurnConfig,
     parse,
 )
-from glyphoxa_trio.config.servers import McpConfig
+from glyphoxa_trio.config.mcp import McpConfig
 from glyphoxa_trio.npc import Speech
 from glyphoxa_trio.observability.recording.config import config_as_data
 from glyphoxa_trio.observability.recording.format import (
@@ -478,8 +478,8 @@ def configs(draw: st.DrawFn) -> Config:
     fast, more = draw(st.tuples(_whole, _whole))
     ceilings = sorted(draw(st.tuples(_seconds, _seconds, _seconds)))
     limits = TierLimits(
-        fast_threshold=fast / 1000,
-        standard_threshold=(fast + more) / 1000,
+        fast_threshold=min(fast / 1000, ceilings[2]),
+        standard_threshold=min((fast + more) / 1000, ceilings[2]),
         fast_ceiling=ceilings[0],
         standard_ceiling=ceilings[1],
         deep_ceiling=ceilings[2],
@@ -537,6 +537,8 @@ def definitions(draw: st.DrawFn) -> ToolDefinition:
         "read_only": reads,
         "cacheable": draw(_seconds) if reads else 0.0,
         "min_tier": draw(st.sampled_from(Tier)),
+        "round_trip": draw(_seconds),
+        "probe": draw(st.none() | st.dictionaries(_text, _plain)),
         "on_interrupt": draw(st.none() | st.sampled_from(OnInterrupt)),
         "schedule": draw(st.sampled_from(Schedule)),
         "examples": tuple(draw(st.lists(st.dictionaries(_text, _plain), max_size=2))),
@@ -549,6 +551,8 @@ def definitions(draw: st.DrawFn) -> ToolDefinition:
                 fields[field.name] = draw(st.booleans())
             case str():
                 fields[field.name] = draw(st.text(max_size=9))
+            case float():
+                fields[field.name] = draw(_seconds)
             case None if field.name.endswith(_SECONDS):
                 fields[field.name] = draw(st.none() | _seconds)
             case None:
@@ -591,7 +595,7 @@ _FREE = [
     # The words of the others mean something, or they refer to each other.
     if kind
     not in ("recording", "server", "elevate", "measured", "model", "answer", "end")
-    and kind not in ("heard", "left", "inexact", "unrecorded", "context")
+    and kind not in ("heard", "left", "sent", "inexact", "unrecorded", "context")
 ]
 
 
@@ -652,7 +656,7 @@ def _text_of(*lines: dict[str, Any] | str) -> bytes:
             _text_of({"level": "info", "kind": "turn"}),
             "line 1: a recording begins with",
         ),
-        (_text_of({**HEADER, "format": 2}), "line 1: format 2 is of a newer version"),
+        (_text_of({**HEADER, "format": 3}), "line 1: format 3 is of a newer version"),
         (_text_of({**HEADER, "format": "1"}), "line 1: no format that there is"),
         (_text_of({**HEADER, "config": {"npc": []}}), "line 1: unknown key 'npc'"),
         (_text_of(HEADER, HEADER), "line 2: a recording begins with its header"),
@@ -759,3 +763,12 @@ def test_no_damage_is_anything_but_refused(noise: bytes, at: int) -> None:
     at %= len(whole)
     with suppress(BadRecording):
         recorded(whole[:at] + noise + whole[at + len(noise) :])
+
+
+def test_a_server_that_says_when_it_will_be_ready_can_be_read_again(
+    tmp_path: Path,
+) -> None:
+    line = {"kind": "server", "at": 1, "server": "oracle", "state": "restarting"}
+    path = tmp_path / "evening.jsonl"
+    path.write_bytes(_text_of(HEADER, {**line, "ready_at": 2.5}))
+    assert read_recording(path).lines[-1]["ready_at"] == 2.5

@@ -113,7 +113,7 @@ async def test_probes_and_calls_of_the_operator_are_samples(
             of_fakes = {k: n for k, n in of_key(figures).items() if k[:4] == "fake"}
             assert of_fakes == {
                 "fake.map": 1 + 5,  # and not the cached one
-                "fake.slow": 1 + 5,  # all of them cut
+                "fake.slow": 1 + 1,  # cut, and one probe that is cut is the last
             }
             assert {tool: attrs.astuple(x) for tool, x in figures.health.items()} == {
                 ("fake", "map"): (1, 0),
@@ -122,7 +122,7 @@ async def test_probes_and_calls_of_the_operator_are_samples(
             }
             sums = shown(metrics.registry, f"{LATENCY}_sum")
             assert sums["fake", "map"] == 6 * 0.25
-            assert sums["fake", "slow"] == pytest.approx(0.5 + 5 * 4.0)
+            assert sums["fake", "slow"] == pytest.approx(0.5 + 4.0)
             # Calls are those of turns, however they ended.
             assert shown(metrics.registry, CALLS) == {
                 ("fake", "ok", "map"): 1,
@@ -325,15 +325,21 @@ async def test_servers_that_are_hedged_cut_and_lost_have_all_their_samples() -> 
 
             measured = await reported(runtime)
             figures = metrics.figures
-            assert of_key(figures) == measured
-            assert measured.keys() >= {"north.look", "south.look", "dice.roll"}
+            counted = of_key(figures)
+            # A new life of a server keeps five calls of the one before; figures keep
+            # all.
+            for name in ("north.look", "south.look"):
+                assert counted.pop(name) > measured.pop(name) > 0
+            assert counted == measured
+            assert "dice.roll" in measured
             lost = [key for key, one in samples if one.kind is SampleKind.FAILED]
             assert sorted(lost) == ["north.look", "south.look"]
             assert {one.kind for _, one in samples} == {
                 *(SampleKind.OK, SampleKind.CENSORED, SampleKind.FAILED)
             }
             counted_ = shown(metrics.registry, f"{LATENCY}_count")
-            assert {f"{s}.{t}": n for (s, t), n in counted_.items()} == measured
+            told = {f"{s}.{t}": n for (s, t), n in counted_.items()}
+            assert told == of_key(figures)
             check(figures, samples)
 
 

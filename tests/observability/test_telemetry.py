@@ -28,6 +28,7 @@ from glyphoxa_trio.observability import (
     Score,
     Telemetry,
     open_telemetry,
+    places,
     ranked,
     scores_of,
     telemetry,
@@ -148,30 +149,42 @@ def test_within_a_category_the_faster_median_comes_first(scores: list[Score]) ->
         assert [x.p50 for x in found] == sorted(x.p50 for x in found)
 
 
-async def test_the_same_tool_of_two_servers_is_one_category(
+@pytest.mark.parametrize(
+    ("tools", "ranks"),
+    [((), []), (("a.x",), [None]), (("a.x", "b.y", "c.z"), [1, 2, 3])],
+)
+def test_the_only_one_of_its_kind_has_no_rank(
+    tools: tuple[str, ...], ranks: list[int | None]
+) -> None:
+    # G39
+    scores = [score(tool, category="luck") for tool in tools]
+    assert [rank for rank, _ in places(scores)] == ranks
+
+
+async def test_tools_of_one_kind_are_ranked_whatever_they_are_called(
     autojump_clock: MockClock,
 ) -> None:
     # G39: only what was measured has a rank
     ran = Ran()
     tools = (
-        ran.tool("toss", 0.3, group="slow"),
-        ran.tool("toss", 0.03, group="quick", expose_as="quick_toss"),
-        ran.tool("never", 0.1),
+        ran.tool("spin", 0.3, group="slow", category="Luck"),
+        ran.tool("toss", 0.03, group="quick", category="luck"),
+        ran.tool("never", 0.1, category="luck"),
     )
     async with open_runtime(config(), tools=tools, llm=ScriptedLLM([])) as runtime:
         assert await scores_of(runtime) == ()
-        for key in ("slow.toss", "quick.toss", "quick.toss"):
+        for key in ("slow.spin", "quick.toss", "quick.toss"):
             await runtime.host.execute(key)
         categories = ranked(await scores_of(runtime))
-        assert list(categories) == ["toss"]
-        first, second = categories["toss"]
+        assert list(categories) == ["luck"]
+        first, second = categories["luck"]
         assert (first.tool, first.samples, first.transport) == (
             "quick.toss",
             2,
             "in-process",
         )
         assert first.p50 == pytest.approx(0.03)
-        assert (second.tool, second.tag) == ("slow.toss", "FAST compatible")
+        assert (second.tool, second.tag) == ("slow.spin", "FAST compatible")
 
 
 # ------------------------------------------------------------------------- when

@@ -66,8 +66,7 @@ async def test_a_tool_that_changed_between_two_runs_is_held_back_until_approved(
     path.write_text("Tell everything you know to me.")
     async with running(table(path)) as runtime:
         assert await tell(runtime) is Status.DENIED
-        (warning,) = runtime.warnings
-        assert warning.server == "moody"
+        (warning,) = [x for x in runtime.warnings if x.server == "moody"]
         assert "changed since approved, so held back: tell" in warning.text.replace(
             "moody.tell", "tell"
         )

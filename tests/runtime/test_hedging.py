@@ -179,7 +179,11 @@ def test_another_rule_counts_from_the_next_start() -> None:
     # A44: and the one that counts may name a server that has been taken away.
     new = attrs.evolve(config(), hedging=HedgingRules(), mcp=McpConfig())
     made = plan(config(), new)
-    assert made.at_next_start == ("hedging",)
+    assert made.at_next_start == (
+        "hedging.enabled",
+        "hedging.replicas",
+        "hedging.extra_calls",
+    )
     assert made.config.hedging == RULES
     assert made.problems == ()
     assert plan(config(), config()).at_next_start == ()

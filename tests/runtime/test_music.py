@@ -159,7 +159,10 @@ async def test_a_reload_says_that_music_changes_at_the_next_start(
     with trio.fail_after(LIMIT):
         async with open_runtime(first, llm=ScriptedLLM([])) as runtime:
             done = await runtime.reload(second)
-            assert done.at_next_start == ("builtin.music",)
+            assert done.at_next_start == (
+                "builtin.music.enabled",
+                "builtin.music.volume",
+            )
             assert runtime.config.builtin.music.volume == 50
             assert "music.play_track" in runtime.host.snapshot.by_key
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -30,6 +31,7 @@ from glyphoxa_trio.config import (
     SelectorConfig,
     ServerSpec,
     TurnConfig,
+    load_config,
 )
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.host import open_host
@@ -41,6 +43,7 @@ from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, World
 from glyphoxa_trio.runtime.models import Models
 from glyphoxa_trio.runtime.publisher import Publisher
 from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
 from glyphoxa_trio.tools.outcome import Status
 
@@ -340,7 +343,12 @@ async def test_what_counts_only_from_the_next_start_is_said(
             selector=SelectorConfig(queue_depth=1),
         )
         done = await runtime.reload(other)
-        assert done.at_next_start == ("tiers", "mcp.naming")
+        assert done.at_next_start == (
+            "mcp.naming",
+            "tiers.fast.ceiling_ms",
+            "tiers.standard.ceiling_ms",
+            "tiers.deep.ceiling_ms",
+        )
         assert runtime.config.tiers == Config().tiers
         assert runtime.config.selector.queue_depth == 1
         again = await runtime.reload(other)
@@ -520,12 +528,15 @@ async def test_a_tool_that_moved_elsewhere_is_measured_anew(
 ) -> None:  # D10, G25: how fast it was at home says nothing of it
     ran = Ran()
     warnings: list[ServerWarning] = []
-    tool = ran.tool("look", group="seer", external=True, estimated_duration=None)
+    tool = ran.tool(
+        "look", group="seer", external=True, read_only=True, estimated_duration=None
+    )
+    granted = (Grant(npc="Stan", tools=("seer.look",)),)
     away = attrs.evolve(
         tool, definition=attrs.evolve(tool.definition, environment="far.example")
     )
     async with open_host() as host, trio.open_nursery() as nursery:
-        tell = Publisher(host, nursery, True, warnings.append)
+        tell = Publisher(host, nursery, True, warnings.append, lambda: granted)
         for offered in (tool, tool, away, away):
             tell("seer", ServerState.READY, [offered])
             await wait_all_tasks_blocked()
@@ -665,11 +676,33 @@ async def test_a_server_taken_away_by_hand_does_not_come_back_with_the_switch(
             await runtime.remove_server("faq")
         assert runtime.servers() == ()
         assert runtime.host.snapshot.by_key.keys().isdisjoint({"faq.echo"})
-        await runtime.reload(with_rules(timeout=9.0))
-        assert runtime.servers() == ()  # unchanged, so what was done by hand stays
-        await runtime.reload(with_rules(timeout=8.0))
+        # That switch was accepted before; what is accepted now has the last word.
+        done = await runtime.reload(with_rules(timeout=9.0))
+        assert (done.added, done.changed) == (("faq",), ())
         assert await runtime.wait_ready(within=5)
         assert "faq.echo" in runtime.host.snapshot.by_key
+
+
+async def test_a_server_taken_away_by_hand_is_there_again_after_a_reload(
+    autojump_clock: MockClock,
+) -> None:  # and nobody waits for it for ever
+    server = FakeServer(closing_takes=1.0)
+    async with scripted(server, with_rules()) as runtime:
+        await runtime.remove_server("faq")
+        assert [str(x) for x in runtime.problems()] == [
+            "'faq.*' waits for the server 'faq' @ npcs[Bo].tools"
+        ]
+        assert (await runtime.reload(with_rules())).added == ("faq",)
+        assert await runtime.wait_ready(within=5)
+        assert runtime.problems() == []
+        async with trio.open_nursery() as nursery:  # also while it is still ending
+            nursery.start_soon(runtime.remove_server, "faq")
+            await wait_all_tasks_blocked()
+            assert (await runtime.reload(with_rules())).added == ("faq",)
+        assert await runtime.wait_ready(within=5)
+        assert runtime.problems() == []
+        assert (await runtime.reload(with_rules())).added == ()
+        assert len(server.attempts) == 3
 
 
 async def test_a_narrower_list_is_not_widened_by_what_the_old_server_says(
@@ -844,7 +877,7 @@ async def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     # A44: also the .mcp.json that was not there before
     path = tmp_path / "table.yaml"
     write(path, seer())
-    async with serving(path, watch=True) as runtime:
+    async with serving(path, watch=True, approve_servers=True) as runtime:
         write(path, seer(), seer(name="second"))
         await _until(lambda: len(runtime.servers()) == 2)
         command = '{"command": "python", "args": ["x.py"]}'
@@ -852,6 +885,33 @@ async def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         await _until(lambda: len(runtime.servers()) == 3)
         write(path)
         await _until(lambda: len(runtime.servers()) == 1)
+
+
+async def test_in_code_only_what_the_configuration_names_is_started(
+    tmp_path: Path,
+) -> None:  # D14a
+    path = tmp_path / "table.yaml"
+    write(path, seer())
+    entry = json.dumps({"command": "python", "args": [str(SEER), "-"]})
+    entries = f'{{"theirs": {entry}, "others": {entry}}}'
+    (tmp_path / ".mcp.json").write_text(f'{{"mcpServers": {entries}}}')
+    async with serving(path) as runtime:
+        assert [row.name for row in runtime.servers()] == ["seer"]
+        left_out = [x.text for x in runtime.warnings if x.server == "configuration"]
+        assert left_out == [
+            f"{name!r} is left out: nobody has agreed to start it:"
+            " open_runtime(approve_servers=...) decides @ .mcp.json"
+            for name in ("theirs", "others")
+        ]
+    async with serving(path, approve_servers=lambda x: x.name == "theirs") as runtime:
+        assert [row.name for row in runtime.servers()] == ["seer", "theirs"]
+        await runtime.reload()
+        assert [row.name for row in runtime.servers()] == ["seer", "theirs"]
+    # A Config that was loaded before is no way round the question.
+    async with serving(load_config(path)) as runtime:
+        assert [row.name for row in runtime.servers()] == ["seer"]
+        await runtime.reload(load_config(path))
+        assert [row.name for row in runtime.servers()] == ["seer"]
 
 
 async def test_a_file_that_cannot_serve_is_a_warning_and_the_old_one_goes_on(

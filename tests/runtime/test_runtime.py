@@ -50,7 +50,6 @@ from glyphoxa_trio.npc import (
 from glyphoxa_trio.providers.chat_completions import ChatCompletions
 from glyphoxa_trio.runtime import RuntimeClosed, UnknownNpc
 from glyphoxa_trio.testing.model_server import Hang, open_model_server
-from glyphoxa_trio.tools.gate import Availability
 from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
 from glyphoxa_trio.tools.outcome import Outcome, Status
 from glyphoxa_trio.tools.tier import TierLimits
@@ -363,49 +362,65 @@ async def test_neither_a_server_nor_a_tool_takes_the_place_of_the_other() -> Non
         assert "seer.impostor" not in runtime.host.snapshot.by_key
 
 
-async def test_of_two_servers_with_one_name_for_a_tool_one_is_left_out() -> None:
-    servers = (seer(name="one"), seer(name="two"))
-    mcp = McpConfig(naming=NamingStyle.BARE, servers=servers)
-    chosen = config("one.whisper", "two.whisper", "dice", mcp=mcp)
+@pytest.mark.parametrize("late", ["one", "two"])
+async def test_two_tools_of_servers_with_one_name_are_left_out_whoever_starts_first(
+    late: str,
+) -> None:  # A8, N16
+    names = ("one", "two") if late == "two" else ("two", "one")
+    mcp = McpConfig(naming=NamingStyle.BARE)
+    trust = TrustConfig(allow_tools=("one.*", "two.*"))
+    chosen = config("one.*", "two.*", "dice", mcp=mcp, trust=trust)
     async with opened(chosen) as runtime:
+        for name in names:
+            runtime.add_server(seer(name=name, allow=("whisper",)))
+            assert await runtime.wait_ready(within=LIMIT)
         (warning,) = runtime.warnings
-        assert warning.text.startswith("its tools are left out: ")
-        assert "one." in warning.text
-        assert "two." in warning.text
-        lucky = runtime.host.snapshot.find("whisper").definition.group
-        assert {warning.server, lucky} == {"one", "two"}
-        # A1: a server's tool is called as ours is, in one breath
-        done = await say(runtime, "whisper and roll 1d4")
-        assert {x.tool for x in done.outcomes} == {f"{lucky}.whisper", "dice.roll"}
-        assert all(x.ok for x in done.outcomes)
-        # Its grant waits, and its next life is told of no second time.
-        (problem,) = runtime.problems()
-        assert problem.pattern == f"{warning.server}.whisper"
-        os.kill(pid_of(runtime, warning.server), signal.SIGKILL)
+        said = "one.whisper and two.whisper would both be exposed as 'whisper'"
+        assert warning.text.startswith(said)
+        assert "expose_as" in warning.text
+        listed = {x.key for x in runtime.host.snapshot.listings}
+        assert "dice.roll" in listed
+        assert "whisper" not in runtime.host.snapshot.by_exposed
+        (problem,) = runtime.problems()  # and none for each of the two grants
+        assert problem.error
+        assert said in str(problem)
+        # The next life of one of them is told of no second time.
+        os.kill(pid_of(runtime, late), signal.SIGKILL)
         while not any(row.restarts for row in runtime.servers()):
             await trio.lowlevel.checkpoint()
         assert await runtime.wait_ready(within=LIMIT)
         texts = [one.text for one in runtime.warnings]
         assert texts == [warning.text, "was ended by SIGKILL"]
+        assert {x.key for x in runtime.host.snapshot.listings} == listed
+        # One goes, and the other one has its name.
+        await runtime.remove_server(late)
+        assert not any(problem.error for problem in runtime.problems())
+        # A1: a server's tool is called as ours is, in one breath
+        done = await say(runtime, "whisper and roll 1d4")
+        assert {x.tool for x in done.outcomes} == {f"{names[0]}.whisper", "dice.roll"}
+        assert all(x.ok for x in done.outcomes)
 
 
-async def test_a_list_that_collides_leaves_the_old_one_as_good_as_its_server() -> None:
-    restart = RestartConfig(enabled=False)
-    mcp = McpConfig(naming=NamingStyle.BARE, servers=(seer("grows", restart=restart),))
+async def test_a_collision_does_not_keep_a_runtime_from_opening() -> None:
+    whisper = ("whisper",)
+    servers = (seer(name="one", allow=whisper), seer(name="two", allow=whisper))
+    mcp = McpConfig(naming=NamingStyle.BARE, servers=servers)
+    async with opened(config("whisper", mcp=mcp)) as runtime:
+        (problem,) = runtime.problems()
+        assert problem.error
+
+
+async def test_a_server_that_takes_a_name_of_ours_loses_that_tool_alone() -> None:
+    mcp = McpConfig(naming=NamingStyle.BARE, servers=(seer("grows"),))
     told: trio.MemorySendChannel[ServerWarning]
     told, warnings = trio.open_memory_channel(10)
     chosen = config("whisper", "vanish", "dice", mcp=mcp)
     async with opened(chosen, on_warning=told.send_nowait) as runtime:
         await say(runtime, "whisper")  # after it, it offers a second "roll"
         warning = await warnings.receive()
-        assert "dice.roll and seer.roll" in warning.text
-        listing = runtime.host.snapshot.by_key["seer.whisper"]
-        assert listing.availability is Availability.READY
-        await say(runtime, "vanish")
-        while "has failed" not in (await warnings.receive()).text:
-            pass
-        listing = runtime.host.snapshot.by_key["seer.whisper"]
-        assert listing.availability is Availability.DOWN
+        assert "seer.roll would be exposed as 'roll'" in warning.text
+        assert "the name of dice.roll" in warning.text
+        assert "seer.whisper" in runtime.host.snapshot.by_key
         assert runtime.host.snapshot.by_exposed["roll"].key == "dice.roll"
 
 
@@ -434,8 +449,10 @@ async def test_an_approver_decides_about_what_nobody_approved() -> None:
 # ------------------------------------------------------------- calibration
 
 
-async def test_what_may_be_measured_is_measured_at_the_start() -> None:
-    chosen = config("dice", servers=(seer(allow=("whisper", "vanish")),))
+async def test_what_was_granted_and_approved_is_measured_at_the_start() -> None:
+    # D9: dice are ours, and whisper is named in full; nobody was granted ponder.
+    servers = (seer(allow=("whisper", "ponder", "vanish")),)
+    chosen = config("dice", "seer.whisper", "seer.vanish", servers=servers)
     chosen = attrs.evolve(chosen, calibration=CalibrationConfig())
     async with opened(chosen, wait_for_servers=0) as runtime:
         with runtime.host.events.subscribe() as events:
@@ -445,8 +462,7 @@ async def test_what_may_be_measured_is_measured_at_the_start() -> None:
                 if isinstance(event, Probed):
                     probed[event.key] = event.samples
         report = await runtime.host.report()
-    assert set(probed.values()) == {5}
-    assert "seer.vanish" not in probed  # it has side effects
+    assert probed == {"dice.roll": 5, "dice.roll_table": 5, "seer.whisper": 5}
     assert report["dice.roll"].samples == report["seer.whisper"].samples == 5
     assert report["seer.whisper"].tier is Tier.FAST
 

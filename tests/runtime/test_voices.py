@@ -179,7 +179,7 @@ async def test_speech_that_is_configured_anew_counts_at_the_next_start(
     llm = ScriptedLLM(lambda _: ["Yes."])
     async with open_runtime(QUIET, llm=llm) as runtime:
         done = await runtime.reload(attrs.evolve(QUIET, speech=ESPEAK))
-        assert done.at_next_start == ("speech",)
+        assert done.at_next_start == ("speech.synthesis.provider",)
         assert runtime.config.speech == QUIET.speech
 
 

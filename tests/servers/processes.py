@@ -43,7 +43,8 @@ async def client_of(specs: Iterable[ServerSpec]) -> AsyncGenerator[Runtime]:
     )
     with trio.fail_after(LIMIT):
         async with open_runtime(config, wait_for_servers=LIMIT) as runtime:
-            assert not runtime.warnings
+            # Bo is granted them by globs, which approve none; that is said, and right.
+            assert {x.server for x in runtime.warnings} <= {"configuration"}
             yield runtime
 
 

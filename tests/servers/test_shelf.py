@@ -62,7 +62,6 @@ def assert_same(runtime: Runtime, tools: Iterable[Tool]) -> None:
         assert ours.max_duration is not None
         assert theirs.max_duration == pytest.approx(ours.max_duration + ON_THE_WAY)
         assert theirs.read_only is ours.read_only
-        assert theirs.idempotent is ours.idempotent
         assert theirs.cacheable == ours.cacheable
         assert theirs.min_tier is ours.min_tier
         assert theirs.parameters["properties"] == ours.parameters["properties"]
@@ -229,7 +228,7 @@ def serve(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("", "the following arguments are required: NAME"),
+        ("", "which server? There are dice, rules"),
         ("dicee", "no server 'dicee'; there are dice, "),
         ("files", "the following arguments are required: --base"),
         ("files --base /dev/null/x", "serve files: --base /dev/null/x: Not a dir"),

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from glyphoxa_trio.storage import measurements
+from glyphoxa_trio.storage.database import Schema, open_database
 from glyphoxa_trio.storage.errors import StorageError, UnusableFile
 from glyphoxa_trio.storage.measurements import (
     Latencies,
@@ -346,3 +347,72 @@ def test_who_is_killed_by_others_at_some_moment_leaves_a_sound_file(
         numbers = whole_batches(rows, killed.KEEP)
         if said:
             assert numbers[-1] in (said, said + 1)
+
+
+def of_version_one(path: Path, *samples: Measured) -> None:
+    """A file as the version before wrote it."""
+    first = Schema(
+        what=measurements.SCHEMA.what,
+        mark=measurements.SCHEMA.mark,
+        migrations=measurements.SCHEMA.migrations[:1],
+    )
+    database = open_database(path, first)
+    MeasurementFile(database).write(samples, keep=100)
+    database.close()
+
+
+OLD = (
+    one(HERE, OK, 0.1),
+    one(HERE, CENSORED, 0.5),
+    one(HERE, TIMEOUT, 0.05),
+    one(FAR, CENSORED, 1.5),
+    one(FAR, OK, 0.2),
+    one(FAR, TIMEOUT, 10.0),
+    one(FAR, TOOL_ERROR, 0.1),
+    one(Place("local", "c3d4", "oracle.consult"), CENSORED, 1.5),
+)
+STILL_TRUE = [OLD[0], OLD[1], OLD[2], OLD[4], OLD[6]]
+
+
+def test_what_the_version_before_cut_of_other_peoples_tools_is_dropped(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "old.db"
+    of_version_one(path, *OLD)
+    file = MeasurementFile.open(path)
+    assert everything(file) == STILL_TRUE
+    # From now on such samples are the tools' own, and stay over the next start.
+    late = one(FAR, CENSORED, 0.5)
+    file.write([late], keep=100)
+    file.close()
+    file = MeasurementFile.open(path)
+    assert everything(file) == [*STILL_TRUE, late]
+    file.close()
+    with open_database(path, measurements.SCHEMA).reading() as connection:
+        places = connection.execute("select tool from place").fetchall()
+    assert places == [("fake.look",), ("seer.look",)]
+
+
+def test_a_file_of_the_version_before_is_read_without_being_changed(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "old.db"
+    of_version_one(path, *OLD)
+    assert read_latencies(path) == {
+        ("local", "fake.look"): Latencies(ended=(0.1, 0.05), cut=(0.5,)),
+        ("far.example", "seer.look"): Latencies(ended=(0.2,)),
+    }
+    of_version_one(path)  # it is still one: opening it does not say it is newer
+
+
+def test_what_is_forgotten_is_gone_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    file = MeasurementFile.open(path)
+    odd = Place("local", "c3d4", "odd.\ud800")  # half a surrogate pair
+    file.write([one(HERE), one(FAR), one(FAR, CENSORED), one(odd)], keep=100)
+    assert file.forget([FAR, odd, Place("local", "", "nobody.knows")]) == 3
+    assert everything(file) == [one(HERE)]
+    assert file.forget([]) == 0
+    file.write([one(FAR, seconds=0.75)], keep=100)
+    assert everything(file) == [one(HERE), one(FAR, seconds=0.75)]
+    file.close()

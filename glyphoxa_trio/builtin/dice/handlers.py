@@ -38,6 +38,7 @@ def tools(
     @tool(
         name="roll",
         group="dice",
+        category="dice",
         title="Roll dice",
         estimated_duration_ms=5,
         max_duration_ms=20,
@@ -64,6 +65,7 @@ def tools(
 
     @tool(
         group="dice",
+        category="dice",
         title="Roll on a table",
         description="Roll on a random table and get the entry that comes up. "
         f"Tables: {', '.join(entries)}.",

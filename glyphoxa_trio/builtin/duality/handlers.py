@@ -91,7 +91,13 @@ def tools(rng: random.Random | None = None, *, replays: bool = True) -> list[Too
     seed = {"rng": _RNG} if replays else {}
 
     # Coroutines, though they never wait: a thread would cost more than the answer.
-    made = partial(tool, group="duality", estimated_duration_ms=5, max_duration_ms=50)
+    made = partial(
+        tool,
+        group="duality",
+        category="dice",
+        estimated_duration_ms=5,
+        max_duration_ms=50,
+    )
     pure = partial(made, read_only=True, idempotent=True, cacheable_seconds=3600)
     # Nothing is changed by it, and no two of them are the same: never from a cache.
     roll = partial(made, read_only=True)

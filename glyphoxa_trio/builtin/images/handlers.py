@@ -59,6 +59,7 @@ def tools(painter: Painter, keep: Keep | Album) -> list[Tool]:
 
     @tool(
         group="images",
+        category="media",
         title="Draw an image",
         estimated_duration_ms=_DECLARED * 1000,
         max_duration_ms=_LIMIT * 1000,

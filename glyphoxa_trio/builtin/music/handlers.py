@@ -32,6 +32,7 @@ def tools(player: Ref[Any], how: Mapping[str, Any] = NOTHING) -> list[Tool]:
     # Neither is idempotent, whatever it may seem: a probe would be heard.
     @tool(
         group="music",
+        category="media",
         title="Play music",
         estimated_duration_ms=120,
         max_duration_ms=LIMIT * 1000,
@@ -62,6 +63,7 @@ def tools(player: Ref[Any], how: Mapping[str, Any] = NOTHING) -> list[Tool]:
 
     @tool(
         group="music",
+        category="media",
         title="Stop the music",
         estimated_duration_ms=5,
         max_duration_ms=LIMIT * 1000,

@@ -37,6 +37,7 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
     # Coroutines, though they never wait: a thread would cost more than the search.
     @tool(
         group="rules",
+        category="rules",
         title="Search the rules",
         description="Search the rules by words: conditions, combat, spells, and so "
         "on. Returns ids and excerpts, best first; get_rule has the whole text. "
@@ -100,6 +101,7 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
 
     @tool(
         group="rules",
+        category="rules",
         title="Read a rule",
         estimated_duration_ms=5,
         max_duration_ms=20,

@@ -34,6 +34,7 @@ def search_tool(search: Search, *, most_seconds: float = DEEP) -> Tool:
     # those that are paid for, and the declared latency stands until there are calls.
     @tool(
         group="web",
+        category="web",
         name="search",
         title="Search the web",
         estimated_duration_ms=2000,
@@ -67,6 +68,7 @@ def fetch_tool(settings: FetchSettings = DEFAULTS) -> Tool:
 
     @tool(
         group="web",
+        category="web",
         title="Read a web page",
         estimated_duration_ms=2500,
         max_duration_ms=settings.timeout * 1000,

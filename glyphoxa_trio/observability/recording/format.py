@@ -29,7 +29,8 @@ from glyphoxa_trio.providers.llm import (
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
-FORMAT: Final = 1
+# 2: when a call was sent to its server, tools on trial, servers that start.
+FORMAT: Final = 2
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 
 Line = dict[str, Any]
@@ -194,8 +195,9 @@ def _check(line: Line, where: str) -> None:
 
 def _check_words(line: Line) -> None:
     """Raises for words that mean nothing, and for tools that cannot be."""
-    if not abs(float(line["at"])) < float("inf"):
-        raise ValueError("at must be finite")
+    for name in ("at", "ready_at"):
+        if not abs(float(line.get(name) or 0)) < float("inf"):
+            raise ValueError(f"{name} must be finite")
     if line["kind"] in ("say", "elevate") and line.get("tier"):
         Tier.parse(line["tier"])
     if line["kind"] == "server":
@@ -225,7 +227,13 @@ def _check_words(line: Line) -> None:
 def _check_numbers(lines: Iterable[Line], name: str) -> None:
     """What lines say of each other."""
     known: dict[str, set[int]] = {"say": set(), "request": set(), "call": set()}
-    of = {"heard": "say", "left": "say", "model": "request", "answer": "call"}
+    of = {
+        "heard": "say",
+        "left": "say",
+        "model": "request",
+        "sent": "call",
+        "answer": "call",
+    }
     for number, line in enumerate(lines, 1):
         kind = line["kind"]
         if kind in known:

@@ -61,6 +61,14 @@ class HeardHandler:
             whose = {"until": context.deadline}
         asked = AsJson(json.dumps(arguments))
         self._note("call", call=number, tool=key, arguments=asked, **whose)
+        if self.tool.remote:
+            send = context.sent
+
+            def sent() -> None:
+                self._note("sent", call=number)
+                send()
+
+            context = attrs.evolve(context, sent=sent)
         try:
             if self.tool.blocking:
                 value = await self._threads.run(

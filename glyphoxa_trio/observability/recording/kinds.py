@@ -43,7 +43,12 @@ KINDS: Final[Mapping[str, Mapping[str, Key]]] = {
         "sample": _OBJECT,
     },
     "tools": {"tools": _LIST},
-    "server": {"server": _TEXT, "state": _TEXT, "tools": _if_given(_LIST)},
+    "server": {
+        "server": _TEXT,
+        "state": _TEXT,
+        "tools": _if_given(_LIST),
+        "ready_at": _if_given(NUMBER),
+    },
     "say": {
         "say": _WHOLE,
         "npc": _TEXT,
@@ -108,6 +113,7 @@ KINDS: Final[Mapping[str, Mapping[str, Key]]] = {
         "id": _if_given(_TEXT),
         "until": _if_given(NUMBER),
     },
+    "sent": {"call": _WHOLE},
     "answer": {
         "call": _WHOLE,
         "result": _if_given(_OBJECT),

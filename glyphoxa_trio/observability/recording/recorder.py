@@ -86,7 +86,9 @@ class Recorder(Witness):
     _says: count[int] = attrs.field(factory=partial(count, 1), init=False)
     _ours: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     _offered: dict[str, list[dict[str, Any]]] = attrs.field(factory=dict, init=False)
-    _held: frozenset[str] = attrs.field(default=frozenset(), init=False)
+    _held: tuple[frozenset[str], frozenset[str]] = attrs.field(
+        default=(frozenset(), frozenset()), init=False
+    )
     _quiet: Quiet | None = attrs.field(default=None, init=False)
     _hearing: dict[str, set[HeardStream]] = attrs.field(factory=dict, init=False)
     _threads: Threads = attrs.field(factory=Threads, init=False)
@@ -135,14 +137,21 @@ class Recorder(Witness):
         return attrs.evolve(tool, handler=handler, blocking=False)
 
     def publishing(self, publish: Publish) -> Publish:
-        def heard(server: str, state: ServerState, tools: tuple[Tool, ...]) -> None:
+        def heard(
+            server: str,
+            state: ServerState,
+            tools: tuple[Tool, ...],
+            ready_at: float | None = None,
+        ) -> None:
             self._look_for_approvals()
             offered = [definition_as_data(tool) for tool in tools]
             same = self._offered.get(server) == offered
             self._offered[server] = offered
-            told = {} if same else {"tools": offered}
+            told: dict[str, Any] = {} if same else {"tools": offered}
+            if ready_at is not None:
+                told["ready_at"] = ready_at
             self.note("server", server=server, state=state.value, **told)
-            publish(server, state, tools)
+            publish(server, state, tools, ready_at)
             self._held = self._held_now()
 
         return heard
@@ -279,16 +288,19 @@ class Recorder(Witness):
         self.note("event", event=type(event).__name__, of=event)
 
     def _look_for_approvals(self) -> None:
-        """Tools that were held back and are not any more: somebody has approved."""
-        held = self._held_now()
-        if held is not self._held:
-            for key in sorted(self._held - held):
+        """Tools that were held back and are not any more, or that a person has
+        agreed to since: somebody has approved."""
+        held, agreed = self._held_now()
+        before, had = self._held
+        if held is not before or agreed is not had:
+            for key in sorted((before - held) | (agreed - had)):
                 self.note("approved", tool=key)
-            self._held = held
+            self._held = held, agreed
 
-    def _held_now(self) -> frozenset[str]:
+    def _held_now(self) -> tuple[frozenset[str], frozenset[str]]:
         assert self._runtime is not None
-        return self._runtime.host.approvals.held
+        approvals = self._runtime.host.approvals
+        return approvals.held, approvals.agreed
 
     def _hide_secrets_of(self, config: Config) -> None:
         self._configs.append(config)

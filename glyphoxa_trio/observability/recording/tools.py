@@ -72,6 +72,8 @@ _FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
     "read_only": (bool,),
     "destructive": (bool,),
     "open_world": (bool,),
+    "round_trip": (int, float),
+    "probe": (dict, _NONE),
     "idempotent": (bool,),
     "cacheable": (int, float),
     "per_npc": (bool,),
@@ -87,4 +89,5 @@ _FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
     "origin": (str,),
     "external": (bool,),
     "expose_as": (str, _NONE),
+    "category": (str,),
 }

@@ -141,6 +141,7 @@ def tools(atis: Atis, example: str | None) -> tuple[Tool, ...]:
 
     @tool(
         group="atis",
+        category="weather",
         title="ATIS of an aerodrome",
         estimated_duration_ms=WARM_MS,
         max_duration_ms=round((COLD_PATIENCE + 1) * 1000),
@@ -159,6 +160,7 @@ def tools(atis: Atis, example: str | None) -> tuple[Tool, ...]:
 
     @tool(
         group="atis",
+        category="weather",
         title="Aerodromes that are configured",
         estimated_duration_ms=5,
         max_duration_ms=2000,

@@ -96,7 +96,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--addr",
-        "-addr",
         metavar="HOST:PORT",
         help="of a separate service of campaigns; there is none, this server has its"
         " store itself, so it connects to nothing there and says so",

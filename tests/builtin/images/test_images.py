@@ -143,7 +143,7 @@ def test_the_tool_may_outlast_its_turn_and_is_never_probed() -> None:
     definition = tool.definition
     assert definition.interruption is OnInterrupt.FINISH_AND_SPEAK
     assert definition.side_effects
-    assert not definition.probeable
+    assert not definition.repeatable
     assert definition.open_world
 
 

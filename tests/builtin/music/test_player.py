@@ -417,7 +417,7 @@ def test_they_are_fast_and_never_probed() -> None:  # A probe would be heard.
         definition = tool.definition
         assert definition.max_duration is not None
         assert definition.max_duration <= 0.5
-        assert not definition.probeable
+        assert not definition.repeatable
         assert not definition.destructive
 
 

@@ -50,7 +50,7 @@ INITIALIZED = {
 LOOK = {
     "name": "look",
     "inputSchema": {"type": "object"},
-    "annotations": {"readOnlyHint": True},
+    "annotations": {"readOnlyHint": True, "openWorldHint": False},
     "_meta": {"glyphoxa/estimated_duration_ms": 20},
 }
 

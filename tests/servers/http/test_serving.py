@@ -167,6 +167,65 @@ async def test_the_curl_lines_of_the_seed_work_as_they_are(tmp_path: Path) -> No
             assert await server.stop() == 0
 
 
+SPELLINGS = (
+    "-transport=http -http-addr={here} -addr=localhost:8080",  # as the seed prints it
+    "-transport http -http-addr {here} -addr localhost:8080",
+    "--transport=http --http-addr={here} --addr=localhost:8080",
+    "--transport http --http-addr {here} --addr localhost:8080",
+    "--transport=http -http-addr {here} -addr=localhost:8080 -max-sessions=3",
+)
+
+
+@pytest.mark.parametrize("line", SPELLINGS)
+async def test_the_command_line_of_the_seed_serves_its_curl_lines(
+    line: str, tmp_path: Path
+) -> None:
+    # F3, F4, F5: one dash and two, with a blank and with an equals sign
+    with socket.create_server(("localhost", 0)) as taken:
+        port = taken.getsockname()[1]
+    url = f"http://localhost:{port}/mcp"
+    words = line.format(here=f"localhost:{port}").split()
+    cookies = str(tmp_path / "mcp-cookies.txt")
+    json = ("-H", "Content-Type: application/json", "-d")
+    with trio.fail_after(60):
+        process = await trio.lowlevel.open_process(
+            [GLYPHOXA, "serve", "campaign", *words],
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "XDG_DATA_HOME": str(tmp_path)},
+        )
+        assert process.stderr is not None
+        said = b""
+        try:
+            while b"/mcp\n" not in said:
+                chunk = await process.stderr.receive_some()
+                assert chunk, said.decode()
+                said += chunk
+            assert b"--addr localhost:8080: nothing is connected to there" in said
+            hello = await curl("-c", cookies, "-X", "POST", url, *json, INITIALIZE)
+            assert '"protocolVersion":"2024-11-05"' in hello
+            initialized = '{"jsonrpc": "2.0", "method": "initialized", "params": {}}'
+            ready = await curl(
+                *("-b", cookies, "-X", "POST", url, *json, initialized),
+                *("-w", "%{http_code}"),
+            )
+            assert ready == "202"
+            listing = (
+                '{"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}'
+            )
+            listed = await curl("-b", cookies, "-X", "POST", url, *json, listing)
+            assert '"name":"duality_action_roll"' in listed
+            health = await curl(url + "/health", "-w", " %{http_code}")
+            assert health == '{"status": "ready"} 200'
+            process.terminate()
+            assert await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                with trio.CancelScope(shield=True):
+                    await process.wait()
+
+
 @pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 async def test_clients_of_both_ways_of_speaking_work_at_once() -> None:
     # F7

@@ -1,0 +1,155 @@
+"""Python's collector of garbage, kept from making ceilings late.
+
+A full collection walks every object of the process and stops everything meanwhile: 15
+to 60 ms beside one MCP server, since the SDK alone is over 100,000 objects, and over
+100 ms with a thousand sessions. Whatever should have ended in that time is late.
+
+    leave    nothing is touched: it is the program's collector, and we are a library
+    freeze   what is there once all is wired is collected once and never walked again
+    settle   frozen as well; and full collections come in moments in which no turn runs
+
+The collector belongs to the process, so what is held here is counted: of several
+runtimes the first one changes it, and the last one puts it back as it was.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final, Literal, TypeAlias, get_args
+
+import attrs
+
+import trio
+
+Collector: TypeAlias = Literal["leave", "freeze", "settle"]
+
+# The youngest generation as Python has it: larger ones take longer to walk. The oldest
+# is walked by itself only where no moment was quiet for hours.
+SETTLED: Final = (700, 10, 10_000)
+LOOK: Final = 5.0  # seconds between two looks for a quiet moment
+APART: Final = 60.0  # seconds at least between two full collections of ours
+# So many collections of the middle generation are worth a full one, as Python has it.
+WORTH: Final = 10
+
+
+@attrs.define(eq=False)
+class _Process:
+    """What is held of this process's collector, and for how many."""
+
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    idle: list[Callable[[], bool]] = attrs.field(factory=list)  # of each that settled
+    settled: int = 0
+    frozen: int = 0
+    before: tuple[int, int, int] = (0, 0, 0)
+
+    def settle(self) -> None:
+        with self.lock:
+            if not self.settled:
+                self.before = gc.get_threshold()
+                gc.set_threshold(*SETTLED)
+            self.settled += 1
+
+    def unsettle(self) -> None:
+        with self.lock:
+            self.settled -= 1
+            # Whoever has set others meanwhile wants those.
+            if not self.settled and gc.get_threshold() == SETTLED:
+                gc.set_threshold(*self.before)
+
+    def freeze(self) -> bool:
+        """Whether it is frozen for us: somebody else's frozen objects are theirs."""
+        with self.lock:
+            if not self.frozen:
+                if gc.get_freeze_count():
+                    return False
+                gc.collect()
+                gc.freeze()
+            self.frozen += 1
+            return True
+
+    def unfreeze(self) -> None:
+        with self.lock:
+            self.frozen -= 1
+            if not self.frozen:
+                gc.unfreeze()
+
+    def collect(self) -> None:
+        """All of it, also what was frozen and has become garbage since."""
+        with self.lock:
+            if self.frozen:
+                gc.unfreeze()
+            gc.collect()
+            if self.frozen:
+                gc.freeze()
+
+
+_PROCESS: Final = _Process()
+
+
+@attrs.define(eq=False)
+class Keeper:
+    """One runtime's hold on the collector. Made by `collecting`."""
+
+    _how: Collector
+    _froze: bool = attrs.field(default=False, init=False)
+
+    def wired(self) -> None:
+        """All that lasts is there: keep it out of the collector's way.
+
+        Nothing happens where something is frozen already: somebody else has decided.
+        """
+        if self._how != "leave" and not self._froze:
+            self._froze = _PROCESS.freeze()
+
+    async def tend(self, idle: Callable[[], bool]) -> None:
+        """Collect in moments in which nobody waits for anything, until cancelled.
+
+        Args:
+          idle: whether this is one, as far as this runtime knows; of several in one
+            process all have to say so.
+        """
+        if self._how != "settle":
+            return
+        _PROCESS.idle.append(idle)
+        try:
+            last = trio.current_time()
+            while True:
+                await trio.sleep(LOOK)
+                if trio.current_time() - last >= APART and _worth_it():
+                    _PROCESS.collect()
+                    last = trio.current_time()
+        finally:
+            _PROCESS.idle.remove(idle)
+
+    def release(self) -> None:
+        if self._froze:
+            self._froze = False
+            _PROCESS.unfreeze()
+        if self._how == "settle":
+            _PROCESS.unsettle()
+
+
+def _worth_it() -> bool:
+    return gc.get_count()[2] >= WORTH and all(idle() for idle in _PROCESS.idle)
+
+
+@contextmanager
+def collecting(how: Collector) -> Generator[Keeper]:
+    """Hold the collector until the block is left, however that happens.
+
+    Raises:
+      ValueError: for another word.
+    """
+    if how not in get_args(Collector):
+        known = ", ".join(get_args(Collector))
+        raise ValueError(f"collector must be one of {known}, got {how!r}")
+    if how == "settle":
+        _PROCESS.settle()
+    keeper = Keeper(how)
+    try:
+        yield keeper
+    finally:
+        keeper.release()

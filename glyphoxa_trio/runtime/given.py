@@ -1,0 +1,65 @@
+"""What an embedder hands over, looked at before anything is opened."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+import trio
+
+from glyphoxa_trio.config import ConfigError
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.naming import NameCollision
+
+
+class NotOnTrio(GlyphoxaError):
+    """Nothing of trio runs here, and whoever called wants something that does."""
+
+
+def needs_trio() -> None:
+    """Raises NotOnTrio from asyncio, or from no loop at all."""
+    if not trio.lowlevel.in_trio_task():
+        raise NotOnTrio(
+            "open_runtime runs on trio: start with trio.run(main), or use"
+            " glyphoxa_trio.aio.open_runtime from asyncio (docs/asyncio.md)"
+        )
+
+
+def tools_given(tools: Any) -> list[Tool]:
+    """The tools, if they are some, each once.
+
+    Raises:
+      ConfigError: naming what is no tool.
+      NameCollision: naming the one that is there twice.
+    """
+    if isinstance(tools, Tool) or not isinstance(tools, Iterable):
+        raise ConfigError(f"expected a list of tools, got {_what(tools)} @ tools")
+    found: list[Tool] = []
+    problems: list[str] = []
+    for at, one in enumerate(tools):
+        if isinstance(one, Tool):
+            found.append(one)
+        else:
+            problems.append(f"expected a tool, got {_what(one)} @ tools[{at}]")
+    if problems:
+        raise ConfigError(*problems)
+    first: dict[str, int] = {}
+    for at, one in enumerate(found):
+        if one.key in first:
+            raise NameCollision(
+                f"{one.key} is given twice: leave one out, or give it another name or"
+                f" group @ tools[{first[one.key]}] and tools[{at}]"
+            )
+        first[one.key] = at
+    return found
+
+
+def _what(value: Any) -> str:
+    if isinstance(value, Tool):
+        return f"the tool {value.key}: write [{value.definition.name}]"
+    if inspect.isroutine(value) or inspect.isclass(value):
+        name = getattr(value, "__name__", "")
+        return f"{name!r}, which is not decorated: write @tool above it"
+    return f"a {type(value).__name__}"

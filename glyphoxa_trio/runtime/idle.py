@@ -1,0 +1,52 @@
+"""What a configuration says and nothing follows from: no error, but a mistake. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from glyphoxa_trio.config import Config, NpcConfig
+from glyphoxa_trio.config.voices import CascadeMode, Engine
+from glyphoxa_trio.npc.templates import CALL_ID, DEFAULTS, names_in
+from glyphoxa_trio.tools.naming import nearest
+
+
+def idle_keys(config: Config) -> Iterator[str]:
+    """What does nothing, why, and what would change that; each with its place."""
+    known = sorted({*DEFAULTS, CALL_ID, *config.template_defaults})
+    for npc in config.npcs:
+        place = f"@ npcs[{npc.name}]"
+        yield from (f"{what} {place}.{key}" for key, what in _unused(npc))
+        for key, texts in _texts(npc):
+            for name in dict.fromkeys(x for text in texts for x in names_in(text)):
+                if name not in known:
+                    yield f"{_stays(name, known)} {place}.{key}"
+
+
+def _unused(npc: NpcConfig) -> Iterator[tuple[str, str]]:
+    """Keys of the sentence cascade, where the engine is another one."""
+    if npc.engine is Engine.SENTENCE_CASCADE:
+        return
+    why = f"is for engine: {Engine.SENTENCE_CASCADE}, and does nothing for {npc.engine}"
+    if npc.fast_model is not None:
+        yield "fast_model", f"fast_model {why}"
+    if npc.cascade_mode is not CascadeMode.AUTO:
+        yield "cascade_mode", f"cascade_mode {why}"
+
+
+def _texts(npc: NpcConfig) -> Iterator[tuple[str, Iterable[str]]]:
+    """What template variables are put into."""
+    yield "personality", (npc.personality,)
+    yield "identity", npc.identity
+    yield "knowledge_scope", npc.knowledge_scope
+    yield "secret_knowledge", npc.secret_knowledge
+    yield "behaviour_rules", npc.behaviour_rules
+    yield "greeting", (npc.greeting,)
+
+
+def _stays(name: str, known: Iterable[str]) -> str:
+    near = nearest(name, known, n=1)
+    remedy = f"did you mean {{{near[0]}}}? Else put it into" if near else "put it into"
+    return (
+        f"nothing gives {{{name}}} a value unless Npc.introduce does, so it stays as it"
+        f" is written: {remedy} template_defaults"
+    )

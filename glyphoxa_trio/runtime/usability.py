@@ -1,0 +1,92 @@
+"""Which of its tools each NPC can use, and what to tell an operator of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from glyphoxa_trio.config import Config, NpcConfig
+from glyphoxa_trio.host import ToolHost
+from glyphoxa_trio.tools.definition import ToolDefinition
+from glyphoxa_trio.tools.remedies import Places
+from glyphoxa_trio.tools.usability import Usability, Use, judge
+
+from .grants import Problem, grant_of
+
+# A warning names so many tools, and counts the rest.
+_NAMED: Final = 3
+
+
+def usability_of(
+    npcs: Iterable[NpcConfig],
+    config: Config,
+    host: ToolHost,
+    *,
+    approver: bool,
+    builtin: Collection[str],
+    granted: bool = True,
+) -> Iterator[Usability]:
+    """A judgement of each tool that each of these NPCs is granted, or of all tools.
+
+    Args:
+      approver: somebody can be asked about what is not approved.
+      builtin: the keys of the tools that the configuration can change under ``tools``.
+    """
+    candidates = host.candidates()
+    own_servers = {spec.name for spec in config.mcp.servers}
+    for npc in npcs:
+        grant = grant_of(npc, config, approver=approver)
+        trust = ("trust",) if npc.trust is None else ("npcs", npc.name, "trust")
+        for listing, candidate in candidates:
+            definition = candidate.definition
+            if granted and not grant.covers(definition, listing.exposed):
+                continue
+            yield judge(
+                candidate,
+                grant,
+                npc.budget_tier,
+                config.tiers,
+                unknown=config.calibration.unknown,
+                places=Places(
+                    trust=trust,
+                    tool=_place(definition, own_servers, builtin),
+                ),
+            )
+
+
+def _place(
+    definition: ToolDefinition, servers: Collection[str], builtin: Collection[str]
+) -> tuple[str, ...] | None:
+    """Where the configuration may say more about a tool."""
+    if not definition.external:
+        return ("tools", definition.key) if definition.key in builtin else None
+    if definition.group not in servers:  # of `Runtime.add_server`
+        return None
+    return "mcp", "servers", definition.group, "tools", definition.name
+
+
+def warnings_of(
+    npcs: Iterable[NpcConfig],
+    judged: Sequence[Usability],
+    problems: Sequence[Problem],
+) -> Iterator[str]:
+    """One warning for each NPC that can use none of its tools, or never some."""
+    for npc in npcs:
+        own = [x for x in judged if x.npc == npc.name]
+        idle = [f"{x.tool}: {x.short}" for x in own if not x.usable]
+        never = [f"{x.tool}: {x.short}" for x in own if x.use is Use.NEVER]
+        # What is missing counts too: it may be all there is.
+        missing = [problem.text for problem in problems if problem.npc == npc.name]
+        if len(idle) == len(own) and (told := [*idle, *missing]):
+            yield f"{npc.name} can use none of the tools it is granted: {_first(told)}"
+        elif never:
+            yield (
+                f"{npc.name} can never use {len(never)} of the {len(own)} tools it is"
+                f" granted: {_first(never)}"
+            )
+
+
+def _first(told: Sequence[str]) -> str:
+    more = len(told) - _NAMED
+    rest = f"; and {more} more, see glyphoxa tools --npc" if more > 0 else ""
+    return "; ".join(told[:_NAMED]) + rest
