@@ -13,7 +13,9 @@ import typer
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import Model
+from .consent import Yes
 from .mcp import mcp_app
+from .measurements import measurements_app
 from .proofs import Config, proofs
 
 app = typer.Typer(
@@ -140,6 +142,7 @@ def play(
     metrics: MetricsPort = None,
     record: Record = None,
     stand_in: StandIn = False,
+    _yes: Yes = False,
 ) -> None:
     """Talk to the NPCs of CONFIG in the terminal.
 
@@ -177,6 +180,7 @@ def ask(
     base_url: BaseUrl = None,
     log_json: LogJson = None,
     record: Record = None,
+    _yes: Yes = False,
 ) -> None:
     """Say TEXT to NPC once, and print the answer.
 
@@ -212,6 +216,7 @@ def tools(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Measure first.")
     ] = False,
+    _yes: Yes = False,
 ) -> None:
     """Every tool: names, times, tier, health, and why a hidden one is hidden.
 
@@ -227,24 +232,36 @@ def tools(
 @app.command()
 def calibrate(
     config: Config,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOOL]...",
+            help="Call these, whatever they do.",
+            show_default=False,
+        ),
+    ] = None,
     everything: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Also call tools that have side effects. They will take place.",
+            help="Call every tool, also those that write. It lists them and asks.",
         ),
     ] = False,
     within: Annotated[
         float, typer.Option(help="Give up after so many seconds.", min=1.0)
     ] = 120.0,
+    _yes: Yes = False,
 ) -> None:
     """Measure each tool five times, then show the table of tools.
 
-    Only tools that are read-only or idempotent are called, unless --all is given.
+    Without TOOL only tools are called that say that they read, and only what is here,
+    or that have probe arguments in CONFIG. It says which before it calls them.
     """
     from .calibrate import calibrate as run
 
-    raise typer.Exit(run(config, everything=everything, within=within))
+    raise typer.Exit(
+        run(config, names=names or (), everything=everything, within=within)
+    )
 
 
 @app.command()
@@ -254,10 +271,12 @@ def check(
         bool,
         typer.Option(help="Start the servers and check the grants against them."),
     ] = True,
+    _yes: Yes = False,
 ) -> None:
     """Every problem of CONFIG at once, each with its place.
 
-    Exit status: 0 all is well, or there are only warnings; 1 there are problems.
+    A server that an NPC's grant names and that is not there is one. Exit status: 0
+    all is well, or there are only warnings; 1 there are problems.
     """
     from .check import check as run
 
@@ -311,4 +330,5 @@ def serve(context: typer.Context) -> None:
 
 
 app.add_typer(proofs)
+app.add_typer(measurements_app)
 app.add_typer(mcp_app)

@@ -1,42 +1,80 @@
-"""``glyphoxa mcp approve``: look at a tool that is held back, and let it be used."""
+"""``glyphoxa mcp approve``: look at a tool that may not be used, and let it be used.
+
+In a program that runs, or, with a configuration, without one.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.control import ask
+from glyphoxa_trio.control.desk import Desk
+from glyphoxa_trio.runtime import open_runtime
 
-from .common import run_orderly
+from .common import WAIT, Model, run, run_orderly, without_calibration
+from .consent import said_yes
 from .render import on_screen
 from .status import the_one
+from .terminal import Lines
 from .tools import wide_console
 
 
-def approve(tool: str, *, pid: int | None, yes: bool) -> int:
+def approve(tool: str, *, pid: int | None) -> int:
     """Show the tool as it is now, ask, and approve that; 1 if it is not approved."""
 
     async def main() -> int:
         address = the_one(pid)
-        console = wide_console()
-        found = (await ask(address, {"do": "tool", "tool": tool}))["tool"]
-        for line in described(found):
-            console.print(on_screen(line), markup=False, soft_wrap=True)
-        if not found["held"]:
-            console.print("it is not held back", markup=False)
-            return 1
-        if not (yes or _agreed()):
-            console.print("not approved", markup=False)
-            return 1
-        # What was looked at, and not what its server has made of it since.
-        seen = {"do": "approve", "tool": tool, "seen": found["fingerprint"]}
-        await ask(address, seen)
-        console.print("approved as it is now", markup=False)
-        return 0
+
+        async def put(request: Mapping[str, Any]) -> Mapping[str, Any]:
+            return await ask(address, request)
+
+        return await _approve(tool, put)
 
     return run_orderly(main)
+
+
+def approve_in(tool: str, path: Path) -> int:
+    """The same where nothing runs: start the servers, look, and keep the answer."""
+
+    async def main(config: Config) -> int:
+        if not config.mcp.remember:
+            raise ConfigError("approvals are not kept: set mcp.remember @ mcp.remember")
+        async with open_runtime(
+            without_calibration(config), wait_for_servers=0.0
+        ) as runtime:
+            await runtime.wait_ready(within=WAIT)
+            desk = Desk(runtime)
+
+            async def put(request: Mapping[str, Any]) -> Mapping[str, Any]:
+                return desk.put(request)
+
+            return await _approve(tool, put)
+
+    return run(main, path, Model())
+
+
+async def _approve(
+    tool: str, put: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+) -> int:
+    console = wide_console()
+    found = (await put({"do": "tool", "tool": tool}))["tool"]
+    for line in described(found):
+        console.print(on_screen(line), markup=False, soft_wrap=True)
+    if not (found["held"] or found["waits"]):
+        console.print("it is not held back", markup=False)
+        return 1
+    if not (said_yes() or await _agreed()):
+        console.print("not approved", markup=False)
+        return 1
+    # What was looked at, and not what its server has made of it since.
+    await put({"do": "approve", "tool": tool, "seen": found["fingerprint"]})
+    console.print("approved as it is now", markup=False)
+    return 0
 
 
 def described(found: Mapping[str, Any]) -> list[str]:
@@ -50,10 +88,10 @@ def described(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _agreed() -> bool:
+async def _agreed() -> bool:
     """Whether a person says yes; nobody there is a no."""
     if not sys.stdin.isatty():
         return False
     sys.stdout.write("approve it as it is? [y/N] ")
     sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return (await Lines().next() or "").lower() in ("y", "yes")

@@ -47,6 +47,7 @@ def ask(
             open_runtime(
                 without_calibration(config),
                 wait_for_servers=WAIT,
+                collector="settle",
                 world=world,
                 **logs.options,
             ) as runtime,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,11 +14,13 @@ import trio
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import DeadlineExceeded
-from glyphoxa_trio.host import Probed
+from glyphoxa_trio.host import PROBES, Listing, Probed
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.tools.consent import harmless
 
 from .common import WAIT, Model, run, without_calibration
+from .consent import said_yes
 from .render import on_screen
 from .tools import show_absences, show_advice, show_tools, wide_console
 
@@ -24,23 +28,37 @@ _ENDING: Final = 2.0  # seconds for a server that was lost to have ended
 _LOOK: Final = 0.02  # seconds between two looks at whether it has
 
 
-def calibrate(path: Path, *, everything: bool, within: float) -> int:
-    """Probe the tools; 1 if time ran out before all were done."""
+def calibrate(
+    path: Path,
+    *,
+    names: Sequence[str] = (),
+    everything: bool,
+    within: float,
+) -> int:
+    """Probe the tools; 1 if time ran out before all were done, or it was declined.
+
+    Args:
+      names: these tools, whatever they do; none is all that only read what is here.
+      everything: all of them, after a question, or with ``--yes``.
+    """
 
     async def main(config: Config) -> int:
         console, errors = wide_console(), wide_console(stderr=True)
         async with open_runtime(
-            without_calibration(config), wait_for_servers=WAIT
+            without_calibration(config), wait_for_servers=WAIT, collector="settle"
         ) as runtime:
             await runtime.wait_ready(within=WAIT)
+            chosen = _chosen(runtime, names, everything=everything)
+            errors.print(_announced(chosen), markup=False, soft_wrap=True)
+            if everything and not said_yes() and not await _confirmed(errors):
+                return 1
+            keys = [listing.key for listing in chosen]
             late = False
             with _bar(errors) as progress:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(_follow, runtime, progress)
                     try:
-                        probed = await runtime.calibrate(
-                            within=within, unsafe=everything
-                        )
+                        probed = await runtime.host.calibrate(within=within, keys=keys)
                     except DeadlineExceeded:
                         probed, late = (), True
                     nursery.cancel_scope.cancel()
@@ -63,6 +81,54 @@ def calibrate(path: Path, *, everything: bool, within: float) -> int:
         return 1 if late else 0
 
     return run(main, path, Model())
+
+
+def _chosen(
+    runtime: Runtime, names: Sequence[str], *, everything: bool
+) -> list[Listing]:
+    """Raises UnknownTool, with the nearest names."""
+    snapshot = runtime.host.snapshot
+    if names:
+        return [snapshot.find(name) for name in dict.fromkeys(names)]
+    return [
+        listing
+        for listing in snapshot.listings
+        if everything
+        or harmless(listing.definition)
+        or listing.definition.probe is not None
+    ]
+
+
+def _announced(chosen: Sequence[Listing]) -> str:
+    """Which tools are about to be called, and what they may do, as they say."""
+    if not chosen:
+        return (
+            "No tool says that it only reads, and only what is here: nothing is called."
+            " Name a tool to measure it, or use --all."
+        )
+    lines = [f"  {on_screen(x.key)}: {_risk(x)}" for x in chosen]
+    return "\n".join([f"Calling {PROBES} times each, one after the other:", *lines])
+
+
+def _risk(listing: Listing) -> str:
+    definition = listing.definition
+    if definition.probe is not None:
+        return "with the arguments that are configured for it"
+    does = "only reads"
+    if definition.side_effects:
+        does = "may delete or overwrite" if definition.destructive else "may write"
+    return does + (", may reach the network" if definition.open_world else "")
+
+
+async def _confirmed(errors: Console) -> bool:
+    """Ask in the terminal; without one the answer is no, with the remedy."""
+    if not sys.stdin.isatty():
+        errors.print("Nothing was called: add --yes to call all of these.", style="red")
+        return False
+    question = "Call all of these, with made-up arguments? [y/N] "
+    errors.print(question, end="", markup=False)  # or [y/N] is a style, and not shown
+    answer = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    return answer.strip().casefold() in ("y", "yes")
 
 
 async def _lost_are_explained(runtime: Runtime) -> None:

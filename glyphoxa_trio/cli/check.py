@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 import attrs
 from rich.console import Console
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.runtime import open_runtime
+from glyphoxa_trio.mcp import ServerState, ServerStatus
+from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.runtime.grants import needs
 
 from .common import WAIT, Model, run, without_calibration
-from .render import on_screen
+from .render import on_screen, reach_in_words
+
+# A lazy server is started by its first call; its tools are known from an earlier run.
+_THERE: Final = (ServerState.READY, ServerState.IDLE)
 
 
 def check(path: Path, *, servers: bool) -> int:
-    """Print problems and warnings; 1 if there is a problem, else 0."""
+    """Print problems and warnings; 1 if there is a problem, else 0.
+
+    A server that an NPC's grant names and that is not there is a problem, another one
+    a warning.
+    """
     console = Console(highlight=False, soft_wrap=True)
 
     async def main(config: Config) -> int:
@@ -27,10 +38,23 @@ def check(path: Path, *, servers: bool) -> int:
         ) as runtime:
             await runtime.wait_ready(within=WAIT)
             problems = runtime.problems()
+            missing = _missing(config, runtime.servers()) if servers else []
+            advice = runtime.advice()
             for warning in runtime.warnings:
-                _line(console, "warning", f"{warning.server}: {warning.text}")
+                if warning.text not in advice:
+                    _line(console, "warning", f"{warning.server}: {warning.text}")
             for problem in problems:
+                if (problem.npc, problem.pattern) in {
+                    (x.npc, x.pattern) for x in missing
+                }:
+                    continue  # what it waits for is told below, as the problem it is
                 _line(console, "problem" if problem.error else "warning", str(problem))
+            for need in missing:
+                _line(console, "problem", str(need))
+            if servers:  # else it would be said of tools that nobody asked for
+                for text in advice:
+                    _line(console, "warning", text)
+                _reach(console, runtime)
             ready = [row for row in runtime.servers() if row.state == "ready"]
             console.print(
                 f"{path}: {len(config.npcs)} NPCs,"
@@ -38,7 +62,8 @@ def check(path: Path, *, servers: bool) -> int:
                 f" {len(ready)} of {len(config.mcp.servers)} servers ready",
                 markup=False,
             )
-            return 1 if any(problem.error for problem in problems) else 0
+            errors = any(problem.error for problem in problems)
+            return 1 if errors or missing else 0
 
     def on_error(error: GlyphoxaError) -> int:
         for line in str(error).splitlines():
@@ -48,7 +73,51 @@ def check(path: Path, *, servers: bool) -> int:
     def on_warning(text: str) -> None:
         _line(console, "warning", text)
 
-    return run(main, path, Model(), on_error=on_error, on_warning=on_warning)
+    return run(
+        main,
+        path,
+        Model(),
+        on_error=on_error,
+        on_warning=on_warning,
+        starts=servers,
+    )
+
+
+@attrs.frozen
+class Missing:
+    """A grant that names a server which is not there, and why it is not."""
+
+    npc: str
+    pattern: str
+    server: str
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.pattern!r} needs the server {self.server!r}, which is not there:"
+            f" {self.why} @ npcs[{self.npc}].tools"
+        )
+
+
+def _missing(config: Config, rows: Iterable[ServerStatus]) -> list[Missing]:
+    absent = {row.name: row for row in rows if row.state not in _THERE}
+    return [
+        Missing(
+            need.npc,
+            need.pattern,
+            need.server,
+            absent[need.server].last_error or f"it is {absent[need.server].state}",
+        )
+        for need in needs(config)
+        if need.server in absent
+    ]
+
+
+def _reach(console: Console, runtime: Runtime) -> None:
+    """How many of its tools each NPC can use, of those that are there."""
+    for npc in runtime.npcs:
+        reach = reach_in_words(runtime.usability(npc.name))
+        console.print(on_screen(f"{npc.name}: {reach}"), markup=False)
 
 
 def _line(console: Console, kind: str, text: str) -> None:

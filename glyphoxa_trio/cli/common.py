@@ -19,10 +19,11 @@ from glyphoxa_trio.config import (
     ConfigError,
     LlmConfig,
     Provider,
-    load_config,
 )
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.secret import Secret
+
+from .consent import load
 
 # Seconds for servers to be ready, for verbs that want all of them. Tools that are
 # only remembered would be no answer to them.
@@ -115,14 +116,19 @@ def run(
     on_error: Callable[[GlyphoxaError], int] = complain,
     on_warning: Callable[[str], None] = warn,
     clock: trio.abc.Clock | None = None,
+    starts: bool = True,
 ) -> int:
     """Load, run, and return the exit status; an error on purpose is a line.
 
     Ctrl-C and SIGTERM leave in order, so that no server is left behind.
+
+    Args:
+      starts: False if no server is started, so that nobody need be asked.
     """
 
     async def body() -> int:
-        return await main(model.applied_to(load_config(path, warn=on_warning)))
+        config = await load(path, warn=on_warning, starts=starts)
+        return await main(model.applied_to(config))
 
     return run_orderly(body, on_error=on_error, clock=clock)
 

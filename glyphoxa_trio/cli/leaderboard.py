@@ -15,7 +15,7 @@ from rich.text import Text
 
 from glyphoxa_trio.config import Config, TelemetryConfig
 from glyphoxa_trio.config.servers import without_secrets
-from glyphoxa_trio.observability import Score, Telemetry, ranked, scores_of
+from glyphoxa_trio.observability import Score, Telemetry, places, ranked, scores_of
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.units import in_ms
 
@@ -24,6 +24,7 @@ from .render import on_screen
 from .tools import show_absences, wide_console
 
 _COLUMNS = ("category", "rank", "tool", "p50", "p99", "samples", "badge", "fits")
+_NO_RANK = "-"  # the only one of its kind
 _NUMBERS = ("rank", "p50", "p99", "samples")
 
 
@@ -98,10 +99,10 @@ def _table(categories: Mapping[str, tuple[Score, ...]]) -> Table:
     for column in _COLUMNS:
         table.add_column(column, justify="right" if column in _NUMBERS else "left")
     for category, found in categories.items():
-        for rank, score in enumerate(found, start=1):
+        for at, (rank, score) in enumerate(places(found)):
             cells = (
-                category if rank == 1 else "",
-                str(rank),
+                "" if at else category,
+                _NO_RANK if rank is None else str(rank),
                 score.tool,
                 in_ms(score.p50),
                 in_ms(score.p99),
@@ -119,6 +120,7 @@ def _lines(categories: Mapping[str, tuple[Score, ...]]) -> list[dict[str, Any]]:
         {
             "category": category,
             "rank": rank,
+            "of": len(found),
             "tool": score.tool,
             "transport": score.transport,
             "p50_ms": round(score.p50 * 1000, 1),
@@ -128,7 +130,7 @@ def _lines(categories: Mapping[str, tuple[Score, ...]]) -> list[dict[str, Any]]:
             "tag": score.tag,
         }
         for category, found in categories.items()
-        for rank, score in enumerate(found, start=1)
+        for rank, score in places(found)
     ]
 
 

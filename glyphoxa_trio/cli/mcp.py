@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from .consent import Yes, keep_yes
+
 mcp_app = typer.Typer(
     name="mcp",
     help=(
-        "Add, list, remove and test MCP servers, approve their tools."
+        "Add, list, remove and test MCP servers; agree to start those that others"
+        " wrote down; approve tools."
         "\n\nadd and remove edit the project's .mcp.json, which other programs share:"
         " the nearest one from here upward, within the repository. Without one it is"
         " made beside .git, or else here."
@@ -28,6 +31,15 @@ ConfigOption = Annotated[
     ),
 ]
 
+ApprovedIn = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="Start the servers of this configuration to look at the tool.",
+        show_default=False,
+    ),
+]
+
 
 @mcp_app.command(name="add")
 def add_server(
@@ -35,8 +47,8 @@ def add_server(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            help="What starts the server, behind a --.",
-            metavar="-- CMD ARGS...",
+            help="What starts the server, behind a --; or the URL where it is.",
+            metavar="URL | -- CMD ARGS...",
             show_default=False,
         ),
     ] = None,
@@ -47,12 +59,35 @@ def add_server(
     header: Annotated[
         list[str] | None,
         typer.Option(
-            "--header", help="'Name: value', for every request.", show_default=False
+            "--header",
+            "-H",
+            help="'Name: value', for every request.",
+            show_default=False,
         ),
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", help="NAME=value, for the server.", show_default=False),
+        typer.Option(
+            "--env", "-e", help="NAME=value, for the server.", show_default=False
+        ),
+    ] = None,
+    transport: Annotated[
+        str | None,
+        typer.Option(
+            "--transport",
+            "-t",
+            help="stdio or http, where it would not be clear.",
+            show_default=False,
+        ),
+    ] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            "--scope",
+            "-s",
+            help="project, as other programs call this file.",
+            show_default=False,
+        ),
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="There may be one of that name.")
@@ -63,7 +98,7 @@ def add_server(
 
     glyphoxa mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
 
-    glyphoxa mcp add world --url https://world.example/mcp --header
+    glyphoxa mcp add --transport http world https://world.example/mcp --header
     'Authorization: Bearer ${WORLD_TOKEN}'
 
     ${VAR} is written as it stands and read when the server is started, which keeps
@@ -78,6 +113,8 @@ def add_server(
             url=url,
             headers=header or [],
             env=env or [],
+            transport=transport,
+            scope=scope,
             replace=replace,
             config=config,
         )
@@ -104,6 +141,28 @@ def remove_server(name: Name, config: ConfigOption = None) -> None:
     raise typer.Exit(run(name, config=config))
 
 
+@mcp_app.command(name="trust")
+def trust_servers(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="These servers only.", metavar="NAME...", show_default=False
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    _yes: Yes = False,
+) -> None:
+    """Look at what .mcp.json would start here, and agree to it.
+
+    Whatever it names is shown before it is started for the first time, and when it
+    changes; `play` asks by itself. Servers of `mcp add` need no question. Exit status:
+    0 all of them may be started, 1 not all, 2 there is no such server.
+    """
+    from .mcp_trust import trust as run
+
+    raise typer.Exit(run(names or [], config=config))
+
+
 @mcp_app.command(name="approve")
 def approve_tool(
     tool: Annotated[
@@ -113,28 +172,45 @@ def approve_tool(
         int | None,
         typer.Option("--pid", help="In this process only.", show_default=False),
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Approve it without asking.")
+    config: ApprovedIn = None,
+    _yes: Annotated[
+        bool,
+        typer.Option("--yes", callback=keep_yes, help="Approve it without asking."),
     ] = False,
 ) -> None:
-    """Let a running runtime use a tool again that its server changed.
+    """Let NPCs use a tool as it is now, for as long as it stays so.
 
-    A tool that is described otherwise than when it was approved is held back;
-    status names those. Shows what the tool is now, and asks. Exit status: 0
-    approved, 1 not held back or not approved, 2 not done.
+    One that a group or a glob grants and that nobody has approved, or one that its
+    server describes otherwise than when it was approved; status names the latter.
+    Shows what the tool is now, and asks. Meant is the program that runs, or, with
+    --config, the next one. Exit status: 0 approved, 1 there was no need or nobody
+    agreed, 2 not done.
     """
-    from .approve import approve as run
+    from .approve import approve, approve_in
 
-    raise typer.Exit(run(tool, pid=pid, yes=yes))
+    if config is not None:
+        raise typer.Exit(approve_in(tool, config))
+    raise typer.Exit(approve(tool, pid=pid))
 
 
 @mcp_app.command(name="test")
-def try_server(name: Name, config: ConfigOption = None) -> None:
-    """Connect to a server, list its tools, call one; the time of each step.
+def try_server(
+    name: Name,
+    tool: Annotated[
+        str | None,
+        typer.Argument(help="Call this tool of it, too.", show_default=False),
+    ] = None,
+    arguments: Annotated[
+        str, typer.Argument(help="What to call it with: a JSON object.")
+    ] = "{}",
+    config: ConfigOption = None,
+    _yes: Yes = False,
+) -> None:
+    """Connect to a server and list its tools; the time of each step.
 
-    Called is a tool that only reads, or may be called twice. Exit status: 0 all
-    went well, 1 a step failed, 2 there is no such server.
+    No tool is called unless you name one. Exit status: 0 all went well, 1 a step
+    failed, 2 there is no such server, or ARGUMENTS are no JSON object.
     """
     from .mcp_test import check_server as run
 
-    raise typer.Exit(run(name, config=config))
+    raise typer.Exit(run(name, config=config, tool=tool, arguments=arguments))

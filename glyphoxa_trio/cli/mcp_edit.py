@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from glyphoxa_trio.config import ConfigError, discreet
+from glyphoxa_trio.config import ConfigError, discreet, load_mcp_json, parse
 from glyphoxa_trio.config.edit import add_server, remove_server
 from glyphoxa_trio.config.mcp_json import (
     MCP_JSON,
@@ -16,8 +16,9 @@ from glyphoxa_trio.config.mcp_json import (
     home_of_mcp_json,
     parse_mcp_json,
 )
+from glyphoxa_trio.config.seen import Seen
 
-from .common import complain
+from .common import complain, warn
 from .mcp_list import servers_in
 from .render import on_screen
 
@@ -48,15 +49,19 @@ def add(
     url: str | None,
     headers: Sequence[str],
     env: Sequence[str],
+    transport: str | None,
+    scope: str | None,
     replace: bool,
     config: Path | None,
 ) -> int:
     """Add a server; 0, or 2 with a line that says why not."""
     try:
+        command, url = _reached_by(command, url, transport, scope)
         entry = _entry(name, command, url=url, headers=headers, env=env)
         path = home_of_mcp_json(_folder(config))
         _not_in(config, name)
         add_server(path, name, entry, replace=replace)
+        _agree_to(path, name)
     except ConfigError as error:
         return complain(error)
     print(on_screen(f"{name} is in {path}"))  # noqa: T201 a command speaks
@@ -66,6 +71,15 @@ def add(
             file=sys.stderr,
         )
     return 0
+
+
+def _agree_to(path: Path, name: str) -> None:
+    """Whoever adds a server agrees that it is started."""
+    added = load_mcp_json(path, env=_AnyVariable(), only=name)
+    try:
+        Seen().add(added.entries)
+    except OSError as error:
+        warn(f"that it may be started could not be kept: {error}")
 
 
 def remove(name: str, *, config: Path | None) -> int:
@@ -85,6 +99,45 @@ def remove(name: str, *, config: Path | None) -> int:
 
 def _folder(config: Path | None) -> Path:
     return Path.cwd() if config is None else config.absolute().parent
+
+
+def _reached_by(
+    command: Sequence[str], url: str | None, transport: str | None, scope: str | None
+) -> tuple[Sequence[str], str | None]:
+    """The command and the address, if they are given the way other programs want them:
+    the address in place of the command, beside ``--transport http``.
+
+    Raises:
+      ConfigError: for what those programs know, and this one does not.
+    """
+    problems: list[str] = []
+    if scope not in (None, "project"):
+        problems.append(
+            f"--scope {scope}: servers are added to the project's .mcp.json: leave it"
+            " out, or say project"
+        )
+    if transport == "sse":
+        problems.append(
+            "--transport sse: it is not spoken here; most such servers have an address"
+            " for --transport http as well"
+        )
+    elif transport not in (None, "stdio", *_REMOTE):
+        problems.append(f"--transport {transport}: expected one of stdio, http")
+    if problems:
+        raise ConfigError(*problems)
+    if transport == "stdio":
+        if url is not None:
+            raise ConfigError("--transport stdio and a --url: give the command")
+        return command, None
+    is_address = len(command) == 1 and command[0].startswith(("http://", "https://"))
+    if url is None and (is_address or transport in _REMOTE):
+        if len(command) != 1:
+            raise ConfigError(f"--transport {transport} wants one address")
+        return (), command[0]
+    return command, url
+
+
+_REMOTE: Final = ("http", "streamable-http")
 
 
 def _entry(
@@ -122,17 +175,30 @@ def _entry(
             "give the server's --url, or the command that starts it behind a --"
         )
     else:
-        data = {SERVERS: {name: entry}}
-        source = Path.cwd() / MCP_JSON
-        try:
-            shared = parse_mcp_json(data, source=source, env=_AnyVariable())
-            # What others may have in the file is nothing that we would add.
-            problems += (text.removeprefix("is left out: ") for text in shared.warnings)
-        except ConfigError as error:
-            problems += error.problems
+        shared = parse_mcp_json(
+            {SERVERS: {name: entry}}, source=Path.cwd() / MCP_JSON, env=_AnyVariable()
+        )
+        problems += [left.why for left in shared.left_out] or _contradictions(entry)
     if problems:
         raise ConfigError(*problems)
     return entry
+
+
+def _contradictions(entry: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an entry that others may write, and nobody should.
+
+    In a file that belongs to other programs, what means nothing is ignored; whoever
+    types it is told.
+    """
+    ours = {key: value for key, value in entry.items() if key != "type"}
+    if "command" in ours:
+        ours["command"] = [ours["command"]]
+    data = {"mcp": {"servers": {"it": ours}}}
+    try:
+        parse(data, source=Path.cwd() / MCP_JSON, env=_AnyVariable())
+    except ConfigError as error:
+        return [what.partition(" @ ")[0] for what in error.problems]
+    return []
 
 
 def _not_in(config: Path | None, name: str) -> None:

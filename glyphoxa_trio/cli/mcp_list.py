@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,16 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from glyphoxa_trio.config import ConfigError, discreet, read_text
+from glyphoxa_trio.config import ConfigError, discreet, load_mcp_json, read_text
+from glyphoxa_trio.config.dialects import translated
 from glyphoxa_trio.config.formats import read_file
 from glyphoxa_trio.config.mcp_json import (
     MCP_JSON,
-    SERVERS,
+    entries_of,
     find_mcp_json,
     stranger_of,
-    why_left_out,
 )
+from glyphoxa_trio.config.seen import Seen
 
 from .common import complain
 from .render import on_screen
@@ -82,7 +82,8 @@ def show(config: Path | None) -> int:
 def servers_in(path: Path) -> list[Listed]:
     """The servers that a configuration or a ``.mcp.json`` names.
 
-    Says nothing of whether they are right: that is for `check`.
+    Of those of a configuration it says nothing of whether they are right: that is for
+    `check`.
 
     Raises:
       ConfigError: if the file cannot be read or is not its format.
@@ -91,63 +92,56 @@ def servers_in(path: Path) -> list[Listed]:
     data, repeated = read_text(read_file(source), source=source)
     if repeated:
         raise ConfigError(*repeated)
-    shared = source.name == MCP_JSON
-    section = data if shared else _mapping(data).get("mcp")
-    entries = _mapping(section).get(SERVERS if shared else "servers")
+    if source.name == MCP_JSON:
+        return _shared_in(data, source)
+    section = _mapping(data).get("mcp")
+    entries = _mapping(section).get("servers")
     if isinstance(entries, list):
         named = [(str(_mapping(entry).get("name", "?")), entry) for entry in entries]
     else:
         named = [(str(name), entry) for name, entry in _mapping(entries).items()]
     rows = [_listed(name, _mapping(entry), source) for name, entry in named]
-    if not shared and _mapping(section).get("enabled") is False:
+    if _mapping(section).get("enabled") is False:
         return [attrs.evolve(row, state="disabled by mcp.enabled") for row in rows]
     return rows
 
 
+def _shared_in(data: Any, source: Path) -> list[Listed]:
+    """The servers of a ``.mcp.json``, each with what keeps it from being started."""
+    found, seen = load_mcp_json(source), Seen()
+    states = {
+        x.name: "disabled" if x.switched_off else f"left out: {x.why}"
+        for x in found.left_out
+    }
+    for server in found.entries:
+        if server not in seen:
+            states[server.name] = "not agreed to yet: glyphoxa mcp trust"
+    return [
+        attrs.evolve(
+            _listed(name, _in_our_words(entry), source),
+            state=states.get(name, "unknown"),
+        )
+        for name, (_, entry) in entries_of(data, source=source).items()
+    ]
+
+
+def _in_our_words(entry: Any) -> Mapping[Any, Any]:
+    """The entry as our own file would have it, or as it stands if it cannot be."""
+    try:
+        return translated(_mapping(entry)).keys
+    except ValueError:
+        return _mapping(entry)
+
+
 def _listed(name: str, entry: Mapping[str, Any], source: Path) -> Listed:
-    url, command = entry.get("url"), entry.get("command")
     kind = entry.get("type", entry.get("transport"))
-    follows = "streamable-http" if isinstance(url, str) else "stdio"
-    state = "unknown"
-    if source.name == MCP_JSON:
-        if entry.get("disabled") is True:
-            state = "disabled"
-        elif why := why_left_out(name, entry):
-            state = f"left out: {why}"
+    follows = "streamable-http" if isinstance(entry.get("url"), str) else "stdio"
     return Listed(
         name=name,
         transport=kind if isinstance(kind, str) else follows,
-        target=_target(url, command, entry, shared=source.name == MCP_JSON),
+        target=discreet.target(entry),
         source=source,
-        state=state,
     )
-
-
-def _target(url: Any, command: Any, entry: Mapping[str, Any], *, shared: bool) -> str:
-    if isinstance(url, str):
-        shown = discreet.address(url)
-    else:
-        args = entry.get("args")
-        rest = args if isinstance(args, list) else []
-        words = _words(command, split=not (shared and "args" in entry))
-        shown = discreet.command([*words, *map(str, rest)])
-    beside = [
-        f"{name}{mark}{discreet.value(str(value))}"
-        for key, mark in (("env", "="), ("headers", ": "))
-        for name, value in _mapping(entry.get(key)).items()
-    ]
-    return "\n".join([shown or "nothing", *beside])
-
-
-def _words(command: Any, *, split: bool) -> list[str]:
-    if isinstance(command, list):
-        return [str(word) for word in command]
-    if not isinstance(command, str):
-        return []
-    try:
-        return shlex.split(command) if split else [command]
-    except ValueError:
-        return [command]
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:

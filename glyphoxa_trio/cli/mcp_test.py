@@ -1,8 +1,8 @@
-"""``glyphoxa mcp test``: connect, list, call one tool; how long each step takes."""
+"""``glyphoxa mcp test``: connect, list, call a named tool; how long each step takes."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,19 +12,26 @@ from rich.console import Console
 
 import trio
 
-from glyphoxa_trio.config import ConfigError, ServerSpec, load_config, load_mcp_json
+from glyphoxa_trio.config import (
+    ConfigError,
+    LeftOut,
+    ServerSpec,
+    SharedServer,
+    load_config,
+    load_mcp_json,
+)
 from glyphoxa_trio.config.mcp_json import find_mcp_json
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import Session, open_session
 from glyphoxa_trio.mcp.metadata import describe, result_of
 from glyphoxa_trio.mcp.process import LastLines, secrets_of
+from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.definition import ToolDefinition, ToolError
-from glyphoxa_trio.tools.instance import NoInstance, minimal_instance
 from glyphoxa_trio.tools.naming import nearest
-from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.units import in_ms
 
 from .common import run_orderly, warn
+from .consent import REMEDY, agreed_to
 from .mcp_list import servers_in
 from .render import cut, on_screen
 from .tools import wide_console
@@ -38,13 +45,32 @@ class StepFailed(GlyphoxaError):
     """A step took longer than it may."""
 
 
-def check_server(name: str, *, config: Path | None) -> int:
-    """Print a line per step; 0 if all went well, 1 if one failed."""
+def check_server(
+    name: str,
+    *,
+    config: Path | None,
+    tool: str | None = None,
+    arguments: str = "{}",
+) -> int:
+    """Print a line per step; 0 if all went well, 1 if one failed.
+
+    Args:
+      tool: called with ``arguments``, the text of a JSON object. None calls nothing.
+
+    Raises:
+      ConfigError: if the arguments are no JSON object.
+    """
 
     async def main() -> int:
-        spec = _spec(name, config)
+        given: dict[str, Any] | None = None
+        if tool is not None:
+            try:
+                given = load(arguments)
+            except InvalidArguments as error:
+                raise ConfigError(f"{error} @ ARGUMENTS") from None
+        spec = await _spec(name, config)
         console = wide_console()
-        steps = _Steps(console, LastLines(secrets_of(spec)))
+        steps = _Steps(console, LastLines(secrets_of(spec)), tool, given or {})
         # Over a second of loading is ours, and no fault of the server.
         await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
         return 0 if await steps.take(spec) else 1
@@ -56,35 +82,48 @@ def _load() -> None:
     from glyphoxa_trio.mcp import sdk  # noqa: F401
 
 
-def _spec(name: str, config: Path | None) -> ServerSpec:
-    """The server of that name.
+async def _spec(name: str, config: Path | None) -> ServerSpec:
+    """The server of that name, if it may be started; asks if that is not known.
 
     Raises:
-      ConfigError: with the nearest names; or that the file says it is disabled.
+      ConfigError: with the nearest names; or that the file says it is disabled, or
+        cannot be used; or that nobody agreed to start it.
     """
+    own: Sequence[ServerSpec] = ()
+    left_out: Sequence[LeftOut] = ()
+    shared: Sequence[SharedServer]
+    path: Path | None = None
     if config is not None:
-        servers = load_config(config, warn=warn).mcp.servers
-        shared = find_mcp_json(config.absolute().parent)
+        mcp = load_config(config, warn=warn).mcp
+        own, shared, left_out = mcp.servers, mcp.shared, mcp.left_out
     else:
-        shared = find_mcp_json(Path.cwd())
-        if shared is None:
+        path = find_mcp_json(Path.cwd())
+        if path is None:
             raise ConfigError(
                 f"no server {name!r}: there is no .mcp.json from here upward;"
                 " give --config"
             )
-        found = load_mcp_json(shared, only=name)
-        servers = found.servers
+        found = load_mcp_json(path, only=name)
         for text in found.warnings:
             warn(text)
-    for spec in servers:
+        shared, left_out = found.entries, found.left_out
+    for spec in own:
         if spec.name == name:
             return spec
-    rows = servers_in(shared) if shared is not None else ()
-    for row in rows:
-        if row.name == name:
-            raise ConfigError(f"{name!r} is not to be started: {row.state}")
-    names = list(dict.fromkeys(x.name for x in (*servers, *rows)))
-    near = nearest(name, names) or names
+    for server in shared:
+        if server.name == name:
+            if not await agreed_to([server], warn=warn):
+                raise ConfigError(
+                    f"{name!r} is not to be started: nobody has agreed to it: {REMEDY}"
+                )
+            return server.spec
+    for left in left_out:
+        if left.name == name:
+            raise ConfigError(f"{name!r} is not to be started: {left.why}")
+    rows = servers_in(path) if path is not None else ()
+    names = [x.name for x in (*own, *shared, *rows)]
+    names += [left.name for left in left_out if left.name is not None]
+    near = nearest(name, names) or tuple(dict.fromkeys(names))
     raise ConfigError(f"no server {name!r}, there is {', '.join(near) or 'none'}")
 
 
@@ -94,11 +133,13 @@ class _Steps:
 
     console: Console
     stderr: LastLines
+    tool: str | None
+    arguments: Mapping[str, Any]
     _step: str = attrs.field(default="", init=False)
     _began: float = attrs.field(default=0.0, init=False)
 
     async def take(self, spec: ServerSpec) -> bool:
-        """Connect, list and probe; whether all of it went well."""
+        """Connect, list, call the tool that was named; whether all of it went well."""
         failed: GlyphoxaError | None = None
         self._begin("connect")
         try:
@@ -107,7 +148,9 @@ class _Steps:
             ) as session:
                 self._done("" if session.pid is None else f"process {session.pid}")
                 try:
-                    await self._probe(session, spec, await self._list(session, spec))
+                    tools = await self._list(session, spec)
+                    if self.tool is not None:
+                        await self._call(session, spec, self.tool, tools)
                 except GlyphoxaError as error:
                     failed = error  # told in its own words, once the server has left
         except GlyphoxaError as error:
@@ -130,24 +173,28 @@ class _Steps:
             self._line(f"warning: {text}", style="yellow")
         return described.definitions
 
-    async def _probe(
-        self, session: Session, spec: ServerSpec, tools: Iterable[ToolDefinition]
+    async def _call(
+        self,
+        session: Session,
+        spec: ServerSpec,
+        name: str,
+        tools: Iterable[ToolDefinition],
     ) -> None:
-        self._begin("probe")
-        for tool in tools:
-            if (arguments := _arguments(tool)) is None:
-                continue
-            self._begin(f"probe {tool.name}")
-            call = partial(session.call_tool, tool.name, arguments, {})
-            try:
-                answer = result_of(await _within(spec.timeout, call))
-            except ToolError as error:  # it answers, and that is what is asked here
-                self._done(f"answered, and refused: {cut(str(error))}")
-            else:
-                said = cut(" ".join(answer.text)) if answer.is_error else ""
-                self._done(f"answered, and refused: {said}" if said else "answered")
-            return
-        self._say("none: no tool says that it only reads or may be called twice")
+        names = [tool.name for tool in tools]
+        self._begin(f"call {name}")
+        if name not in names:
+            near = nearest(name, names)
+            hint = f", did you mean {' or '.join(near)}?" if near else ""
+            raise StepFailed(f"the server has no tool {name!r}{hint}")
+        call = partial(session.call_tool, name, self.arguments, {})
+        try:
+            answer = result_of(await _within(spec.timeout, call))
+        except ToolError as error:  # it answers, and that is what is asked here
+            self._done(f"answered, and refused: {cut(str(error))}")
+        else:
+            said = cut(" ".join(answer.text))
+            refused = "answered, and refused" if answer.is_error else "answered"
+            self._done(f"{refused}: {said}" if said else refused)
 
     # how it is told
 
@@ -171,18 +218,6 @@ async def _within(limit: float, work: Callable[[], Awaitable[T]]) -> T:
     with trio.move_on_after(limit):
         return await work()
     raise StepFailed(f"no answer within {in_ms(limit)}")
-
-
-def _arguments(tool: ToolDefinition) -> Mapping[str, Any] | None:
-    """What a tool may be probed with (D9); None if it may not, or nothing fits."""
-    if not tool.probeable:
-        return None
-    for example in tool.examples:
-        return example
-    try:
-        return minimal_instance(tool.parameters, foreign=True)
-    except (NoInstance, BadSchema):
-        return None
 
 
 def _ignore() -> None:

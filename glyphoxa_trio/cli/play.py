@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from glyphoxa_trio.actors.signals import interrupts
-from glyphoxa_trio.config import Config, load_config
+from glyphoxa_trio.config import Config
 from glyphoxa_trio.config.mcp_json import home_of_mcp_json
 from glyphoxa_trio.control import ControlError, open_control
 from glyphoxa_trio.control.status import plain
 from glyphoxa_trio.runtime import open_runtime
 
+from .approving import settle_approvals
 from .common import INTERRUPTED, Model, run
+from .consent import load_again
 from .logs import open_logs
 from .recorded import clock_for, open_record
 from .screen import Screen
@@ -56,7 +58,7 @@ def play(
         def source() -> Config:
             # What was loaded first; from then on the file as it is, in a thread.
             return (
-                given.pop() if given else model.applied_to(load_config(path, warn=tell))
+                given.pop() if given else model.applied_to(load_again(path, warn=tell))
             )
 
         def tell(text: str) -> None:
@@ -74,6 +76,7 @@ def play(
                         wait_for_servers=0.0 if interactive else _PIPED_WAIT,
                         watch=files if watch else False,
                         on_reload=lambda done: screen.aside(changes(plain(done))),
+                        collector="settle",
                         world=world,
                         s2s=s2s,
                         **logs.options,
@@ -101,6 +104,7 @@ def play(
                             await stack.enter_async_context(open_control(runtime))
                         except ControlError as error:
                             screen.quiet(str(error))  # and no `glyphoxa status`
+                        await settle_approvals(runtime, screen)
                         await table.sit(runtime, path)
         return INTERRUPTED if table.left_by_signal else 0
 

@@ -11,6 +11,8 @@ import typer
 
 from glyphoxa_trio.tools.estimate import TierBy
 
+from .consent import Yes
+
 proofs = typer.Typer()
 
 Config = Annotated[
@@ -50,6 +52,7 @@ def simulate(
         Path | None,
         typer.Option(help="Draw them into this folder.", show_default=False),
     ] = None,
+    _yes: Yes = False,
 ) -> None:
     """What the turns of CONFIG will be like, before anybody waits for one.
 
@@ -96,17 +99,30 @@ def verify(
             "--approvals", help="Somebody answers questions about tools, as in play."
         ),
     ] = False,
-    examples: Annotated[
+    evenings: Annotated[
         int, typer.Option(help="How many random evenings are played.", min=0)
-    ] = 300,
+    ] = 100,
     seconds: Annotated[
-        float, typer.Option(help="How long they may take.", min=1.0)
-    ] = 30.0,
+        float | None,
+        typer.Option(
+            help="Stop the evenings after so long; then the verdict is not the same"
+            " every time.",
+            min=1.0,
+            show_default="no end",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed, the same evenings.")] = 0,
-    examples_to: Annotated[
-        Path, typer.Option(help="Where examples of errors are written.")
-    ] = Path(),
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write examples of errors into this folder, not among the temporary"
+            " files.",
+            show_default=False,
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    _yes: Yes = False,
 ) -> None:
     """What each NPC can reach, its worst turns, and every promise that is broken.
 
@@ -123,10 +139,10 @@ def verify(
             online=online,
             script=script,
             approvals=approvals,
-            examples=examples,
+            evenings=evenings,
             seconds=seconds,
             seed=seed,
-            examples_to=examples_to,
+            save=save,
             in_json=json,
         )
     )
@@ -185,10 +201,13 @@ def leaderboard(
     json: Annotated[
         bool, typer.Option("--json", help="Each tool as one line of JSON.")
     ] = False,
+    _yes: Yes = False,
 ) -> None:
     """The tools that were measured, ranked by their median within each category.
 
-    A category is a tool's own name: dice.roll and luck.roll are two of a kind. The
+    A category says what kind a tool is: the server's or the tool's `category` in
+    CONFIG, else what the tool says of itself, else its server's name. The only one
+    of its kind has no rank, and --json says null. The
     badge is Lightning below 50 ms, Fast below 200, Standard below 1000, else Slow;
     beside it stands in which turns there is room for the tool. Figures are those of
     earlier runs, where they are remembered, and of --calibrate.
@@ -204,6 +223,7 @@ def telemetry(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Measure first.")
     ] = False,
+    _yes: Yes = False,
 ) -> None:
     """What would be told to others about the tools of CONFIG, and to whom.
 

@@ -35,6 +35,7 @@ from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
 from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.tier import badge
+from glyphoxa_trio.tools.usability import Usability, Use
 from glyphoxa_trio.units import in_ms, milliseconds
 
 # Seconds inside; at this edge they become whole milliseconds, and say so.
@@ -247,7 +248,7 @@ def tool_row(listing: Listing, estimate: Estimate) -> tuple[str, ...]:
     return (
         listing.key,
         listing.exposed,
-        "–" if declared is None else in_ms(declared),  # noqa: RUF001 an empty cell
+        time_or_dash(declared),
         _measured(estimate.p50, estimate),
         _measured(estimate.p99, estimate),
         "" if estimate.p50 is None else badge(estimate.p50),
@@ -256,9 +257,14 @@ def tool_row(listing: Listing, estimate: Estimate) -> tuple[str, ...]:
     )
 
 
+def time_or_dash(value: float | None) -> str:
+    """A time, or the mark of an empty cell."""
+    return "–" if value is None else in_ms(value)  # noqa: RUF001
+
+
 def _measured(value: float | None, estimate: Estimate) -> str:
     if value is None:
-        return "–"  # noqa: RUF001 an empty cell
+        return time_or_dash(None)
     few = "" if estimate.source is Source.MEASURED else f" (n={estimate.samples})"
     return f"{in_ms(value)}{few}"
 
@@ -274,6 +280,13 @@ def hidden_because(no: Refusal | None) -> str:
     if no is None:
         return ""
     return f"{no.text}; {no.remedy}" if no.remedy else no.text
+
+
+def reach_in_words(judged: Sequence[Usability]) -> str:
+    """How many of the tools that an NPC is granted it can use."""
+    asked = sum(x.use is Use.ASKED for x in judged)
+    told = f", {asked} of them when somebody approves the call" if asked else ""
+    return f"can use {sum(x.usable for x in judged)} of {len(judged)} tools{told}"
 
 
 def event_json(event: TurnEvent) -> str:

@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from glyphoxa_trio.config import Config, ConfigError, load_config
+from glyphoxa_trio.config import Config, ConfigError, admitted, load_config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.observability.recording.format import (
     Line,
@@ -62,7 +62,7 @@ def _config(
     if path is not None:
         if settings:
             raise ConfigError("--config and --set: give one of them")
-        return load_config(path)
+        return admitted(load_config(path), True, remedy="")[0]  # nothing is started
     if not settings:
         return None
     data = json.loads(json.dumps(recorded.header["config"]))

@@ -35,6 +35,11 @@ class Screen:
             self._asked = npc
             self.console.print(f"\n[bold]you[/] to {escape(npc)}> ", end="")
 
+    def prompt(self, text: str) -> None:
+        """A text whose last line is answered on that line."""
+        self.pause()
+        self.console.print(text, end="", markup=False, soft_wrap=True)
+
     def answered(self) -> None:
         self._asked = None
 
@@ -81,4 +86,6 @@ class Screen:
         self._line(text, style)
 
     def _line(self, text: str, style: str) -> None:
-        self.console.print(on_screen(text), style=style, markup=False, soft_wrap=True)
+        # A terminal would end the line in the middle of a word.
+        whole = not self.console.is_terminal
+        self.console.print(on_screen(text), style=style, markup=False, soft_wrap=whole)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from glyphoxa_trio.config import Config, load_as, load_config
+from glyphoxa_trio.config import Config, load_as
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.simulation.report import as_json
 from glyphoxa_trio.simulation.script import Rehearsal
@@ -24,6 +24,8 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import milliseconds
 
 from .common import complain, run_orderly, warn
+from .consent import load
+from .progress import counting
 from .render import on_screen
 from .tools import wide_console
 
@@ -43,7 +45,7 @@ def run_simulation(
     found: list[tuple[Config, Rehearsal, Survey]] = []
 
     async def prepare() -> int:
-        config = load_config(path, warn=warn)
+        config = await load(path, warn=warn, starts=online)
         rehearsal = Rehearsal() if script is None else load_as(script, Rehearsal)
         if turns is not None:
             rehearsal = attrs.evolve(rehearsal, turns=turns)
@@ -65,17 +67,25 @@ def run_simulation(
         rest = "; its last known tools count" if remembered else "; it has no tools"
         errors.print(f"{name}: {on_screen(why)}{rest}", style="yellow", markup=False)
     try:
-        runs = [
-            simulate(
-                config,
-                rehearsal,
-                offers=surveyed.offers,
-                measured=latencies,
-                tier_by=each,
-                seed=seed,
-            )
-            for each in ([tier_by] if tier_by is not None else TierBy)
-        ]
+        every = [tier_by] if tier_by is not None else list(TierBy)
+        runs: list[Simulated] = []
+        with counting("talking") as tell:
+
+            def count(done: int) -> None:
+                of_all = len(runs) * rehearsal.turns + done
+                tell(of_all, len(every) * rehearsal.turns)
+
+            for each in every:
+                done = simulate(
+                    config,
+                    rehearsal,
+                    offers=surveyed.offers,
+                    measured=latencies,
+                    tier_by=each,
+                    seed=seed,
+                    tell=count,
+                )
+                runs.append(done)
         if pictures is not None:
             from glyphoxa_trio.simulation.pictures import draw
 

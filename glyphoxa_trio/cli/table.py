@@ -1,9 +1,14 @@
-"""The table that `play` sits down at: who is addressed, and what a line means."""
+"""The table that `play` sits down at: who is addressed, and what a line means.
+
+Above 300 lines, because all that a line may mean stands in one place.
+"""
 
 from __future__ import annotations
 
+import math
 import signal
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -13,6 +18,7 @@ from glyphoxa_trio.config import Provider
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.control import status_of
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.npc import (
     FanOutDone,
     FellBack,
@@ -34,10 +40,20 @@ from .approve import described
 from .commands import HELP, usage
 from .common import end_for_sure
 from .directing import Directing
-from .render import fan_out_line, mcp_lines, server_lines, why_lines
+from .render import (
+    fan_out_line,
+    mcp_lines,
+    reach_in_words,
+    server_lines,
+    why_lines,
+)
 from .screen import Screen
 from .terminal import Lines
 from .tools import show_absences, show_tools
+
+# Seconds after the start in which a question waits for servers. A turn waits for less,
+# and what it was told of them is gone.
+_PATIENCE: Final = 5.0
 
 
 @attrs.define(eq=False)
@@ -56,6 +72,7 @@ class Table:
     _override: Tier | None = attrs.field(default=None, init=False)
     _warned: bool = attrs.field(default=False, init=False)
     _greeted: set[str] = attrs.field(factory=set, init=False)
+    _patient_until: float = attrs.field(default=-math.inf, init=False)
 
     def interrupt(self, number: int) -> None:
         """The first Ctrl-C interrupts the NPC, the second leaves, the third must."""
@@ -75,6 +92,7 @@ class Table:
     async def sit(self, runtime: Runtime, path: Path) -> None:
         """Read lines and answer them until there are no more."""
         self._runtime, self._scene = runtime, runtime.scene()
+        self._patient_until = trio.current_time() + _PATIENCE
         self._directing = Directing(runtime, self._scene, self.screen)
         await self._address(runtime.npcs[0].name, greet=False)
         self._introduce(path)
@@ -145,7 +163,8 @@ class Table:
             case "npc", ():
                 for npc in self._runtime.npcs:
                     here = "→" if npc.name == self._npc.name else " "
-                    screen.plain(f"{here} {npc.name} ({npc.budget_tier})")
+                    reach = reach_in_words(self._runtime.usability(npc.name))
+                    screen.plain(f"{here} {npc.name} ({npc.budget_tier}): {reach}")
             case "npc", _:
                 await self._address(" ".join(words))
             case "who", ():
@@ -200,7 +219,8 @@ class Table:
     def _approve(self, name: str, *, yes: bool) -> None:
         host = self._runtime.host
         listing = host.snapshot.find(name)
-        if listing.key not in host.approvals.held:
+        waiting = {one.key for one in self._runtime.unapproved()}
+        if listing.key not in host.approvals.held | waiting:
             self.screen.quiet(f"{listing.key} is not held back")
         elif yes:
             host.approve(name)
@@ -254,9 +274,22 @@ class Table:
         override, self._override = self._override, None
         if not self.screen.interactive:
             self.screen.quiet(f"you> {text}")
+        await self._servers_started()
         turn = self._scene.say(text, to=to, tier=override)
         await self._listen(turn)
         self._npc = self._runtime.npc(turn.npc)
+
+    async def _servers_started(self) -> None:
+        """What is asked first should not fail because a server is about to be ready."""
+        starting = [
+            row.name
+            for row in self._runtime.servers()
+            if row.state is ServerState.STARTING
+        ]
+        left = self._patient_until - trio.current_time()
+        if starting and left > 0:
+            self.screen.quiet(f"waiting for {', '.join(starting)}")
+            await self._runtime.wait_ready(within=left)
 
     async def _listen(self, turn: SceneTurn, *, keep: bool = True) -> None:
         screen, events = self.screen, list[TurnEvent]()

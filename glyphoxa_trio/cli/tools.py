@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.runtime import Runtime, find_npc, open_runtime
-from glyphoxa_trio.tools.gate import EVERYTHING, Reason
+from glyphoxa_trio.tools.gate import EVERYTHING, Reason, Refusal, refusal
 from glyphoxa_trio.tools.recommendation import TOLERATED, recommend
 from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.usability import Usability
 
 from .common import WAIT, Model, run, without_calibration
 from .render import COLUMNS, hidden_because, on_screen, tool_row
 
-_NUMBERS = ("declared", "p50", "p99")
+_NUMBERS: Final = ("declared", "p50", "p99")
+_IN_WORDS: Final = "health"
+# What the table does without on a narrow screen, first to last.
+_LEFT_OUT: Final = ("badge", "p99", "declared", "exposed as", "p50")
+_WIDEST: Final = 10_000
 
 
 def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) -> int:
@@ -48,21 +55,21 @@ async def show_tools(
     """The table. Raises `UnknownNpc` for an NPC that is not there."""
     grant, ceiling = EVERYTHING, Tier.DEEP
     if npc is not None:
-        found = runtime.npc(npc)
-        grant, ceiling = found.grant, found.config.budget_tier
+        found = find_npc(runtime.config, npc)
+        grant, ceiling = runtime.npc(found.name).grant, found.budget_tier
     seen = min(ceiling, Tier.DEEP if tier is None else tier)
+    if tier is not None and tier > ceiling:
+        _say(console, _beyond(grant.npc, tier, ceiling))
     estimates = await runtime.host.report()
     whose = f" for {grant.npc}" if grant.npc else ""
-    table = Table(
-        title=Text(f"Tools in a {seen} turn{whose}"),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-    )
-    table.add_column("shown")
-    for column in COLUMNS:
-        table.add_column(column, justify="right" if column in _NUMBERS else "left")
+    rows: list[tuple[str, tuple[str, ...]]] = []
     hidden: list[str] = []
-    explained = runtime.host.explain(seen, grant=grant)
+    room = runtime.host.settings.limits.ceiling(seen)
+    explained = [
+        (listing, refusal(candidate, grant, tier=seen, remaining=room))
+        for listing, candidate in runtime.host.candidates()
+    ]
+    judged = {x.tool: x for x in runtime.usability(grant.npc)} if grant.npc else {}
     external = sum(no is None and x.definition.external for x, no in explained)
     threshold = runtime.config.mcp.defer_threshold
     deferred = external > threshold
@@ -70,25 +77,70 @@ async def show_tools(
         if no is not None and no.reason is Reason.NOT_GRANTED:
             continue
         row = tool_row(listing, estimates.get(listing.key, listing.estimate))
-        cells = (Text(on_screen(cell)) for cell in row)  # somebody else's words
         shown = "in a line" if deferred and listing.definition.external else "yes"
-        table.add_row(
-            "no" if no else shown, *cells, style=None if no is None else "dim"
-        )
+        rows.append(("no" if no else shown, row))
         if no is not None:
-            hidden.append(on_screen(f"{listing.key}: {hidden_because(no)}"))
-    console.print(table)
+            hidden.append(f"{listing.key}: {_why(no, judged.get(listing.key))}")
+    title = f"Tools in a {seen} turn{whose}"
+    console.print(_table(title, rows, console), crop=False)
     if deferred:
-        console.print(
+        _say(
+            console,
             f"in a line: these {external} tools of servers are more than"
             f" mcp.defer_threshold ({threshold}), so models are told of each in a"
             f" line, and load what they need with {SEARCH.name}",
-            style="dim",
-            markup=False,
-            soft_wrap=True,
         )
     for line in hidden:
-        console.print(f"hidden: {line}", style="dim", markup=False, soft_wrap=True)
+        _say(console, f"hidden: {line}")
+
+
+def _why(no: Refusal, judged: Usability | None) -> str:
+    """Why a tool is hidden from this turn, and what changes that."""
+    if judged is None:
+        return hidden_because(no)
+    return f"{no.text}; it {judged.text}" if judged.usable else judged.text
+
+
+def _table(
+    title: str, rows: Sequence[tuple[str, Sequence[str]]], console: Console
+) -> Table:
+    """As many of the columns as the screen has room for, and never less than the
+    names need: one that is cut cannot be copied."""
+    unlimited = console.options.update(width=_WIDEST)
+    left_out: list[str] = []
+    while True:
+        table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD)
+        table.add_column("shown", no_wrap=True)
+        for name in (x for x in COLUMNS if x not in left_out):
+            justify: JustifyMethod = "right" if name in _NUMBERS else "left"
+            table.add_column(name, justify=justify, no_wrap=name != _IN_WORDS)
+        for shown, row in rows:
+            cells = [
+                Text(on_screen(cell))  # somebody else's words
+                for name, cell in zip(COLUMNS, row, strict=True)
+                if name not in left_out
+            ]
+            table.add_row(shown, *cells, style="dim" if shown == "no" else None)
+        needed = console.measure(table, options=unlimited).minimum
+        fits = needed <= console.width or not console.is_terminal
+        if fits or len(left_out) == len(_LEFT_OUT):
+            table.width = needed if needed > console.width else None
+            return table
+        left_out.append(_LEFT_OUT[len(left_out)])
+
+
+def _say(console: Console, text: str, style: str = "dim") -> None:
+    # A terminal would end the line in the middle of a word; in a file it stays whole.
+    whole = not console.is_terminal
+    console.print(on_screen(text), style=style, markup=False, soft_wrap=whole)
+
+
+def _beyond(npc: str, tier: Tier, ceiling: Tier) -> str:
+    """To whoever asks for turns that an NPC never has."""
+    return (
+        f"{npc} has no {tier} turns, because its budget_tier is {ceiling}: raise it to"
+        f" {tier}, or in play type /elevate {npc} {tier}"
+    )
 
 
 async def show_advice(runtime: Runtime, console: Console, *, always: bool) -> None:
@@ -108,7 +160,7 @@ async def show_advice(runtime: Runtime, console: Console, *, always: bool) -> No
         if one.choices[configured].beyond > TOLERATED
     ]
     for line in lines:
-        console.print(on_screen(line), style="dim", markup=False, soft_wrap=True)
+        _say(console, line)
 
 
 def wide_console(*, stderr: bool = False) -> Console:
@@ -123,6 +175,4 @@ def show_absences(runtime: Runtime, console: Console) -> None:
     """What is missing, and why: absent servers, grants that mean nothing."""
     texts = [f"{warning.server}: {warning.text}" for warning in runtime.warnings]
     for text in [*texts, *map(str, runtime.problems())]:
-        console.print(
-            on_screen(f"warning: {text}"), style="yellow", markup=False, soft_wrap=True
-        )
+        _say(console, f"warning: {text}", "yellow")

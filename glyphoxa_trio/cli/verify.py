@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,7 +19,7 @@ from rich.table import Table
 
 import trio
 
-from glyphoxa_trio.config import Config, load_as, load_config
+from glyphoxa_trio.config import Config, load_as
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.runtime.assembly import measurements_of
 from glyphoxa_trio.simulation.plans import record
@@ -25,6 +27,7 @@ from glyphoxa_trio.simulation.script import Rehearsal
 from glyphoxa_trio.simulation.survey import survey
 from glyphoxa_trio.simulation.verify.report import as_json
 from glyphoxa_trio.simulation.verify.verdict import (
+    NOTHING,
     Finding,
     Known,
     Reach,
@@ -36,6 +39,8 @@ from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.units import in_ms
 
 from .common import complain, run_orderly, warn
+from .consent import load
+from .progress import counting
 from .render import on_screen
 from .tools import wide_console
 
@@ -48,17 +53,17 @@ def verify(
     online: bool,
     script: Path | None,
     approvals: bool,
-    examples: int,
-    seconds: float,
+    evenings: int,
+    seconds: float | None,
     seed: int,
-    examples_to: Path,
+    save: Path | None,
     in_json: bool,
 ) -> int:
     """Survey in real time, then look on virtual time; 1 if anything is wrong."""
     found: list[tuple[Config, Known]] = []
 
     async def prepare() -> int:
-        config = load_config(path, warn=warn)
+        config = await load(path, warn=warn, starts=online)
         rehearsal = Rehearsal() if script is None else load_as(script, Rehearsal)
         surveyed = await survey(config, online=online)
         measured = await trio.to_thread.run_sync(
@@ -78,8 +83,11 @@ def verify(
         return status
     config, known = found[0]
     try:
-        verdict = look_at(config, known, examples=examples, seconds=seconds, seed=seed)
-        written = _write(verdict, examples_to)
+        with _no_trace(), counting("rehearsing") as tell:
+            verdict = look_at(
+                config, known, evenings=evenings, seconds=seconds, seed=seed, tell=tell
+            )
+        written = _write(verdict, save)
     except GlyphoxaError as error:
         return complain(error)
     except OSError as error:
@@ -89,6 +97,19 @@ def verify(
     else:
         show(verdict, wide_console(), written)
     return 1 if verdict.errors else 0
+
+
+@contextmanager
+def _no_trace() -> Generator[None]:
+    """Hypothesis keeps notes in the current folder, unless it is given another one."""
+    from hypothesis.configuration import set_hypothesis_home_dir
+
+    with tempfile.TemporaryDirectory(prefix="glyphoxa-") as folder:
+        set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            set_hypothesis_home_dir(None)
 
 
 def _measured(config: Config) -> tuple[Measured, ...]:
@@ -111,18 +132,24 @@ def _measured(config: Config) -> tuple[Measured, ...]:
     return tuple(attrs.evolve(one, when=one.when - now) for one in every)
 
 
-def _write(verdict: Verdict, folder: Path) -> dict[int, str]:
+def _write(verdict: Verdict, save: Path | None) -> dict[int, str]:
     """The examples of the errors, as recordings; where each is, by its number.
+
+    Args:
+      save: the folder for them; None is a new one among the temporary files.
 
     Raises:
       OSError: if one cannot be written.
     """
     written: dict[int, str] = {}
+    folder = save
     for number, finding in enumerate(verdict.findings):
         if finding.example is None or finding.severity is not Severity.ERROR:
             continue
         words = f"{finding.what} {finding.npc} {finding.tool}".lower()
         name = "-".join(filter(None, _UNFIT.split(words)))[:80]
+        if folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="glyphoxa-verify-"))
         path = folder / f"verify-{name}.jsonl"
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
@@ -132,20 +159,25 @@ def _write(verdict: Verdict, folder: Path) -> dict[int, str]:
 
 
 def show(verdict: Verdict, console: Console, written: Mapping[int, str]) -> None:
-    """A table of what can be reached, then everything that was found."""
+    """Who can reach nothing, a table of what can be reached, and all else that was
+    found."""
+    for number, finding in enumerate(verdict.findings):
+        if finding.what == NOTHING:
+            _show(console, finding, written.get(number))
     console.print(_table(verdict.reaches))
     for reach in verdict.reaches:
         for key, no in reach.hidden.items():
             text = f"{reach.npc}, {reach.tier}: not {key}: {no.text}; {no.remedy}"
             _say(console, text, "dim")
     for number, finding in enumerate(verdict.findings):
-        _show(console, finding, written.get(number))
+        if finding.what != NOTHING:
+            _show(console, finding, written.get(number))
     whole = "" if verdict.complete else " (the time was up)"
     errors = len(verdict.errors)
     warnings = len(verdict.findings) - errors
     _say(
         console,
-        f"{verdict.examples} evenings with {verdict.turns} turns{whole}:"
+        f"{verdict.evenings} evenings with {verdict.turns} turns{whole}:"
         f" {errors} errors, {warnings} warnings",
         "red" if errors else "green",
     )
@@ -170,7 +202,13 @@ def _table(reaches: tuple[Reach, ...]) -> Table:
         table.add_column(name, justify="left" if name in ("NPC", "tools") else "right")
     for reach in reaches:
         names = ", ".join(
-            one.key if one.status == "ok" else f"{one.key} ({one.status})"
+            " ".join(
+                [
+                    one.key,
+                    *(["(by search)"] if one.searched else []),
+                    *([f"({one.status})"] if one.status != "ok" else []),
+                ]
+            )
             for one in reach.called
         )
         table.add_row(

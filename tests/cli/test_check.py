@@ -21,7 +21,9 @@ def test_a_good_configuration_is_said_to_be_good(tmp_path: Path) -> None:
     path = written(tmp_path, npcs=npcs, mcp={"servers": [seer()]})
     checked = run("check", path)
     assert re.fullmatch(
-        rf"{path}: 1 NPCs, \d+ tools, 1 of 1 servers ready\n", checked.stdout
+        r"Bo: can use 3 of 3 tools\n"
+        rf"{path}: 1 NPCs, \d+ tools, 1 of 1 servers ready\n",
+        checked.stdout,
     )
     assert (checked.returncode, checked.stderr) == (0, "")
 
@@ -51,6 +53,28 @@ def test_a_file_broken_in_five_places_has_five_problems(tmp_path: Path) -> None:
         assert place in places, checked.stdout
 
 
+def test_a_name_that_no_model_would_take_is_found_by_reading(tmp_path: Path) -> None:
+    # A12
+    listed = [{"name": "ponder", "expose_as": "ponder"}, {"name": "x", "expose_as": ""}]
+    servers = [
+        seer(tools={"whisper": {"expose_as": "search.2 x"}}),
+        seer(name="elder", tools=listed),
+    ]
+    path = written(
+        tmp_path,
+        mcp={"servers": servers},
+        tools={"dice.roll": {"expose_as": "9" * 65}},
+    )
+    checked = run("check", path, "--no-servers")
+    assert checked.returncode == 1
+    why = "must be 1 to 64 letters, digits, _ or -, and start with a letter or _"
+    assert sorted(problems(checked.stdout)) == [
+        f"{why} @ table.json.mcp.servers[0].tools.whisper.expose_as",
+        f"{why} @ table.json.mcp.servers[1].tools[1].expose_as",
+        f"{why} @ table.json.tools['dice.roll'].expose_as",
+    ]
+
+
 def test_what_only_the_catalogue_knows_comes_all_at_once_too(tmp_path: Path) -> None:
     path = written(
         tmp_path,
@@ -73,46 +97,83 @@ def test_what_only_the_catalogue_knows_comes_all_at_once_too(tmp_path: Path) -> 
     assert found[3].endswith("@ npcs[Bo].tools")
 
 
-def test_servers_that_are_absent_are_warnings_and_wrong_names_problems(
+def test_a_server_that_a_grant_names_and_that_is_not_there_is_a_problem(
     tmp_path: Path,
 ) -> None:
-    """A server that cannot start, that exits, and one that is there (D14)."""
+    """One cannot start, one exits, one nobody needs, and one is there (D14)."""
     path = written(
         tmp_path,
-        npcs=[{"name": "Bo", "tools": ["seer.wisper", "exits.x", "gone.y", "z*"]}],
+        npcs=[
+            {"name": "Bo", "tools": ["seer.wisper", "exits.x", "z*"]},
+            {"name": "Al", "tools": ["mcp__exits__*", "gone"]},
+        ],
         mcp={
             "servers": [
                 seer(),
                 seer("-", "exits"),
                 {"name": "gone", "command": str(tmp_path / "no-such-program")},
+                {"name": "spare", "command": str(tmp_path / "nor-this")},
             ]
         },
     )
     checked = run("check", path)
     assert checked.returncode == 1
-    (only,) = problems(checked.stdout)
-    assert only.startswith("no tool 'seer.wisper', did you mean seer.whisper or")
-    assert only.endswith(" @ npcs[Bo].tools")
+    wrong, *missing = problems(checked.stdout)
+    assert wrong.startswith("no tool 'seer.wisper', did you mean seer.whisper or")
+    assert wrong.endswith(" @ npcs[Bo].tools")
+    not_there = "which is not there: exited with status 3"
+    assert [line.partition(" @ ")[0] for line in missing[:2]] == [
+        f"'exits.x' needs the server 'exits', {not_there}",
+        f"'mcp__exits__*' needs the server 'exits', {not_there}",
+    ]
+    assert missing[2].startswith(
+        "'gone' needs the server 'gone', which is not there: cannot be started: "
+    )
+    assert missing[2].endswith(" @ npcs[Al].tools")
+    assert len(missing) == 3
     for warning in (
         "warning: exits: exited with status 3\n  the crystal is cracked\n",
         "warning: gone: cannot be started: ",
-        "warning: 'exits.x' waits for the server 'exits' @ npcs[Bo].tools\n",
-        "warning: 'gone.y' waits for the server 'gone' @ npcs[Bo].tools\n",
+        "warning: spare: cannot be started: ",
         "warning: 'z*' waits for the server 'exits' @ npcs[Bo].tools\n",
     ):
         assert warning in checked.stdout
-    assert checked.stdout.endswith(" tools, 1 of 3 servers ready\n")
+    assert checked.stdout.endswith(" tools, 1 of 4 servers ready\n")
 
 
-def test_absent_servers_alone_are_no_problem(tmp_path: Path) -> None:
+def test_two_tools_with_one_name_are_a_problem_that_names_both_and_the_way_out(
+    tmp_path: Path,
+) -> None:  # A8
+    def table(*names: str) -> Path:
+        servers = [
+            {**seer(), "name": server, "tools": {"whisper": {"expose_as": name}}}
+            for server, name in zip(("one", "two"), names, strict=True)
+        ]
+        npcs = [{"name": "Bo", "tools": ["one.whisper", "two.whisper"]}]
+        return written(tmp_path, npcs=npcs, mcp={"servers": servers})
+
+    checked = run("check", table("rumour", "rumour"))
+    assert checked.returncode == 1
+    (problem,) = problems(checked.stdout)
+    assert problem == (
+        "one.whisper and two.whisper would both be exposed as 'rumour', so none of"
+        " them is; give all but one another name with expose_as"
+        " @ mcp.servers[two].tools.whisper.expose_as"
+    )
+    # The remedy is true.
+    checked = run("check", table("rumour", "murmur"))
+    assert (problems(checked.stdout), checked.returncode) == ([], 0)
+
+
+def test_absent_servers_that_nobody_needs_are_no_problem(tmp_path: Path) -> None:
     path = written(
         tmp_path,
-        npcs=[{"name": "Bo", "tools": ["exits.x"]}],
+        npcs=[{"name": "Bo", "tools": ["*.*", "dice"]}],
         mcp={"servers": [seer("-", "exits")]},
     )
     checked = run("check", path)
-    assert checked.returncode == 0
-    assert "warning: 'exits.x' waits for the server 'exits'" in checked.stdout
+    assert checked.returncode == 0, checked.stdout
+    assert "warning: exits: exited with status 3" in checked.stdout
 
 
 def test_without_servers_their_tools_are_taken_on_trust(tmp_path: Path) -> None:
@@ -140,5 +201,41 @@ def test_the_tavern_of_the_demo_is_in_order() -> None:
     tavern = Path(__file__).parents[2] / "config" / "tavern.yaml"
     checked = run("check", tavern)
     assert (checked.returncode, checked.stderr) == (0, "")
-    assert checked.stdout.startswith(f"{tavern}: 3 NPCs, ")
+    # Everybody can use everything.
+    reach = re.findall(r"can use (\d+) of (\d+) tools", checked.stdout)
+    assert len(reach) == 3
+    assert all(usable == granted for usable, granted in reach)
+    assert f"\n{tavern}: 3 NPCs, " in checked.stdout
     assert checked.stdout.endswith(" 2 of 2 servers ready\n")
+
+
+def test_who_can_reach_nothing_is_named_with_the_remedy(tmp_path: Path) -> None:
+    npcs = [
+        {"name": "Stan", "tools": ["seer"]},  # a whole server approves nothing
+        {"name": "Bo", "tools": ["dice", "seer.whisper"]},
+        {"name": "Mute"},
+    ]
+    server = seer(tools={"whisper": {"min_tier": "deep"}}, allow=["whisper", "vanish"])
+    path = written(tmp_path, npcs=npcs, mcp={"servers": [server]})
+    checked = run("check", path)
+    assert checked.returncode == 0
+    warnings = [x for x in checked.stdout.splitlines() if x.startswith("warning: ")]
+    none, some = warnings
+    assert none == (
+        "warning: Stan can use none of the tools it is granted: seer.vanish: nobody"
+        " approved it, and nobody can be asked: add 'seer.vanish' to the tools of"
+        " Stan; seer.whisper: nobody approved it, and nobody can be asked: add"
+        " 'seer.whisper' to the tools of Stan; and its min_tier is deep: raise Stan's"
+        " budget_tier to deep"
+    )
+    assert some == (
+        "warning: Bo can never use 1 of the 3 tools it is granted: seer.whisper: its"
+        " min_tier is deep: raise Bo's budget_tier to deep"
+    )
+    *_, stan, bo, mute, last = checked.stdout.splitlines()
+    assert (stan, bo, mute) == (
+        "Stan: can use 0 of 2 tools",
+        "Bo: can use 2 of 3 tools",
+        "Mute: can use 0 of 0 tools",
+    )
+    assert last.endswith("1 of 1 servers ready")

@@ -14,10 +14,13 @@ TEACHES = {
     ("play",): ["@Name", "Ctrl-C", "/help", "echo", "--model", "GLYPHOXA_API_KEY"],
     ("ask",): ["--json", "--tier", "NPC", "Exit status: 0", "--base-url", "Ollama"],
     ("tools",): ["--tier", "--npc", "p50 and p99", "what would change it"],
-    ("calibrate",): ["--all", "side effects", "--within", "five times"],
+    ("calibrate",): ["--all", "also those that write", "--within", "five times"],
     ("check",): ["Exit status: 0", "at once", "--no-servers"],
     ("status",): ["--json", "--pid", "Exit status: 0"],
     ("reload",): ["--pid", "in force"],
+    ("measurements",): ["list", "forget"],
+    ("measurements", "list"): ["tool_error", "censored"],
+    ("measurements", "forget"): ["--all", "'clock.*'", "started again", "Exit status"],
     ("mcp",): [".mcp.json", "repository", "add", "list", "remove", "test"],
     ("mcp", "add"): ["--url", "--header", "--env", "--replace", " -- npx -y", "${VAR}"],
     ("mcp", "list"): ["--config", "Nothing is started"],
@@ -38,7 +41,14 @@ def test_help_teaches(verb: tuple[str, ...]) -> None:
 def test_every_verb_is_listed_with_one_line() -> None:
     helped = run(env={"COLUMNS": "200"})  # no words at all: the same as --help
     verbs = ["play", "ask", "tools", "calibrate", "check", "status", "reload", "mcp"]
-    verbs += ["verify", "simulate", "replay", "leaderboard", "telemetry"]
+    verbs += [
+        "verify",
+        "simulate",
+        "replay",
+        "leaderboard",
+        "telemetry",
+        "measurements",
+    ]
     for verb in verbs:
         (line,) = [x for x in helped.stdout.splitlines() if x.startswith(f"│ {verb} ")]
         assert line.rstrip("│ ").endswith(".")

@@ -10,15 +10,24 @@ import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from .support import COMMAND, LIMIT, environment, run, seer, written
 
 
-def twins(folder: Path) -> Path:
-    """Two servers with the same tools, of which only one can be probed."""
-    allow = ["whisper", "vanish"]
-    servers = [seer(name=name, allow=allow) for name in ("elder", "seer")]
-    npcs = [{"name": "Bo", "tools": ["dice", "seer.*", "elder.*"]}]
+def rivals(folder: Path) -> Path:
+    """Servers of several kinds; what one is, says it, the operator, or nobody."""
+    glyphoxa = str(COMMAND)
+    servers = [
+        seer(name="elder", allow=["whisper", "vanish"], category="Omens"),
+        seer(
+            name="younger", allow=["whisper"], tools={"whisper": {"category": "omens"}}
+        ),
+        seer(name="alone", allow=["whisper"]),
+        {"name": "casino", "command": [glyphoxa, "serve", "dice"], "allow": ["roll"]},
+    ]
+    granted = ["dice", "elder.*", "younger.*", "alone.*", "casino.*"]
+    npcs = [{"name": "Bo", "tools": granted}]
     return written(folder, npcs=npcs, mcp={"servers": servers})
 
 
@@ -26,18 +35,28 @@ def rows(text: str) -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
 
 
-def test_tools_of_one_name_are_ranked_by_their_median(tmp_path: Path) -> None:
+def test_tools_of_one_kind_are_ranked_by_their_median(tmp_path: Path) -> None:
     # G39
-    path = twins(tmp_path)
+    path = rivals(tmp_path)
     done = run("leaderboard", path, "--calibrate", "--json")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    kinds = [(line["category"], line["rank"]) for line in lines]
-    assert kinds == sorted(kinds)
-    first, second = [line for line in lines if line["category"] == "whisper"]
-    assert {first["tool"], second["tool"]} == {"elder.whisper", "seer.whisper"}
-    assert first["p50_ms"] <= second["p50_ms"]
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        kinds.setdefault(line["category"], []).append(line)
+    assert list(kinds) == ["alone", "dice", "omens", "rules"]
+    first, second = kinds["omens"]  # as the configuration says, of both
+    assert {first["tool"], second["tool"]} == {"elder.whisper", "younger.whisper"}
+    assert (first["rank"], second["rank"], first["of"]) == (1, 2, 2)
     assert (first["transport"], first["samples"]) == ("stdio", 5)
+    (alone,) = kinds["alone"]  # nobody says, and first of one is no rank
+    assert (alone["rank"], alone["of"]) == (None, 1)
+    dice = {line["tool"]: line["rank"] for line in kinds["dice"]}
+    # The server says what it is, and is ranked with ours: by figures, not by names.
+    assert set(dice) == {"dice.roll", "dice.roll_table", "casino.roll"}
+    assert dice["casino.roll"] == 3
+    for found in kinds.values():
+        assert [x["p50_ms"] for x in found] == sorted(x["p50_ms"] for x in found)
     (roll,) = [line for line in lines if line["tool"] == "dice.roll"]
     assert (roll["badge"], roll["tag"], roll["transport"]) == (
         "Lightning",
@@ -47,16 +66,18 @@ def test_tools_of_one_name_are_ranked_by_their_median(tmp_path: Path) -> None:
 
 
 def test_the_board_is_a_table_and_says_what_is_not_on_it(tmp_path: Path) -> None:
-    path = twins(tmp_path)
+    path = rivals(tmp_path)
     done = run("leaderboard", path, "--calibrate")
     assert done.returncode == 0, done.stderr
     head = next(row for row in rows(done.stdout) if row[0] == "category")
     assert head[1:] == ["rank", "tool", "p50", "p99", "samples", "badge", "fits"]
-    roll = next(row for row in rows(done.stdout) if row[0] == "roll")
-    assert roll[1:3] == ["1", "dice.roll"]
-    assert roll[-2:] == ["Lightning", "FAST compatible"]
+    table = rows(done.stdout)
+    kind, rank, _, *_, badge, fits = next(row for row in table if row[0] == "dice")
+    assert (kind, rank, badge, fits) == ("dice", "1", "Lightning", "FAST compatible")
+    alone = next(row for row in table if row[0] == "alone")
+    assert alone[1:3] == ["-", "alone.whisper"]
     (missing,) = [x for x in done.stdout.splitlines() if x.startswith("not measured: ")]
-    assert "seer.vanish" in missing  # it has side effects
+    assert "elder.vanish" in missing  # it has side effects
 
 
 def test_what_is_away_is_said_beside_the_lines_too(tmp_path: Path) -> None:
@@ -168,7 +189,7 @@ def test_a_port_that_is_taken_is_bad_input(tmp_path: Path) -> None:
 
 def test_help_says_what_a_category_is_and_that_nothing_is_sent() -> None:
     board = run("leaderboard", "--help", env={"COLUMNS": "200"})
-    for lesson in ("dice.roll and luck.roll", "Lightning", "--calibrate", "--json"):
+    for lesson in ("has no rank", "Lightning", "--calibrate", "--json"):
         assert lesson in board.stdout
     told = run("telemetry", "--help", env={"COLUMNS": "200"})
     assert "Nothing is sent." in told.stdout

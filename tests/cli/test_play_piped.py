@@ -48,7 +48,8 @@ hello""",  # the last line ends with the input, not with a newline
         "round 1: 1500 ms left, shown get_rule, search_rules\n",
         "round 1: ran standard · ",
         "completed: model ",
-        "  Bo (fast)\n\N{RIGHTWARDS ARROW} Greymantle the Sage (standard)\n",
+        "  Bo (fast): can use 2 of 2 tools\n",
+        "\N{RIGHTWARDS ARROW} Greymantle the Sage (standard): can use ",
         "the next utterance is standard\n",
         "you> roll 1d4\n· fast · ",  # the ceiling of the NPC stays
         "Bo: 1d4 comes to ",

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
-from .support import ENDS, PATIENT, RESISTS, is_dead, reports, seer, terminal, written
+from .support import (
+    ENDS,
+    LIMIT,
+    PATIENT,
+    RESISTS,
+    SEER,
+    is_dead,
+    reports,
+    seer,
+    terminal,
+    written,
+)
 
 
 def table_of(folder: Path, *servers: dict[str, Any]) -> Path:
@@ -61,9 +73,10 @@ def test_the_first_ctrl_c_interrupts_and_the_second_leaves(tmp_path: Path) -> No
             pid = told.expect("started")
             table.expect(PROMPT)
             table.type("whisper, seer\n")
-            # It is still starting: the first turn is served from what is there.
+            # It is still starting: the first question waits for it.
+            table.expect("waiting for seer\n")
+            table.expect("A word about whisper.\n")
             table.expect(PROMPT)
-            _wait_until_ready(table)
             table.type("ponder, seer\n")
             told.expect("called ponder")
             table.press_ctrl_c()
@@ -83,6 +96,28 @@ def test_the_first_ctrl_c_interrupts_and_the_second_leaves(tmp_path: Path) -> No
         assert is_dead(pid)
         told.expect("stdin closed")  # it was asked, and left by itself
     assert "Traceback" not in table.screen
+
+
+def test_the_first_question_after_a_restart_is_answered(tmp_path: Path) -> None:
+    # The tools are remembered and shown at once; their server takes longer to start
+    # than a turn may wait. G16, D5
+    command = f"sleep 2; exec {sys.executable} {SEER} -"
+    slow = {"name": "seer", "command": ["sh", "-c", command]}
+    bo = {"name": "Bo", "tools": ["seer.whisper"], "budget_tier": "standard"}
+    path = written(
+        tmp_path,
+        npcs=[bo],
+        mcp={"servers": [slow]},
+        calibration={"at_start": False},
+    )
+    for _ in range(2):
+        with terminal("play", path) as table:
+            table.expect("you to Bo> ")
+            table.type("whisper, seer\n")
+            table.expect("waiting for seer\n")
+            table.expect("A word about whisper.\n")
+            table.type("/quit\n")
+            assert table.ends(within=LIMIT) == 0
 
 
 def test_ctrl_c_twice_ends_a_server_that_resists_and_its_child(tmp_path: Path) -> None:

@@ -170,13 +170,18 @@ def test_a_reload_brings_what_the_files_say_now(
     with terminal("play", path, env=apart) as table:
         table.expect(PROMPT)
         assert status(apart)["servers"] == []
-        shared = {"mcpServers": {"seer": {**seer(), "autoApprove": []}}}
+        shared = {"mcpServers": {"seer": {**seer(), "autoApprove": ["vanish"]}}}
         del shared["mcpServers"]["seer"]["name"]
         (tmp_path / ".mcp.json").write_text(json.dumps(shared))
+        unseen = run("reload", env=apart)  # D14a: nobody can be asked now
+        assert unseen.returncode == 2
+        assert "nobody has agreed to start it: look at it with" in unseen.stderr
+        trusted = run("mcp", "trust", "--config", path, "--yes")
+        assert (trusted.returncode, trusted.stdout) == (0, "seer may be started\n")
         done = run("reload", env=apart)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == "reloaded; added: seer\n"
-        table.expect("! unknown key 'autoApprove'; it is ignored @ .mcp.json")
+        table.expect("! autoApprove is for another program and approves nothing here")
         assert until_ready(apart)["servers"][0]["name"] == "seer"
         path.write_text("{")
         refused = run("reload", env=apart)

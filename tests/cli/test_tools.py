@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .support import run, seer, written
+import pytest
+
+from .support import run, seer, terminal, written
 
 
 def table(text: str) -> dict[str, list[str]]:
@@ -39,7 +41,7 @@ def test_every_tool_is_in_the_table_with_what_is_known_of_it(tmp_path: Path) -> 
     assert rows["dice.roll"][:5] == ["yes", "roll", "5.0 ms", "–", "–"]  # noqa: RUF001
     assert rows["seer.whisper"][:3] == ["yes", "mcp__seer__whisper", "20 ms"]
     assert rows["seer.whisper"][-2:] == ["fast", "good"]
-    assert rows["seer.daydream"][-2:] == ["deep", "good"]  # nothing is known of it
+    assert rows["seer.daydream"][-2:] == ["fast", "good"]  # it is tried out
     # What is missing is told beside the table.
     assert "warning: exits: exited with status 3" in shown.stderr
     assert "the crystal is cracked" in shown.stderr
@@ -49,7 +51,7 @@ def test_what_is_hidden_says_why_and_what_would_change_it(tmp_path: Path) -> Non
     path = tavern(tmp_path, seer())
     shown = run("tools", path, "--npc", "Bo", "--tier", "deep")
     assert shown.returncode == 0
-    assert shown.stdout.startswith("Tools in a fast turn for Bo")  # its ceiling
+    assert "\nTools in a fast turn for Bo" in shown.stdout  # its ceiling
     rows, reasons = table(shown.stdout), hidden(shown.stdout)
     assert rows.keys() == {
         "dice.roll",
@@ -58,8 +60,8 @@ def test_what_is_hidden_says_why_and_what_would_change_it(tmp_path: Path) -> Non
     assert rows["dice.roll"][0] == "yes"
     # A whole server is granted, and nobody has approved it (D13a).
     assert reasons["seer.whisper"] == (
-        "mcp__seer__whisper is not allowed; name 'seer.whisper' in the NPC's tools"
-        " or in trust.allow_tools"
+        "nobody approved it, and nobody can be asked: add 'seer.whisper' to the tools"
+        " of Bo, or add 'seer.whisper' to trust.allow_tools"
     )
     assert "dice.roll" not in reasons
 
@@ -86,12 +88,51 @@ def test_tools_that_have_to_be_loaded_first_are_not_said_to_be_shown(
 
 
 def test_an_npcs_name_is_never_markup_and_the_tier_holds(tmp_path: Path) -> None:
-    shown = run("tools", tavern(tmp_path, seer()), "--npc", "yso", "--tier", "fast")
+    slow = {"daydream": {"min_tier": "standard"}, "vanish": {"min_tier": "deep"}}
+    npcs = [
+        {
+            "name": "Ysolde [the] Seer",
+            "tools": ["seer.daydream", "seer.vanish"],
+            "budget_tier": "standard",
+        }
+    ]
+    path = written(tmp_path, npcs=npcs, mcp={"servers": [seer(tools=slow)]})
+    shown = run("tools", path, "--npc", "yso", "--tier", "fast")
     assert shown.stdout.startswith("Tools in a fast turn for Ysolde [the] Seer")
     assert hidden(shown.stdout) == {
-        "seer.daydream": "mcp__seer__daydream is too slow for a fast answer;"
-        " calibrate it, or declare estimated_duration_ms"
+        "seer.daydream": "mcp__seer__daydream is too slow for a fast answer; it can be"
+        " used in standard turns",
+        "seer.vanish": "its min_tier is deep: raise Ysolde [the] Seer's budget_tier to"
+        " deep, or set min_tier to standard under mcp.servers[seer].tools[vanish]",
     }
+
+
+def test_who_asks_for_turns_that_an_npc_never_has_is_told_so(tmp_path: Path) -> None:
+    path = written(tmp_path, mcp={"servers": [seer("-", "mute")], "enabled": False})
+    shown = run("tools", path, "--npc", "Bo", "--tier", "standard").stdout
+    assert shown.startswith(
+        "Bo has no standard turns, because its budget_tier is fast: raise it to"
+        " standard, or in play type /elevate Bo standard\nTools in a fast turn for Bo"
+    )
+    played = run("play", path, lines="/tools standard\n").stdout
+    assert "Bo has no standard turns, because its budget_tier is fast" in played
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "400"])
+def test_a_tools_name_can_be_copied_whatever_the_width(
+    columns: str, tmp_path: Path
+) -> None:
+    name = "a_tool_whose_name_is_far_too_long_for_a_column_of_a_table"
+    path = written(tmp_path, mcp={"servers": [seer(tools={}, allow=["whisper"])]})
+    long = seer(tools={"whisper": {"expose_as": name}}, allow=["whisper"])
+    path = written(tmp_path, mcp={"servers": [long]})
+    with terminal("tools", path, env={"COLUMNS": columns}) as table:
+        table.expect("seer.whisper")
+        if columns == "400":
+            table.expect(name)
+        assert table.ends() == 0
+    assert "…" not in table.screen
+    assert name in run("tools", path, env={"COLUMNS": columns}).stdout
 
 
 def test_names_of_servers_neither_steer_the_terminal_nor_the_table(
@@ -111,7 +152,8 @@ def test_an_unknown_npc_is_told_the_nearest(tmp_path: Path) -> None:
 
 
 def test_calibrate_measures_what_it_may_and_shows_the_table(tmp_path: Path) -> None:
-    done = run("calibrate", tavern(tmp_path, seer()), "--within", "3")
+    hints = {"ponder": {"open_world": False}, "whisper": {"open_world": False}}
+    done = run("calibrate", tavern(tmp_path, seer(tools=hints)), "--within", "3")
     assert done.returncode == 1  # "ponder" never answers
     rows = table(done.stdout)
     dash = "\N{EN DASH}"
@@ -129,11 +171,14 @@ def test_calibrate_all_calls_the_others_too_and_says_what_went_wrong(
     seers = seer(allow=["daydream"]), seer(name="dying", allow=["vanish"])
     npcs = [{"name": "Bo", "tools": ["seer", "dying"]}]
     path = written(tmp_path, npcs=npcs, mcp={"servers": seers})
-    done = run("calibrate", path, "--all")
+    declined = run("calibrate", path, "--all")
+    assert declined.returncode == 1
+    assert "Nothing was called: add --yes" in declined.stderr
+    done = run("calibrate", path, "--all", "--yes")
     assert done.returncode == 0
     rows = table(done.stdout)
     assert rows["seer.daydream"][3] != "\N{EN DASH}"
-    assert rows["seer.daydream"][-2] == "fast"  # measured, it got out of DEEP
+    assert rows["seer.daydream"][-2] == "fast"  # measured now
     assert "dying.vanish: 0 samples, then: " in done.stderr
     assert "warning: dying: was ended by SIGKILL" in done.stderr
 

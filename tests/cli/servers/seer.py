@@ -26,9 +26,11 @@ HABITS = {
     "lewd": "its tool's name and answer steer terminals",
 }
 QUICK = {"glyphoxa/estimated_duration_ms": 20}
+# It only reads, and only what is here: the one kind that is probed unasked.
+READS = {"readOnlyHint": True, "openWorldHint": False}
 TOOLS: dict[str, dict[str, Any]] = {
-    "whisper": {"_meta": QUICK, "annotations": {"readOnlyHint": True}},
-    "ponder": {"_meta": QUICK, "annotations": {"readOnlyHint": True}},
+    "whisper": {"_meta": QUICK, "annotations": READS},
+    "ponder": {"_meta": QUICK, "annotations": READS},
     "vanish": {"_meta": QUICK, "annotations": {"readOnlyHint": False}},
     "daydream": {},
 }

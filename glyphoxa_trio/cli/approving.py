@@ -1,0 +1,82 @@
+"""The one question of `play` at its start: which granted tools may be used at all.
+
+A group or a glob grants tools and approves none (D13a). So whoever sits at the
+terminal is asked once, with what each tool says of itself; the answer is kept as
+`glyphoxa mcp approve` keeps it, for as long as the tool stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from glyphoxa_trio.host import ChangedAgain, UnknownTool
+from glyphoxa_trio.mcp import ServerWarning
+from glyphoxa_trio.runtime import Runtime
+from glyphoxa_trio.runtime.grants import Unapproved, may_need_approval
+
+from .choosing import choose, numbered
+from .render import on_screen
+from .screen import Screen
+
+PATIENCE: Final = 10.0  # seconds for servers to say what they offer, before asking
+_NAMED: Final = 5
+
+
+async def settle_approvals(runtime: Runtime, screen: Screen) -> None:
+    """Ask about the tools that are granted and not approved, or say which those are."""
+    if not may_need_approval(runtime.config):
+        return
+    if not screen.interactive:  # `play` has waited for its servers
+        if waiting := runtime.unapproved():
+            screen.warn(ServerWarning(server="approvals", text=unanswered(waiting)))
+        return
+    await runtime.wait_ready(within=PATIENCE, known=True)
+    if not runtime.unapproved():
+        return
+    await runtime.wait_ready(within=PATIENCE)  # what is asked about must be true
+    waiting = runtime.unapproved()
+    if waiting:
+        await _ask(runtime, screen, waiting)
+
+
+async def _ask(runtime: Runtime, screen: Screen, waiting: Sequence[Unapproved]) -> None:
+    approvals = runtime.host.approvals
+    prints = {one.key: approvals.fingerprint(one.key) for one in waiting}
+    screen.plain("NPCs are granted these tools, and nobody has approved them yet:")
+    for line in numbered([described(one) for one in waiting]):
+        screen.plain(line)
+    picked = await choose("approve them?", len(waiting), tell=screen.prompt)
+    approved: list[str] = []
+    for at in sorted(picked):
+        key = waiting[at].key
+        try:  # what was looked at, and not what its server has made of it since
+            runtime.host.approve(key, seen=prints[key])
+        except (ChangedAgain, UnknownTool) as error:
+            screen.refuse(str(error))
+        else:
+            approved.append(key)
+    await trio.lowlevel.checkpoint()
+    if approved:
+        screen.quiet(f"approved as they are now: {', '.join(approved)}")
+    if len(approved) < len(waiting):
+        screen.quiet("the others stay hidden; /approve TOOL approves one later")
+
+
+def described(one: Unapproved) -> str:
+    """A tool in a line: what it may do, and for whom it is."""
+    return on_screen(f"{one.key}: {one.hints} (for {', '.join(one.npcs)})")
+
+
+def unanswered(waiting: Sequence[Unapproved]) -> str:
+    """What nobody was there to be asked about, and what would approve it."""
+    more = len(waiting) - _NAMED
+    names = ", ".join(one.key for one in waiting[:_NAMED])
+    return (
+        f"granted, not approved, and so hidden: {names}"
+        f"{f' and {more} more' if more > 0 else ''}; glyphoxa mcp approve TOOL --config"
+        " CONFIG approves one, and so does its full name in an NPC's tools or in"
+        " trust.allow_tools"
+    )

@@ -1,0 +1,80 @@
+"""Questions at a terminal with a list: all of it, none, or some by their numbers."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from .terminal import Lines
+
+MOST_TRIES: Final = 3
+ANSWERS: Final = "all, none, or numbers such as 1 3-5"
+
+_ALL: Final = ("all", "a", "yes", "y")
+_NONE: Final = ("none", "no", "n", "")
+_PIECE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
+
+
+def somebody_is_there() -> bool:
+    """Whether a person can be asked: they see the question, and can answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def chosen(answer: str, count: int) -> frozenset[int] | None:
+    """Which of so many lines an answer means, from 0; None if it cannot be understood.
+
+    An empty answer means none of them.
+    """
+    text = answer.strip().lower()
+    if text in _ALL:
+        return frozenset(range(count))
+    if text in _NONE:
+        return frozenset()
+    found: set[int] = set()
+    for piece in re.split(r"[,\s]+", text.strip(", ")):
+        numbers = _PIECE.fullmatch(piece)
+        if numbers is None:
+            return None
+        first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+        if not 1 <= first <= last <= count:
+            return None
+        found.update(range(first - 1, last))
+    return frozenset(found)
+
+
+async def choose(
+    question: str,
+    count: int,
+    *,
+    tell: Callable[[str], None],
+    answer: Callable[[], Awaitable[str | None]] | None = None,
+) -> frozenset[int]:
+    """Ask until the answer can be understood, three times at most.
+
+    Args:
+      tell: shows a text; the last line of it is the one that is answered.
+      answer: the next line that the person types, None at the end of them.
+
+    Returns which lines were chosen: none of them if nobody answers.
+    """
+    read = Lines().next if answer is None else answer
+    for _ in range(MOST_TRIES):
+        tell(f"{question} ({ANSWERS}) [none] ")
+        line = await read()
+        if line is None:
+            return frozenset()
+        if (picked := chosen(line, count)) is not None:
+            return picked
+        tell(f"answer {ANSWERS}, of 1 to {count}\n")
+    return frozenset()
+
+
+def numbered(lines: Sequence[str]) -> list[str]:
+    """Lines with their numbers, as they are chosen by; what goes on is indented."""
+    width = len(str(len(lines)))
+    return [
+        f"  {at:>{width}}  " + line.replace("\n", "\n" + " " * (width + 4))
+        for at, line in enumerate(lines, 1)
+    ]

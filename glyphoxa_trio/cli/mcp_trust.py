@@ -1,0 +1,71 @@
+"""``glyphoxa mcp trust``: look at what a ``.mcp.json`` would start, and agree to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from glyphoxa_trio.config import ConfigError, SharedServer, load_config, load_mcp_json
+from glyphoxa_trio.config.mcp_json import find_mcp_json
+from glyphoxa_trio.config.seen import Seen
+from glyphoxa_trio.tools.naming import nearest
+
+from .choosing import somebody_is_there
+from .common import run_orderly, warn
+from .consent import agreed_to, described, said_yes
+from .tools import wide_console
+
+
+def trust(names: Sequence[str], *, config: Path | None) -> int:
+    """Ask about entries that are new here; 1 if not all of them may be started."""
+
+    async def main() -> int:
+        console = wide_console()
+        wanted = _wanted(names, config)
+        new = [server for server in wanted if server not in Seen()]
+        if not new:
+            console.print("nothing is new here", markup=False)
+            return 0
+        if not (said_yes() or somebody_is_there()):
+            for line in described(new, Seen()):
+                console.print(line, markup=False, soft_wrap=True)
+            console.print("nobody is there to agree; --yes does", markup=False)
+            return 1
+        agreed = await agreed_to(new, warn=warn)
+        for server in agreed:
+            console.print(f"{server.name} may be started", markup=False)
+        return 0 if len(agreed) == len(new) else 1
+
+    return run_orderly(main)
+
+
+def _found(config: Path | None) -> tuple[SharedServer, ...]:
+    if config is not None:
+        return load_config(config, warn=warn).mcp.shared
+    path = find_mcp_json(Path.cwd())
+    if path is None:
+        raise ConfigError("there is no .mcp.json from here upward; give --config")
+    found = load_mcp_json(path)
+    for text in found.warnings:
+        warn(text)
+    return found.entries
+
+
+def _wanted(names: Sequence[str], config: Path | None) -> list[SharedServer]:
+    """The entries to ask about; all of them unless there are names.
+
+    Raises:
+      ConfigError: for a name that is none; if there is no file to be understood.
+    """
+    found = _found(config)
+    if not names:
+        return list(found)
+    known = [server.name for server in found]
+    for name in names:
+        if name not in known:
+            near = nearest(name, known) or known
+            raise ConfigError(
+                f"no server {name!r} to start in .mcp.json, there is"
+                f" {', '.join(near) or 'none'}"
+            )
+    return [server for server in found if server.name in names]

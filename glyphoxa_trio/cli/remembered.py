@@ -1,0 +1,181 @@
+"""What ``glyphoxa measurements`` does: the file of measurements, read and thinned."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import trio
+
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.host import UnknownTool
+from glyphoxa_trio.runtime.assembly import measurements_of, settings_of
+from glyphoxa_trio.storage.measurements import MeasurementFile
+from glyphoxa_trio.tools.definition import ToolDefinition
+from glyphoxa_trio.tools.history import Measured, Place, recalled
+from glyphoxa_trio.tools.naming import exposed_name, matches, nearest
+from glyphoxa_trio.tools.window import LatencyWindow
+
+from .common import Model, run
+from .render import milliseconds_in_words, on_screen, time_or_dash
+from .tools import wide_console
+
+T = TypeVar("T")
+
+_EVER: Final = float("inf")
+_COLUMNS: Final = ("environment", "tool", "samples", "p50", "p99", "newest")
+
+
+def show(path: Path) -> int:
+    """Print a row for each tool and place."""
+
+    async def main(config: Config) -> int:
+        found = await _with_file(config, _read)
+        console = wide_console()
+        if not found:
+            console.print("nothing is remembered", markup=False)
+        else:
+            _print(found, config, console)
+        return 0
+
+    return run(main, path, Model())
+
+
+def forget(path: Path, names: Sequence[str], *, everything: bool) -> int:
+    """Remove what was measured of the named tools, or of all."""
+
+    async def main(config: Config) -> int:
+        if not names and not everything:
+            raise GlyphoxaError("name a tool, or forget --all")
+        known = await _with_file(config, _read)
+        chosen = list(known) if everything else _chosen(known, names, config)
+        gone = await _with_file(config, partial(MeasurementFile.forget, places=chosen))
+        console = wide_console()
+        keys = sorted({place.key for place in chosen})
+        console.print(
+            on_screen(f"forgotten: {gone} samples of {', '.join(keys) or 'no tool'}"),
+            markup=False,
+            soft_wrap=True,
+        )
+        console.print(
+            "a runtime that runs keeps what it knows until it is started again",
+            style="dim",
+        )
+        return 0
+
+    return run(main, path, Model())
+
+
+async def _with_file(config: Config, use: Callable[[MeasurementFile], T]) -> T:
+    """What ``use`` makes of the file, in a thread.
+
+    Raises:
+      GlyphoxaError: if nothing is kept, or nothing was, or the file is unusable.
+    """
+    path = measurements_of(config)
+    if path is None:
+        raise GlyphoxaError(
+            "measurements are not kept @ calibration.remember, or mcp.remember"
+        )
+
+    def in_thread() -> T:
+        if not path.exists():
+            raise GlyphoxaError(f"nothing has been measured yet: no {path}")
+        file = MeasurementFile.open(path)
+        try:
+            return use(file)
+        finally:
+            file.close()
+
+    return await trio.to_thread.run_sync(in_thread, abandon_on_cancel=True)
+
+
+def _read(file: MeasurementFile) -> dict[Place, list[Measured]]:
+    found: dict[Place, list[Measured]] = {}
+    for one in file.load(-_EVER, _EVER):
+        found.setdefault(one.place, []).append(one)
+    return dict(sorted(found.items()))
+
+
+def _print(
+    found: Mapping[Place, Sequence[Measured]], config: Config, console: Console
+) -> None:
+    table = Table(box=SIMPLE_HEAD)
+    for column in _COLUMNS:
+        right = column in ("p50", "p99")
+        table.add_column(
+            column,
+            justify="right" if right else "left",
+            overflow="fold" if column == "tool" else "ellipsis",
+        )
+    today, expiry = time.time(), settings_of(config).expiry
+    for place, measured in found.items():
+        window = LatencyWindow(expiry=_EVER)
+        for one in measured:
+            sample = recalled(one, now=0.0, today=today, expiry=_EVER)
+            if sample is not None:
+                window.record(sample)
+        age = max(0.0, today - max(one.when for one in measured))
+        old = ", too old to count" if age >= expiry else ""
+        kinds = Counter(str(one.kind) for one in measured)
+        cells = (
+            place.environment,
+            place.key,
+            ", ".join(f"{number} {kind}" for kind, number in kinds.items()),
+            time_or_dash(window.percentile(50, 0.0)),
+            time_or_dash(window.percentile(99, 0.0)),
+            f"{milliseconds_in_words(round(age) * 1000)} ago{old}",
+        )
+        table.add_row(*(Text(on_screen(cell)) for cell in cells))
+    console.print(table)
+
+
+def _chosen(
+    known: Iterable[Place], names: Sequence[str], config: Config
+) -> list[Place]:
+    """The places that any of the names means.
+
+    Raises:
+      UnknownTool: for a name that means none, with the nearest ones.
+    """
+    tools = {place: _definition(place, config) for place in known}
+    exposed = {
+        place: exposed_name(definition, config.mcp.naming)
+        for place, definition in tools.items()
+    }
+    chosen: dict[Place, None] = {}
+    for name in names:
+        meant = [x for x in tools if matches(name, tools[x], exposed[x])]
+        if not meant:
+            groups = {x.group for x in tools.values()}
+            every = {x.key for x in tools} | set(exposed.values()) | groups
+            near = nearest(name, every)
+            hint = f", did you mean {' or '.join(near)}?" if near else ""
+            raise UnknownTool(f"nothing was measured of {name!r}{hint}")
+        chosen |= dict.fromkeys(meant)
+    return list(chosen)
+
+
+def _definition(place: Place, config: Config) -> ToolDefinition:
+    """As much of the tool as its names need: its server need not be there."""
+    group, _, name = place.key.partition(".")
+    override = config.tools.get(place.key) or config.tools.get(name)
+    if place.origin:
+        servers = {spec.name: spec for spec in config.mcp.servers}
+        override = servers[group].tools.get(name) if group in servers else None
+    return ToolDefinition(
+        name=name,
+        group=group,
+        external=bool(place.origin),
+        expose_as=None if override is None else override.expose_as,
+    )
