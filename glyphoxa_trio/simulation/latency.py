@@ -22,17 +22,13 @@ _P95: Final = NormalDist().inv_cdf(0.95)
 _LONGEST_TAIL: Final = 10_000
 
 
-# What a tool takes of which nobody knows anything: as much as makes it DEEP. Seconds.
-_UNKNOWN: Final = 2.0
-
-
 class Known(StrEnum):
     """How a latency is known."""
 
     STATED = "stated"  # in the file of the simulation
     MEASURED = "measured"  # by this installation
     DECLARED = "declared"  # by the tool's author or the configuration: one number
-    ASSUMED = "assumed"  # by nobody
+    UNKNOWN = "unknown"  # to nobody: it is on trial, and taken for quick
 
 
 def _share(_: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -153,10 +149,16 @@ class Latency:
 def usual(
     definition: ToolDefinition | None, stated: Latency | None, measured: Latency | None
 ) -> Latency:
-    """How long a tool takes, by the best that is known: stated, measured, declared."""
+    """How long a tool takes, by the best that is known: stated, measured, declared.
+
+    One of which nothing is known takes what its server takes to answer at all: so it is
+    estimated until it was tried.
+    """
     found = stated or measured
     if found is not None:
         return found
-    if definition is None or definition.estimated_duration is None:
-        return Latency((_UNKNOWN,), Known.ASSUMED)
+    if definition is None:
+        return Latency((0.0,), Known.UNKNOWN)
+    if definition.estimated_duration is None:
+        return Latency((definition.round_trip,), Known.UNKNOWN)
     return Latency((definition.estimated_duration,), Known.DECLARED)

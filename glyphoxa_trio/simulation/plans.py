@@ -51,11 +51,13 @@ from glyphoxa_trio.providers.llm import (
 )
 from glyphoxa_trio.runtime import Runtime, World, open_runtime
 from glyphoxa_trio.runtime.witness import Witness
+from glyphoxa_trio.simulation.promises.liveness import Well
 from glyphoxa_trio.simulation.promises.monitor import Monitor, Promise
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.tools.outcome import ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.window import SampleKind
 
 from . import virtual
 from .scenery import Act, Ending, Scenery
@@ -65,6 +67,7 @@ FOREVER: Final = 7200.0
 # After the last word: every call that may go on has ended, every limit is over.
 SETTLING: Final = 120.0
 APPROVAL: Final = 2.0
+_SHOWN: Final = 12  # utterances of a plan
 
 
 class Slip(StrEnum):
@@ -145,6 +148,23 @@ class Event:
     seconds: float = 0.0
 
 
+@attrs.frozen(kw_only=True)
+class Spell:
+    """A time in which a tool, or all tools of a server, do something else.
+
+    Without an ``act`` every call is answered when the spell is over: a server that
+    loads its index, for example.
+    """
+
+    whom: str
+    begins: float
+    ends: float
+    act: Act | None = None
+
+    def concerns(self, key: str) -> bool:
+        return self.whom in (key, key.partition(".")[0])
+
+
 class Answer(StrEnum):
     """What an approver says."""
 
@@ -152,6 +172,17 @@ class Answer(StrEnum):
     NO = "no"
     FAIL = "fail"
     NEVER = "never"
+
+
+def _some(said: tuple[Utterance, ...]) -> str:
+    """All of an ordinary evening; of a long one its beginning."""
+    more = len(said) - _SHOWN
+    return repr(said) if more <= 0 else f"{said[:_SHOWN]!r} and {more} more"
+
+
+def _people(later: tuple[Config, ...]) -> str:
+    """A configuration fills pages; what a reload changes is mostly its NPCs."""
+    return repr([config.npcs for config in later])
 
 
 @attrs.frozen(kw_only=True)
@@ -164,6 +195,7 @@ class Plan:
       starts: how many seconds a start of a server takes, by its name.
       acts: by a tool's key, what its runs do, one after the other, then from the
         beginning.
+      spells: times in which they do something else; the first one counts.
       answers: of the approver, in turn, each after some seconds; None is nobody.
       later: what the configuration is reloaded to.
       measured: what earlier runs have measured, as of Unix time 0.
@@ -178,10 +210,11 @@ class Plan:
     )
     starts: Mapping[str, float] = attrs.field(factory=dict)
     acts: Mapping[str, tuple[Act, ...]] = attrs.field(factory=dict)
-    utterances: tuple[Utterance, ...] = ()
+    spells: tuple[Spell, ...] = ()
+    utterances: tuple[Utterance, ...] = attrs.field(default=(), repr=_some)
     events: tuple[Event, ...] = ()
     answers: tuple[tuple[Answer, float], ...] | None = None
-    later: tuple[Config, ...] = ()
+    later: tuple[Config, ...] = attrs.field(default=(), repr=_people)
     closes: float | None = None
     measured: tuple[Measured, ...] = ()
     seed: int = 0
@@ -254,7 +287,14 @@ async def play(
     for name, seconds in plan.starts.items():
         scenery.server(name).starts = seconds
     asked = plan.answers is not None
-    monitor = Monitor(plan.config, scenery, asked=asked, keep=keep)
+    monitor = Monitor(
+        plan.config,
+        scenery,
+        asked=asked,
+        keep=keep,
+        remembered=_remembered(plan),
+        well=partial(_well, plan),
+    )
     if listens is not None:
         world = listens(monitor.world())
     else:
@@ -396,6 +436,8 @@ class _Stage:
     async def _do(self, event: Event) -> None:
         monitor, plan = self._monitor, self._plan
         monitor.disturbed()
+        if event.deed in _TO_TOOLS:
+            monitor.stirred(until=math.inf if event.deed is Deed.FREEZE else None)
         match event.deed:
             case Deed.INTERRUPT:
                 await self._runtime.npc(event.whom).interrupt()
@@ -424,6 +466,10 @@ class _Stage:
                 self._scenery.server(event.whom).offer(offers)
 
 
+# After these a tool has to be seen to be well once more.
+_TO_TOOLS: Final = {Deed.RELOAD, Deed.DIE, Deed.FREEZE, Deed.THAW, Deed.OFFER}
+
+
 def text_of(number: int, utterance: Utterance) -> str:
     """What is said: no two utterances are alike, so a model knows which it is."""
     return f"Number {number} {utterance.words}".strip()
@@ -433,11 +479,39 @@ def _director(plan: Plan) -> Callable[[str, Mapping[str, Any]], Act]:
     runs: Counter[str] = Counter()
 
     def direct(key: str, arguments: Mapping[str, Any]) -> Act:
+        now = trio.current_time()
+        for spell in plan.spells:
+            if spell.concerns(key) and spell.begins <= now < spell.ends:
+                return spell.act or Act(Ending.ANSWER, spell.ends - now)
         acts = plan.acts.get(key) or (Act(),)
         runs[key] += 1
         return acts[(runs[key] - 1) % len(acts)]
 
     return direct
+
+
+def _well(plan: Plan, key: str) -> Well | None:
+    """What is true of a tool at this moment, if it answers every call."""
+    now = trio.current_time()
+    acts = plan.acts.get(key) or (Act(),)
+    mine = [x for x in plan.spells if x.concerns(key) and x.begins <= now]
+    if any(now < x.ends for x in mine) or any(
+        x.ending is not Ending.ANSWER for x in acts
+    ):
+        return None
+    since = max((x.ends for x in mine), default=0.0)
+    ills = sum(x.ends > since - 3600 for x in mine)
+    return Well(since, max(x.seconds for x in acts), ills)
+
+
+def _remembered(plan: Plan) -> Mapping[tuple[str, str], tuple[float, ...]]:
+    oldest = -plan.config.calibration.expiry
+    kept: dict[tuple[str, str], list[float]] = {}
+    for one in plan.measured:
+        if one.kind is SampleKind.OK and one.when > oldest:
+            _, origin, key = one.place
+            kept.setdefault((origin, key), []).append(one.seconds)
+    return {place: tuple(seconds) for place, seconds in kept.items()}
 
 
 def _approver(answers: tuple[tuple[Answer, float], ...]) -> Any:

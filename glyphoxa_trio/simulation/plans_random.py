@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import attrs
 from hypothesis import strategies as st
 
 from glyphoxa_trio.config import (
@@ -42,7 +43,19 @@ from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
 from glyphoxa_trio.tools.tier import Tier
 
-from .plans import Answer, Asks, Deed, Event, Pause, Plan, Reply, Slip, Step, Utterance
+from .plans import (
+    Answer,
+    Asks,
+    Deed,
+    Event,
+    Pause,
+    Plan,
+    Reply,
+    Slip,
+    Spell,
+    Step,
+    Utterance,
+)
 from .scenery import Act, Ending
 
 T = TypeVar("T")
@@ -60,6 +73,8 @@ class Theme(StrEnum):
     REGULARS = "regulars"  # one tool is called all evening
     LEAVERS = "leavers"  # nobody listens to the end
     SERVERS = "servers"  # die, freeze, change what they offer
+    UNKNOWN = "unknown"  # nobody has said or measured how long a tool takes
+    SPELLS = "spells"  # a tool is slow, hung or cold for a while, and then well
 
 
 _SCHEMA: Mapping[str, Any] = {
@@ -150,7 +165,10 @@ def acts(
 @st.composite
 def own_tools(draw: st.DrawFn, name: str, theme: Theme) -> ToolDefinition:
     read_only, idempotent = draw(st.booleans()), draw(st.booleans())
-    limit, several = mostly(None, TICK, 0.25, 0.5, 1.0, 2.0), st.booleans()
+    limit, several = mostly(None, TICK, 0.25, 0.5, 1.0, 2.0, 45.0), st.booleans()
+    estimates = mostly(TICK, 0.25, 0.75, 1.0, None)
+    if theme is Theme.UNKNOWN:
+        estimates, limit = mostly(None, TICK), mostly(None, 2.0, 45.0)
     if theme is Theme.REGULARS and name == "own0":
         read_only, idempotent = draw(one_of_these((False, False), (True, True)))
         limit = one_of_these(None, 0.125, 0.25)
@@ -163,10 +181,11 @@ def own_tools(draw: st.DrawFn, name: str, theme: Theme) -> ToolDefinition:
         name=name,
         group="own",
         parameters=_SCHEMA,
-        estimated_duration=draw(mostly(TICK, 0.25, 0.75, 1.0, None)),
+        estimated_duration=draw(estimates),
         max_duration=draw(limit),
         read_only=read_only,
         idempotent=idempotent,
+        open_world=draw(mostly(False, True)),
         cacheable=draw(kept) if probeable else 0.0,
         per_npc=draw(several),
         min_tier=draw(mostly(Tier.FAST, *Tier)),
@@ -176,10 +195,12 @@ def own_tools(draw: st.DrawFn, name: str, theme: Theme) -> ToolDefinition:
 
 
 @st.composite
-def listed_tools(draw: st.DrawFn, name: str) -> Mapping[str, Any]:
+def listed_tools(
+    draw: st.DrawFn, name: str, theme: Theme = Theme.ANYTHING
+) -> Mapping[str, Any]:
     """A tool as an MCP server lists it."""
     meta: dict[str, Any] = {}
-    if draw(mostly(True, False)):
+    if draw(mostly(False, True) if theme is Theme.UNKNOWN else mostly(True, False)):
         estimate = draw(mostly(TICK, 0.25, 0.75, 2.0))
         meta["estimated_duration_ms"] = estimate * 1000
     if draw(mostly(False, True)):
@@ -187,6 +208,9 @@ def listed_tools(draw: st.DrawFn, name: str) -> Mapping[str, Any]:
     if draw(mostly(False, True)):
         meta["min_tier"] = draw(st.sampled_from(["standard", "deep"]))
     hints = {"readOnlyHint": draw(st.booleans()), "idempotentHint": draw(st.booleans())}
+    for hint in ("destructiveHint", "openWorldHint"):
+        if (said := draw(_SAID)) is not None:
+            hints[hint] = said
     if any(hints.values()) and draw(mostly(False, True)):
         meta["cacheable_seconds"] = 60
     return {
@@ -198,10 +222,15 @@ def listed_tools(draw: st.DrawFn, name: str) -> Mapping[str, Any]:
     }
 
 
+_SAID = one_of_these(None, False, True)
+
+
 @st.composite
-def listings(draw: st.DrawFn) -> tuple[Mapping[str, Any], ...]:
+def listings(
+    draw: st.DrawFn, theme: Theme = Theme.ANYTHING
+) -> tuple[Mapping[str, Any], ...]:
     names = draw(st.lists(st.sampled_from(["t0", "t1", "t2"]), min_size=1, max_size=3))
-    return tuple(draw(listed_tools(name)) for name in dict.fromkeys(names))
+    return tuple(draw(listed_tools(name, theme)) for name in dict.fromkeys(names))
 
 
 # --------------------------------------------------------------- configurations
@@ -520,6 +549,8 @@ _ANSWERS = st.lists(
 def plans(draw: st.DrawFn) -> Plan:
     """Any table there is: its tools, its people, and an evening at it."""
     theme = draw(_THEMES)
+    if theme is Theme.SPELLS:
+        return draw(spells())
     many = one_of_these(1, 2, 2) if theme is Theme.QUESTIONS else mostly(1, 2)
     people = ["Bo", "Ada"][: draw(many)]
     count = draw(one_of_these(0, 1, 1, 2))
@@ -530,7 +561,7 @@ def plans(draw: st.DrawFn) -> Plan:
     if theme is Theme.QUESTIONS:
         count = 2
     own = tuple(draw(own_tools(f"own{n}", theme)) for n in range(count))
-    offers = {name: draw(listings()) for name in servers}
+    offers = {name: draw(listings(theme)) for name in servers}
     keys = [f"{name}.{tool['name']}" for name in servers for tool in offers[name]]
     known = [*keys, *(definition.name for definition in own)]
     config = draw(configs(people, known, servers, theme))
@@ -577,9 +608,65 @@ def plans(draw: st.DrawFn) -> Plan:
     )
 
 
+@st.composite
+def spells(draw: st.DrawFn) -> Plan:
+    """An hour's quarter with one tool that is ill at first, perhaps twice, and then
+    well; somebody asks for it all the time, whatever happens."""
+    external, tier = draw(st.booleans()), draw(one_of_these(*Tier))
+    listed = draw(listed_tools("t0", draw(one_of_these(Theme.UNKNOWN, Theme.ANYTHING))))
+    own = attrs.evolve(
+        draw(own_tools("own0", draw(one_of_these(Theme.UNKNOWN, Theme.ANYTHING)))),
+        cacheable=0.0,
+    )
+    key, name = ("world.t0", "mcp__world__t0") if external else ("own.own0", "own0")
+    well = Act(Ending.ANSWER, draw(ticks(0, 12)))
+    ill = one_of_these(
+        None, Act(Ending.ANSWER, 0.75), Act(Ending.ANSWER, 2.0), Act(Ending.HANG)
+    )
+    ends, ended, found = draw(ticks(640, 5120)), 0.0, []
+    for _ in range(draw(one_of_these(1, 1, 2))):
+        found.append(Spell(whom=key, begins=ended, ends=ends, act=draw(ill)))
+        ended, ends = ends + draw(ticks(0, 6400)), ends + 100.0 + draw(ticks(0, 1920))
+    over = max(x.ends for x in found)
+    at, every = 0.0, draw(ticks(256, 1600))
+    said: list[Utterance] = []
+    while at < over + 480.0:
+        ill_now = any(x.begins <= at < x.ends for x in found)
+        at += min(every, 6.0) if ill_now else every
+        said.append(
+            Utterance(
+                at=at,
+                npc="Bo",
+                tier=tier,
+                replies=((Asks(name, json.dumps({"x": len(said)})),), _ENDS),
+            )
+        )
+    config = draw(configs(["Bo"], [], ["world"] if external else [], Theme.REGULARS))
+    (npc,) = config.npcs
+    return Plan(
+        config=attrs.evolve(
+            config,
+            npcs=(attrs.evolve(npc, budget_tier=tier),),
+            turn=TurnConfig(),
+            speculation=SpeculationConfig(),
+        ),
+        own=() if external else (own,),
+        offers={"world": (listed,)} if external else {},
+        acts={key: (well,)},
+        spells=tuple(found),
+        utterances=tuple(said),
+        seed=draw(_SEEDS),
+    )
+
+
+_ENDS: Reply = ("So it is. ",)
+
+
 def _kinds(theme: Theme, key: str) -> st.SearchStrategy[str] | None:
     if theme is Theme.REGULARS and key == "own.own0":
         return _TROUBLE
+    if theme is Theme.UNKNOWN:
+        return mostly("slow", "steady", "bimodal")
     return _LONG if theme in (Theme.LEAVERS, Theme.SERVERS) else None
 
 

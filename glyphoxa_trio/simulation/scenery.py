@@ -6,7 +6,8 @@
 
 Everything between a session with a server and the events of a turn is the real
 thing: connections and their restarts, lists, the gate, flights, deadlines. What a
-tool does when it is called, and for how long, is the director's: a function.
+tool does when it is called, and for how long, is the director's: a function. A few
+lines above 300: servers, their sessions and what they perform are one made-up world.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Performance:
     """One run of a tool, where it runs: at its server, or here.
 
     ``arguments`` are canonical. ``over`` is None while it runs; ``complete`` is
-    false if it was cancelled or lost.
+    false if it was cancelled or lost. ``listed`` is what its server said of the tool;
+    None for one in this process.
     """
 
     key: str
@@ -74,6 +76,7 @@ class Performance:
     act: Act
     over: float | None = None
     complete: bool = False
+    listed: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
 
 
 def answer_of(key: str) -> str:
@@ -88,12 +91,14 @@ class MadeUpServer:
     Args:
       tools: what it lists, as plain MCP objects.
       starts: how many seconds a start takes; infinity is never.
+      lives: when each of its sessions was opened.
     """
 
     name: str
     tools: tuple[Mapping[str, Any], ...]
     _scenery: Scenery
     starts: float = 0.0
+    lives: list[float] = attrs.field(factory=list, init=False)
     _frozen: bool = attrs.field(default=False, init=False)
     _session: _Session | None = attrs.field(default=None, init=False)
     _on_tools_changed: Callable[[], None] | None = attrs.field(default=None, init=False)
@@ -127,6 +132,7 @@ class MadeUpServer:
         async with trio.open_nursery() as nursery:
             session = _Session(self, nursery)
             self._session, self._on_tools_changed = session, on_tools_changed
+            self.lives.append(trio.current_time())
             try:
                 yield session
             finally:
@@ -141,11 +147,16 @@ class _Session:
     _server: MadeUpServer
     _nursery: trio.Nursery
     pid: int | None = None
+    timed: bool = True
     loss: Loss = attrs.field(factory=Loss, init=False)
 
     async def list_tools(self) -> Listing:
         await self._unless_frozen()
         return Listing(self._server.tools)
+
+    async def ping(self) -> bool:
+        await self._unless_frozen()
+        return False  # it answers, and says that it knows no pings
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
@@ -153,10 +164,11 @@ class _Session:
         if self.loss.why is not None:
             raise NeverSent(self.loss.why)
         await self._unless_frozen()
-        if name not in {tool.get("name") for tool in self._server.tools}:
+        listed = next((x for x in self._server.tools if x.get("name") == name), None)
+        if listed is None:
             raise ToolError(f"unknown tool {name}")
         key = f"{self._server.name}.{name}"
-        run = self._server._scenery.begin(key, arguments)
+        run = self._server._scenery.begin(key, arguments, listed)
         if run.act.ending is Ending.BUSY:
             self._server._scenery.end(run)
             raise Busy("too many requests")
@@ -238,9 +250,15 @@ class Scenery:
             self._servers[name] = MadeUpServer(name, tools, scenery=self)
         return self._servers[name]
 
-    def begin(self, key: str, arguments: Mapping[str, Any]) -> Performance:
+    def begin(
+        self,
+        key: str,
+        arguments: Mapping[str, Any],
+        listed: Mapping[str, Any] | None = None,
+    ) -> Performance:
         act = self.direct(key, arguments)
-        run = Performance(key, canonical(arguments), trio.current_time(), act)
+        now = trio.current_time()
+        run = Performance(key, canonical(arguments), now, act, listed=listed)
         self.journal.append(run)
         return run
 

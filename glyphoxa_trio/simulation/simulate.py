@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final
@@ -73,6 +73,7 @@ def simulate(
     measured: Mapping[tuple[str, str], Latency] | None = None,
     tier_by: TierBy | None = None,
     seed: int = 0,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> Simulated:
     """Hold the conversation of ``rehearsal``; the same ``seed``, the same figures.
 
@@ -82,6 +83,7 @@ def simulate(
       offers: what each server lists (`survey`).
       measured: latencies by environment and key (`survey.measured`).
       tier_by: in place of the configured one.
+      tell: told how many turns are over, after each.
 
     Raises:
       ConfigError: for a script that the configuration cannot play.
@@ -107,7 +109,7 @@ def simulate(
     director = Director(stated, measured or {}, environment, random.Random(seed))
     scenery = Scenery(director, offers, random.Random(seed), caches=False)
     play = partial(
-        _play, staged, rehearsal, script, director, scenery, random.Random(seed)
+        _play, staged, rehearsal, script, director, scenery, random.Random(seed), tell
     )
     return virtual.run(play, seed=seed)
 
@@ -119,6 +121,7 @@ async def _play(
     director: Director,
     scenery: Scenery,
     rng: random.Random,
+    tell: Callable[[int], None],
 ) -> Simulated:
     def exposed(name: str) -> str | None:
         snapshot = runtime.host.snapshot
@@ -148,7 +151,7 @@ async def _play(
             raise ConfigError(*problems)
         if config.calibration.at_start:
             await runtime.calibrate()
-        seen = await converse(runtime, model, script, turns=rehearsal.turns)
+        seen = await converse(runtime, model, script, turns=rehearsal.turns, tell=tell)
         estimates = await runtime.host.report()
     calls = Counter(run.key for run in scenery.journal)
     tools = []
@@ -173,7 +176,12 @@ async def _play(
 
 
 async def converse(
-    runtime: Runtime, model: ScriptedModel, script: Sequence[Line], *, turns: int
+    runtime: Runtime,
+    model: ScriptedModel,
+    script: Sequence[Line],
+    *,
+    turns: int,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> list[TurnSeen]:
     """Say the script, again and again, to whatever runtime ``model`` speaks for."""
     seen = []
@@ -181,6 +189,7 @@ async def converse(
         await trio.sleep(line.pause)
         model.line = line
         seen.append(await _turn(runtime, line))
+        tell(len(seen))
     return seen
 
 

@@ -15,6 +15,8 @@ WHOLE_HOST: Final = "tests/simulation/test_whole_host.py"
 SCENE: Final = "tests/npc/scene/test_scene_random.py"
 DUALITY: Final = "tests/builtin/test_duality.py"
 CROSSINGS: Final = "tests/aio/test_bridge_random.py"
+LIVENESS: Final = "tests/simulation/test_liveness.py"
+TRIALS: Final = "tests/simulation/test_trials.py"
 
 
 @attrs.frozen
@@ -75,6 +77,128 @@ MUTANTS: Final = (
         "",
         Promise.STOPPED,
     ),
+    # ---------------------------------------------------- the way back, and trials
+    Mutant(
+        "the way back never opens",
+        "tools/readmission.py",
+        "        if self.open or self.left > 0:\n",
+        "        if True:\n",
+        Promise.SHOWN_AGAIN,
+        LIVENESS,
+    ),
+    Mutant(
+        "a good call brings no tool back",
+        "host/measurements.py",
+        "if hidden.judge(good=good):",
+        "if False and hidden.judge(good=good):",
+        Promise.SHOWN_AGAIN,
+        LIVENESS,
+    ),
+    Mutant(
+        "a tool that is back keeps the timeouts that hid it",
+        "tools/window.py",
+        "_LATENCIES: Final = (_OK, _TIMEOUT, _CENSORED)",
+        "_LATENCIES: Final = (_OK, _CENSORED)",
+        Promise.SHOWN_AGAIN,
+        LIVENESS,
+    ),
+    Mutant(
+        "a new life of a server keeps the cut calls of the one before",
+        "tools/window.py",
+        "[sample for sample in self._ring if sample.kind is _OK][-most:]",
+        "list(self._ring)",
+        Promise.SHOWN_AGAIN,
+        TRIALS,
+    ),
+    Mutant(
+        "an idempotent write is measured unasked",
+        "tools/consent.py",
+        "    if not definition.read_only:\n",
+        "    if not definition.repeatable:\n",
+        Promise.ASKED,
+        TRIALS,
+    ),
+    Mutant(
+        "a hint that a tool destroys is not read",
+        "mcp/metadata.py",
+        "read_only and destroys is not True",
+        "read_only",
+        Promise.ASKED,
+        TRIALS,
+    ),
+    Mutant(
+        "what reaches the web is measured unasked",
+        "tools/consent.py",
+        "purpose is Purpose.PROBE and definition.open_world",
+        "False and definition.open_world",
+        Promise.ASKED,
+        TRIALS,
+    ),
+    Mutant(
+        "what is granted to nobody is measured unasked",
+        "tools/consent.py",
+        "grant.covers(definition, exposed)\n"
+        "        and (agreed or grant.approves(definition, exposed))",
+        "True",
+        Promise.ASKED,
+        TRIALS,
+    ),
+    Mutant(
+        "what nobody approved is measured unasked",
+        "tools/consent.py",
+        "and (agreed or grant.approves(definition, exposed))",
+        "",
+        Promise.ASKED,
+        TRIALS,
+    ),
+    Mutant(
+        "any number of calls of an unknown tool run at once",
+        "host/attempts.py",
+        "TRIALS_AT_ONCE = 2",
+        "TRIALS_AT_ONCE = 20",
+        Promise.TRIALS,
+        TRIALS,
+    ),
+    Mutant(
+        "a write of an unknown tool is cut",
+        "host/executor.py",
+        "slot.pending = first.on_trial and definition.side_effects",
+        "slot.pending = False",
+        Promise.KEPT,
+        TRIALS,
+    ),
+    Mutant(
+        "a call that still works is made again",
+        "host/executor.py",
+        "caller.pending[slot.listing.key, slot.arguments] = slot.call",
+        "pass",
+        Promise.ONCE,
+        TRIALS,
+    ),
+    Mutant(
+        "a call that somebody limited ends after half a minute all the same",
+        "host/executor.py",
+        "        if booking.until == math.inf:\n",
+        "        if booking.until > trio.current_time() + LONGEST_FLIGHT:\n",
+        Promise.LIMITS,
+        TRIALS,
+    ),
+    Mutant(
+        "a running turn gets what its NPC is granted meanwhile",
+        "tools/gate.py",
+        "if self.also is not None and not self.also.covers(definition, exposed):",
+        "if False:",
+        Promise.RIGHTS,
+        TRIALS,
+    ),
+    Mutant(
+        "one death of a server is a failure of each of its calls",
+        "host/attempts.py",
+        "        if self._same_death(attempt, result):\n",
+        "        if False:\n",
+        Promise.RIGHTS,
+        TRIALS,
+    ),
     # ---------------------------------------------------------------- executor
     Mutant(
         "a yes counts for every call of that id",
@@ -121,8 +245,10 @@ MUTANTS: Final = (
     Mutant(
         "a tool's own limit is not kept",
         "host/executor.py",
-        "            with trio.CancelScope(deadline=booking.until):\n",
-        "            with trio.CancelScope(deadline=booking.until + 0.125):\n",
+        "                with trio.CancelScope(deadline=booking.until):\n"
+        "                    result",
+        "                with trio.CancelScope(deadline=booking.until + 0.125):\n"
+        "                    result",
         Promise.LIMITS,
     ),
     Mutant(
@@ -150,8 +276,8 @@ MUTANTS: Final = (
     Mutant(
         "a call that nobody approved runs",
         "host/executor.py",
-        "        if not slot.approved and not grant.approves(",
-        "        if not slot.approved and grant is None and not grant.approves(",
+        "        if not slot.approved and not self._is_approved(listing, grant):",
+        "        if False:",
         Promise.RIGHTS,
     ),
     Mutant(

@@ -288,6 +288,71 @@ def test_whatever_happens_in_a_session_is_replayed_to_the_byte(seed: int) -> Non
     assert first.as_bytes() == second.as_bytes()
 
 
+KEPT = {
+    **SEER,
+    "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    "_meta": {"cacheable_seconds": 60},
+}
+
+
+def crowded_session(seed: int) -> bytes:
+    """The same question several times in one response, of a tool whose answers are kept
+    and which breaks down now and then; another is on trial, and waits for a seat."""
+    choice = random.Random(seed)
+    offers = {"seer": (KEPT,), "ledger": (LEDGER,)}
+    config = table()
+    servers = tuple(
+        attrs.evolve(x, estimated_duration=None) for x in config.mcp.servers
+    )
+    config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, servers=servers))
+
+    def act(key: str, arguments: Mapping[str, Any]) -> Act:
+        ending = choice.choice([Ending.ANSWER] * 2 + [Ending.SAY_NO, Ending.HANG])
+        return Act(ending, choice.choice([0.0, 0.25, 0.75]))
+
+    def calls() -> list[ToolCall]:
+        asked = [consult(n, choice.choice("ab")) for n in range(choice.randint(1, 4))]
+        return [*asked, *(pay(n, n) for n in range(choice.randint(0, 3)))]
+
+    replies = [x for _ in range(8) for x in (calls(), ["Well."])]
+
+    async def play(runtime: Runtime) -> None:
+        async with trio.open_nursery() as nursery:
+            for name in ("Bo", "Ysolde"):
+                nursery.start_soon(ask, runtime.npc(name))
+
+    async def ask(npc: Npc) -> None:
+        for tier in (Tier.STANDARD, Tier.FAST, Tier.STANDARD, Tier.DEEP):
+            await listen(npc, "hello", tier=tier)
+            await trio.sleep(choice.choice([0.25, 4.0, 11.0]))
+
+    scenery = Scenery(act, offers)
+    return record(play, llm=one_of(*replies), config=config, scenery=scenery, seed=seed)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**32))
+def test_equal_calls_seats_and_breakers_are_as_they_were(seed: int) -> None:
+    recording = read(crowded_session(seed))
+    first, second = replay(recording), replay(recording)
+    assert first.same, "\n".join(first.difference)
+    assert first.as_bytes() == second.as_bytes()
+
+
+def test_a_ceiling_in_whole_seconds_is_the_same_in_a_replay() -> None:
+    config = table()
+    limits = attrs.evolve(config.tiers, standard_ceiling=2, deep_ceiling=5)
+    llm = one_of([consult()], ["Well."])
+
+    async def play(runtime: Runtime) -> None:
+        await listen(runtime.npc("Bo"), "hello", tier=Tier.STANDARD)
+
+    again = replay(
+        read(record(play, llm=llm, config=attrs.evolve(config, tiers=limits)))
+    )
+    assert again.same, "\n".join(again.difference)
+
+
 def test_two_replays_are_the_same_whatever_the_hash_seed_and_the_order_of_tasks() -> (
     None
 ):
@@ -351,7 +416,8 @@ def test_probes_and_what_was_measured_before_count_as_they_did() -> None:
         await trio.sleep(30)
         await listen(runtime.npc("Bo"), "hello")
 
-    scenery = Scenery(taking(0.44), OFFERS)
+    here = {**SEER, "annotations": {"readOnlyHint": True, "openWorldHint": False}}
+    scenery = Scenery(taking(0.44), {**OFFERS, "seer": (here,)})
     data = record(play, llm=llm, config=config, scenery=scenery)
     recording = read(data)
     # Five probes of each that only reads: the seer and four of our own.
@@ -642,6 +708,37 @@ def test_approvals_are_given_as_they_were() -> None:
     assert ends == [(1, "ok"), (2, "denied"), (3, "ok")]
 
 
+def test_a_persons_word_for_a_tool_is_given_as_it_was() -> None:  # D13a
+    config = table(trust={"mode": "limited"})
+    config = attrs.evolve(
+        config,
+        npcs=tuple(attrs.evolve(x, tools=("ledger.*",)) for x in config.npcs),
+    )
+    scenery = Scenery(taking(0.1), OFFERS)
+
+    async def play(runtime: Runtime) -> None:
+        bo = runtime.npc("Bo")
+        await listen(bo, "hello", tier=Tier.DEEP)
+        runtime.host.approve("ledger.pay")  # it was not held back, only granted
+        await listen(bo, "hello", tier=Tier.DEEP)
+
+    llm = ScriptedLLM(
+        lambda request: (
+            ["Done."] if request.messages[-1].role == "tool" else [0.2, pay(), "Wait. "]
+        )
+    )
+    recording = read(record(play, llm=llm, config=config, scenery=scenery))
+    assert [x["tool"] for x in recording.of("approved")] == ["ledger.pay"]
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    ends = [
+        (x["turn"], x["outcome"]["status"])
+        for x in again.events
+        if x["event"] == "ToolFinished" and x["outcome"]["tool"] == "ledger.pay"
+    ]
+    assert ends == [(1, "denied"), (2, "ok")]
+
+
 def test_threads_that_outlive_their_call_hold_neither_turn_nor_end() -> None:
     # On the real clock, so that there can be threads.
     release = threading.Event()
@@ -756,9 +853,12 @@ def test_an_override_of_another_configuration_counts() -> None:
     assert "is too slow for a fast answer" in outcome["message"]
 
 
+_CALLS = ("call", "sent", "answer")
+
+
 def test_what_was_not_asked_in_the_recording_has_no_answer() -> None:
     lines = _seer_session().splitlines(keepends=True)
-    without = [x for x in lines if json.loads(x)["kind"] not in ("call", "answer")]
+    without = [x for x in lines if json.loads(x)["kind"] not in _CALLS]
     other = replay(read(b"".join(without)))
     outcome = next(x for x in other.events if x["event"] == "ToolFinished")["outcome"]
     assert outcome["status"] == "unavailable"
@@ -1013,10 +1113,10 @@ def test_a_killed_process_leaves_a_recording_up_to_its_last_line(
 
 def test_replay_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
-    file.write_text(BY_HAND.replace('"format": 1', '"format": 2'))
+    file.write_text(BY_HAND.replace('"format": 1', '"format": 3'))
     refused = run("replay", file)
     assert refused.returncode == 2
-    assert "line 1: format 2 is of a newer version" in refused.stderr
+    assert "line 1: format 3 is of a newer version" in refused.stderr
     file.write_text(BY_HAND)
     for wrong, why in (
         ("tiers.fast.ceiling_ms", "write it as KEY.KEY=VALUE"),

@@ -21,6 +21,9 @@ from glyphoxa_trio.simulation.plans import Plan, rehearse
 from glyphoxa_trio.simulation.plans_random import plans
 from glyphoxa_trio.simulation.promises.monitor import Monitor
 
+# A plan with two configurations and a long evening fills pages.
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
+
 
 @settings(
     max_examples=settings().max_examples * 3,  # ci: 300

@@ -16,7 +16,7 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.tools.arguments import InvalidArguments, canonical, load
 from glyphoxa_trio.tools.definition import OnInterrupt, ToolDefinition
-from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
 
 
 class Promise(StrEnum):
@@ -43,6 +43,9 @@ class Promise(StrEnum):
     WHOLE = "what a model is told is a whole conversation"
     ENDS = "every utterance ends, and every turn in one TurnDone"
     NOTHING_LEFT = "when the runtime closes nothing is left"
+    ASKED = "nothing is called unasked that nobody granted and approved"
+    TRIALS = "of a tool of which nothing is known, two calls run at once at most"
+    SHOWN_AGAIN = "what is well is shown again within five minutes of talk"
 
 
 @attrs.frozen
@@ -73,6 +76,7 @@ class CallSeen:
     definition: ToolDefinition | None
     slot: int
     arguments: str = attrs.field(init=False)
+    on_trial: bool = False  # nothing was known of its tool
     ahead: bool = False  # it may have been begun before it was asked for
     started_as: int = 0  # of all events; times alone do not tell what came first
     ended_as: int = 0
@@ -93,8 +97,15 @@ class CallSeen:
         return self.definition is not None and not self.definition.read_only
 
     @property
+    def pending(self) -> bool:
+        """Whether it was said to go on when its turn's time was up."""
+        return self.outcome is not None and self.outcome.status is Status.PENDING
+
+    @property
     def goes_on(self) -> bool:
-        """Whether it survives an interruption, by its policy (D12a)."""
+        """Whether it survives an interruption, by its policy, or its turn."""
+        if self.pending:
+            return True
         if not self.interrupted or self.definition is None:
             return False
         policy = self.definition.on_interrupt

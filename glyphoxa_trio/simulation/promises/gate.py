@@ -7,7 +7,8 @@ no belong together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -22,15 +23,24 @@ from glyphoxa_trio.simulation.promises.calls import (
     RoundSeen,
     TurnSeen,
 )
-from glyphoxa_trio.simulation.promises.rights import Ledger, is_down, too_slow
+from glyphoxa_trio.simulation.promises.liveness import Watch
+from glyphoxa_trio.simulation.promises.rights import (
+    Ledger,
+    Speed,
+    Took,
+    is_down,
+    too_slow,
+)
 from glyphoxa_trio.simulation.scenery import Ending, Performance
 from glyphoxa_trio.tools.definition import ToolDefinition
+from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.gate import Reason
 from glyphoxa_trio.tools.outcome import Limit, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 
 _SEARCH: Final = "catalogue.tool_search"
-_IN_A_ROW: Final = 5  # D7: so many failures open a breaker
+_IN_A_ROW: Final = 5  # so many failures open a breaker
+_UNMEASURED: Final = 5  # fewer calls than this measure nothing
 _PAUSE: Final = 10.0  # for so many seconds
 _STRAYS: Final = 2  # D3a: so many calls of a tool may ignore that they are over
 _GRACE: Final = 0.1  # after so many seconds
@@ -49,13 +59,33 @@ class ToolSeen:
     ended: list[CallSeen] = attrs.field(factory=list)
     flying: int = 0
 
-    def took(self, before: float) -> Iterable[tuple[float, bool]]:
+    def took(
+        self, before: float, runs: Iterable[Performance], lives: Iterable[float]
+    ) -> Iterable[Took]:
+        """Its calls from the beginning of its server's present life, as they ran: what
+        a call waited before it was sent is no doing of the tool."""
+        ran = list(runs)
+        born = max((x for x in lives if x <= before), default=0.0)
+        answers = [x.over for x in ran if x.over is not None and x.over >= born]
+        first_over = min(answers, default=math.inf)
         for call in {id(x): x for x in self.ended}.values():
             at, end = (call.ended, call.outcome) if call.late is None else call.late
             if end is None or at is None or at >= before or call.ahead:
                 continue
+            mine = [
+                x.began
+                for x in ran
+                if x.arguments == call.arguments and call.began <= x.began <= at
+            ]
+            if not mine or call.began < born:
+                continue
             if end.ok or end.status is Status.TIMEOUT:
-                yield at - call.began, end.limit is Limit.TURN
+                yield Took(
+                    at - max(mine),
+                    at,
+                    cut=end.limit is Limit.TURN,
+                    first=max(mine) <= first_over,
+                )
 
     def silent(self) -> int:
         """Calls that say nothing of how long the tool takes."""
@@ -94,7 +124,10 @@ class Doorkeeper:
       report: told of each broken promise.
       snapshot, failed, held: the catalogue, the servers that have failed, now.
       first: by key, the tool as its server described it first.
-      runs: by key, every run of a tool so far.
+      runs: by key, every run of a tool so far; None if that is not to be seen.
+      lives: when the sessions with a server were opened, by its name.
+      remembered: what earlier runs measured, by origin and key of a tool.
+      watch: looks at what is absent for too long.
       steady: False once tools may have been taken away and come back.
     """
 
@@ -105,7 +138,10 @@ class Doorkeeper:
     snapshot: Callable[[], Snapshot]
     failed: Callable[[], set[str]]
     first: dict[str, ToolDefinition]
-    runs: dict[str, list[Performance]]
+    runs: dict[str, list[Performance]] | None
+    lives: Callable[[str], Sequence[float]]
+    remembered: Mapping[tuple[str, str], tuple[float, ...]]
+    watch: Watch
     tools: dict[str, ToolSeen] = attrs.field(factory=dict)
     steady: bool = True
 
@@ -139,6 +175,8 @@ class Doorkeeper:
                 no(Promise.RIGHTS, f"{name} is shown, and {why}")
             if not self.ledger.of_its_time(found[0], turn.began, at):
                 no(Promise.OWN_SERVERS, f"{name} is of a server that came later")
+        if tier is least is turn.selected.tier:
+            self.watch.shown(turn, event, at, listings, self.ledger.in_force(at)[-1])
         if len(set(usable)) != len(usable):
             no(Promise.RIGHTS, "a tool is shown twice")
         hidden = dict(event.hidden)
@@ -190,6 +228,7 @@ class Doorkeeper:
             no(Promise.RIGHTS, f"runs, and needs longer than the {left:g} s left")
         if call.slot >= self.ledger.most_calls(turn.began):
             no(Promise.RIGHTS, "runs, and it is a call too many")
+        call.on_trial = self.on_trial(listing)
 
     def why_not(
         self, turn: TurnSeen, listing: Listing, tier: Tier, at: float, *, asked: bool
@@ -212,18 +251,37 @@ class Doorkeeper:
             return broken
         if listing.estimate.tier > tier:
             return f"it is {listing.estimate.tier} in a {tier} turn"
-        seen = self.seen(listing.key)
+        if self.runs is None:
+            return None  # how long it really takes is not to be seen
         runs = self.runs.get(listing.key, ())
         if listing.definition.cacheable and len(runs) >= _IN_A_ROW:
             return None  # who of several callers measured is not to be seen
-        silent = seen.silent() if len(runs) >= _IN_A_ROW else 0
-        return too_slow(
-            listing,
-            tier,
-            self.limits,
-            runs=len(runs) - silent,
-            took=seen.took(at),
+        seen = self.seen(listing.key)
+        known = Speed(
+            runs=len(runs),
+            took=tuple(seen.took(at, runs, self._lives(listing))),
+            remembered=self._remembered(listing),
+            silent=seen.silent() if len(runs) >= _IN_A_ROW else 0,
         )
+        unknown = self.ledger.configs[-1].calibration.unknown
+        return too_slow(listing, tier, self.limits, at, known, unknown)
+
+    def on_trial(self, listing: Listing) -> bool:
+        """Whether surely nothing is known of what the tool takes."""
+        if self.runs is None or listing.definition.estimated_duration is not None:
+            return False
+        return (
+            all(x.calibration.unknown is Unknown.TRIAL for x in self.ledger.configs)
+            and len(self.runs.get(listing.key, ())) < _UNMEASURED
+            and not self._remembered(listing)
+        )
+
+    def _remembered(self, listing: Listing) -> tuple[float, ...]:
+        return self.remembered.get((listing.definition.origin, listing.key), ())
+
+    def _lives(self, listing: Listing) -> Sequence[float]:
+        external, group = listing.definition.external, listing.definition.group
+        return self.lives(group) if external else ()
 
     def _has_changed(self, listing: Listing) -> bool:
         first = self.first.get(listing.key)
@@ -291,7 +349,14 @@ class Doorkeeper:
             return None  # who of several callers measured is not to be seen
         seen = self.seen(listing.key)
         since = seen.broke_down_at()
-        unseen = any(x.ahead for x in seen.ended)
+        # A call that met its limit before it could begin says nothing of its tool, and
+        # neither that nor a late end is to be seen from here.
+        unseen = any(
+            x.ahead
+            or x.late is not None
+            or (x.outcome is not None and x.outcome.status is Status.TIMEOUT)
+            for x in seen.ended
+        )
         if (
             self.steady
             and not unseen
@@ -301,7 +366,7 @@ class Doorkeeper:
             return f"it failed five times in a row, {at - since:g} s ago"
         strays = [
             run
-            for run in self.runs.get(listing.key, ())
+            for run in (self.runs or {}).get(listing.key, ())
             if run.over is None
             and run.act.ending is Ending.STUBBORN
             and any(

@@ -8,21 +8,36 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 import attrs
 
-from glyphoxa_trio.host.executor import LONGEST_FLIGHT
 from glyphoxa_trio.simulation.promises.calls import Broken, CallSeen, Promise
+from glyphoxa_trio.simulation.promises.consent import nature, why_not_unasked
+from glyphoxa_trio.simulation.promises.rights import Ledger
 from glyphoxa_trio.simulation.scenery import Ending, Performance
 from glyphoxa_trio.tools.definition import ToolDefinition
+from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.outcome import Effect, Status
 
+# A call that goes on ends after so many seconds, if nobody limited it.
+_LONGEST: Final = 30.0
+# Of a tool on trial so many calls run at once, until so many have ended.
+_AT_ONCE: Final = 2
+_ENOUGH: Final = 5
 _ANSWERS = {Ending.ANSWER, Ending.STUBBORN, Ending.SAY_NO}
 
 
 Say = Callable[[Promise, str], Broken]
+
+
+@attrs.frozen
+class _Offered:
+    key: str
+    exposed: str
+    definition: ToolDefinition
 
 
 @attrs.frozen(kw_only=True)
@@ -35,6 +50,9 @@ class Journal:
       probed: calibration may have called tools that may be probed.
       ahead: tools that may be called before they are asked for (speculation).
       attempts: how often one call of a repeatable tool may be sent.
+      ledger: who was granted what.
+      exposed: the names that models see, by key.
+      remembered: the tools of which earlier runs have measured something.
       steady: nothing was taken away in between.
       closing: when the runtime's block was left: that ends everything.
       moments: when somebody did something to the runtime; what ends in the same
@@ -45,6 +63,9 @@ class Journal:
     runs: Sequence[Performance]
     definitions: dict[str, list[ToolDefinition]]
     probed: bool
+    ledger: Ledger = attrs.field(factory=Ledger)
+    exposed: Mapping[str, str] = attrs.field(factory=dict)
+    remembered: Collection[str] = ()
     ahead: bool = False
     attempts: int = 2
     steady: bool = True
@@ -59,6 +80,12 @@ class Journal:
             calls[call.tool, call.arguments].append(call)
         for run in self.runs:
             runs[run.key, run.arguments].append(run)
+        if self.steady:
+            by_tool: dict[str, list[Performance]] = defaultdict(list)
+            for run in self.runs:
+                by_tool[run.key].append(run)
+            for key in sorted({*by_tool} & {*self.definitions}):
+                yield from self._seats(key, by_tool[key])
         for place in {*calls, *runs}:
             if place[0] in self.definitions:
                 theirs = calls.get(place, [])
@@ -74,20 +101,49 @@ class Journal:
     def _counted(
         self, key: str, calls: list[CallSeen], runs: list[Performance]
     ) -> Iterator[Broken]:
-        known = self.definitions[key]
-        repeatable = any(x.read_only or x.idempotent for x in known)
-        if repeatable and (self.probed or self.ahead):
-            return
         sent = [run for run in runs if run.act.ending is not Ending.BUSY]
-        most = len(calls) * (self.attempts if repeatable else 1)
-        if len(sent) > most:
-            promise = Promise.ONCE if calls else Promise.RIGHTS
-            yield Broken(
-                promise,
-                key,
-                sent[-1].began,
-                f"it ran {len(sent)} times for {len(calls)} calls that began",
+        if len(sent) <= len(calls):
+            return
+        known = self.definitions[key]
+        tool = _Offered(key, self.exposed.get(key, ""), known[-1])
+        granted = self.ledger.may_be_called_for_somebody(tool)
+        for run in sent[len(calls) :]:
+            what = nature(run, known[-1], self.ledger)
+            if what.twice_is_once and len(sent) <= self.attempts * len(calls):
+                continue
+            why = why_not_unasked(
+                what, granted=granted, probed=self.probed, ahead=self.ahead
             )
+            if why is not None:
+                count = f"it ran {len(sent)} times for {len(calls)} calls that began"
+                promise = Promise.ONCE if calls else Promise.ASKED
+                yield Broken(promise, key, run.began, f"{count}, and {why}")
+                return
+
+    def _seats(self, key: str, runs: Sequence[Performance]) -> Iterator[Broken]:
+        """Nothing is known of a tool until five of its calls have ended."""
+        known = self.definitions[key]
+        if (
+            any(x.estimated_duration is not None for x in known)
+            or key in self.remembered
+            or any(
+                x.calibration.unknown is not Unknown.TRIAL for x in self.ledger.configs
+            )
+        ):
+            return
+        for run in runs:
+            over = sum(x.over is not None and x.over <= run.began for x in runs)
+            beside = [
+                x
+                for x in runs
+                if x.began <= run.began
+                and (x.over is None or x.over > run.began)
+                and x.act.ending is not Ending.STUBBORN
+            ]
+            if over < _ENOUGH and len(beside) > _AT_ONCE + self.probed:
+                text = f"{len(beside)} calls of it run at once, and {over} have ended"
+                yield Broken(Promise.TRIALS, key, run.began, text)
+                return
 
     def _apart(self, key: str, runs: list[Performance]) -> Iterator[Broken]:
         """A cacheable read that nothing disturbed is never on its way twice."""
@@ -124,7 +180,7 @@ class Journal:
         ran = [run for run in runs if run.act.ending is not Ending.BUSY]
         if self.probed or self.ahead:
             known = self.definitions[call.tool]
-            if any(x.read_only or x.idempotent for x in known):
+            if any(x.read_only or x.probe is not None for x in known):
                 return  # which run was whose is not to be told
         yield from self._effects(call, ran, no)
         for run in runs:
@@ -182,7 +238,8 @@ class Journal:
         if run.over is None:
             return
         due = run.began + run.act.seconds
-        latest = call.began + min(known.own_limit, LONGEST_FLIGHT)
+        own = known.own_limit
+        latest = call.began + (own if own < math.inf else _LONGEST)
         early = run.over < min(due, latest) - self.slack
         if early and not run.complete and run.over < self.closing:
             yield no(Promise.KEPT, f"it was to go on, and was cut at {run.over:g} s")

@@ -20,7 +20,7 @@ whatever is told and heard of a runtime comes together here.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -54,11 +54,12 @@ from glyphoxa_trio.runtime import Runtime, World
 from glyphoxa_trio.simulation.promises.calls import Broken, CallSeen, Promise, TurnSeen
 from glyphoxa_trio.simulation.promises.gate import Doorkeeper
 from glyphoxa_trio.simulation.promises.journal import Journal, stale, still_running
+from glyphoxa_trio.simulation.promises.liveness import Watch, Well
 from glyphoxa_trio.simulation.promises.rights import Ledger
-from glyphoxa_trio.simulation.promises.turn import judged
+from glyphoxa_trio.simulation.promises.turn import judged, judged_late
 from glyphoxa_trio.simulation.scenery import Performance, Scenery
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
-from glyphoxa_trio.tools.outcome import Status, ToolCall
+from glyphoxa_trio.tools.outcome import Limit, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
 __all__ = ["Broken", "Monitor", "Promise"]
@@ -81,6 +82,10 @@ class Monitor:
       slack: how much later than a limit is in time, seconds.
       keep: put every event, with its time, into ``events``, and the tools of each
         showing into ``listings``, by exposed name.
+      remembered: what earlier runs measured of calls that went well, newest last, by
+        the tool's origin and key.
+      well: since when a tool answers well, and within how many seconds; None if it
+        does not, or if nobody knows.
     """
 
     config: Config
@@ -88,6 +93,8 @@ class Monitor:
     asked: bool = False
     slack: float = EXACT
     keep: bool = False
+    remembered: Mapping[tuple[str, str], tuple[float, ...]] = attrs.field(factory=dict)
+    well: Callable[[str], Well | None] = lambda key: None
     events: list[tuple[float, TurnEvent]] = attrs.field(factory=list, init=False)
     listings: dict[str, Listing] = attrs.field(factory=dict, init=False)
     broken: list[Broken] = attrs.field(factory=list, init=False)
@@ -112,7 +119,9 @@ class Monitor:
     _heard: int = attrs.field(default=0, init=False)
     _closing: float = attrs.field(default=math.inf, init=False)
     _read: int = attrs.field(default=0, init=False)
-    _probed: bool = attrs.field(default=False, init=False)
+    _stirred: float = attrs.field(default=0.0, init=False)
+    _told_first: list[tuple[float, LateResult]] = attrs.field(factory=list, init=False)
+    _exposed: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.ledger = Ledger(self.asked)
@@ -159,6 +168,11 @@ class Monitor:
         self._door.steady = False
         self.ledger.accepted(trio.current_time(), config)
 
+    def stirred(self, *, until: float | None = None) -> None:
+        """Something is done to a server, or to all of the tools: what they were before
+        does not count. ``until`` infinity it is not over yet."""
+        self._stirred = trio.current_time() if until is None else until
+
     def elevates(self, npc: str, tier: Tier, seconds: float) -> None:
         now = trio.current_time()
         self.ledger.elevated(npc, now, now + seconds, tier)
@@ -175,7 +189,6 @@ class Monitor:
         """Judge what happens inside the block."""
         self._runtime = runtime
         self.ledger.accepted(trio.current_time(), runtime.config)
-        self._probed = runtime.config.calibration.at_start
         self._door = Doorkeeper(
             ledger=self.ledger,
             limits=runtime.host.settings.limits,
@@ -184,11 +197,23 @@ class Monitor:
             snapshot=lambda: runtime.host.snapshot,
             failed=self._failed,
             first=self._first,
-            runs=self._runs,
+            runs=None if self.scenery is None else self._runs,
+            lives=self._lives,
+            remembered=self.remembered,
+            watch=Watch(
+                limits=runtime.host.settings.limits,
+                report=self._report,
+                well=self._well_now,
+            ),
         )
         with runtime.events.tap(self._hear):
             yield
             self.ended()
+
+    @property
+    def _probed(self) -> bool:
+        """Whether tools may be called to measure them."""
+        return any(config.calibration.at_start for config in self.ledger.configs)
 
     @property
     def _ahead(self) -> bool:
@@ -197,6 +222,15 @@ class Monitor:
             config.speculation.enabled or config.hedging.enabled
             for config in self.ledger.configs
         )
+
+    def _lives(self, server: str) -> Sequence[float]:
+        return () if self.scenery is None else self.scenery.server(server).lives
+
+    def _well_now(self, key: str) -> Well | None:
+        well = self.well(key)
+        if well is None or trio.current_time() < self._stirred:
+            return None
+        return attrs.evolve(well, since=max(well.since, self._stirred))
 
     def _failed(self) -> set[str]:
         return {
@@ -237,6 +271,8 @@ class Monitor:
             case ToolsShown():
                 round_ = turn.round(event.round)
                 round_.shown = event
+                for listing in self._runtime.host.snapshot.listings:
+                    self._exposed[listing.key] = listing.exposed
                 self._door.shown(turn, event, at)
             case ApprovalNeeded():
                 turn.asked[event.question] = (at, event)
@@ -249,7 +285,16 @@ class Monitor:
             case ToolFinished():
                 self._finished(turn, event, at)
             case FanOutDone():
-                turn.round(event.round).fan_out = (at, event)
+                round_ = turn.round(event.round)
+                round_.fan_out = (at, event)
+                # Its first calls may all have waited for a seat, which nobody is told,
+                # and have been refused when they had one.
+                refused = (Status.SKIPPED, Status.UNAVAILABLE, Status.DENIED)
+                waited = any(x.on_trial for x in round_.calls) or any(
+                    x.status in refused for x in event.outcomes
+                )
+                if waited and round_.began is not None:
+                    round_.began = min(round_.began, at - event.elapsed)
             case TurnDone():
                 self._done(turn, event, at)
 
@@ -282,18 +327,30 @@ class Monitor:
         )
         call.started_as = self._heard
         if (known := call.definition) is not None:
-            call.ahead = self._ahead and (known.read_only or known.idempotent)
+            call.ahead = self._ahead and known.read_only
         round_.calls.append(call)
         self._calls.append(call)
         self._door.started(turn, round_, call, event)
+        if any(
+            x.pending
+            and x.late is None
+            and (x.npc, x.tool, x.arguments) == (call.npc, call.tool, call.arguments)
+            for x in self._going_on
+        ):
+            text = f"{call.tool} was called again, and it is still working"
+            self._no(Promise.ONCE, turn.where, text)
         self._door.seen(event.tool).flying += 1
 
     def _finished(self, turn: TurnSeen, event: ToolFinished, at: float) -> None:
         round_ = turn.round(event.round)
         self._listen(turn, event.round)
+        end = event.outcome
         if round_.began is None:
             round_.began = at
-        end = event.outcome
+            if end.status is Status.SKIPPED and end.limit is Limit.TURN:
+                # All this time it waited for a seat, and nothing else was begun.
+                budget = 0.0 if turn.selected is None else turn.selected.budget
+                round_.began = at - (budget - turn.spent(event.round))
         round_.ends.append((at, end))
         if end.cached and end.tool is not None and not self._ahead:
             listing = self._runtime.host.snapshot.by_key.get(end.tool)
@@ -314,10 +371,16 @@ class Monitor:
                 call.tie = abs(at - round_.began - left) <= self.slack
             seen = self._door.seen(call.tool)
             seen.ended.append(call)
-            if call.goes_on:
-                self._going_on.append(call)
-            else:
+            if not call.goes_on:
                 seen.flying -= 1
+                return
+            self._going_on.append(call)
+            # Both in one moment: its own limit, and the interruption that it survives.
+            for when, late in tuple(self._told_first):
+                if when == at and late.outcome.call == call.call:
+                    self._told_first.remove((when, late))
+                    self._late(late, at)
+                    return
 
     def _filled(self, turn: TurnSeen, event: Filler) -> None:
         round_ = turn.round(event.round)
@@ -335,12 +398,14 @@ class Monitor:
             if call.call == event.outcome.call:
                 self._going_on.remove(call)
                 call.late = (at, event.outcome)
+                if text := judged_late(call, at, event.outcome, self.slack):
+                    where = f"{event.npc}, turn {event.turn}"
+                    self._no(Promise.LIMITS, where, f"{call.tool} {text}")
                 seen = self._door.seen(call.tool)
                 seen.flying -= 1
                 seen.ended.append(call)
                 return
-        where = f"{event.npc}, turn {event.turn}"
-        self._no(Promise.ONE_OUTCOME, where, "a late result of nothing")
+        self._told_first.append((at, event))
 
     def _done(self, turn: TurnSeen, event: TurnDone, at: float) -> None:
         turn.done.append((at, event))
@@ -394,6 +459,9 @@ class Monitor:
             self._no(Promise.NOTHING_LEFT, "host", f"{flights.flying} still fly")
         if runtime.turns_running:
             self._no(Promise.ENDS, "runtime", f"{runtime.turns_running} turns run")
+        for _, event in self._told_first:
+            where = f"{event.npc}, turn {event.turn}"
+            self._no(Promise.ONE_OUTCOME, where, "a late result of nothing")
         for call in self._going_on:
             if not call.tie:
                 text = "it went on and was not heard of again"
@@ -419,6 +487,9 @@ class Monitor:
             runs=self.scenery.journal,
             definitions=self._definitions,
             probed=self._probed,
+            ledger=self.ledger,
+            exposed=self._exposed,
+            remembered=frozenset(key for _, key in self.remembered),
             moments=self._moments,
             steady=self._door.steady and not self._ahead,
             ahead=self._ahead,

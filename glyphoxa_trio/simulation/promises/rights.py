@@ -3,20 +3,22 @@
 This is the gate's opposite number, so it calls nothing of the gate, of estimates or
 of naming: a mistake there must not be repeated here. It is slower and knows less;
 where two answers are possible, because two things happened in one moment, it takes
-the milder one.
+the milder one. Above 300 lines, because who may and what is too slow are read
+together by whoever judges a showing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
-from glyphoxa_trio.config import Config, NpcConfig
+from glyphoxa_trio.config import Config, NpcConfig, ToolOverride
 from glyphoxa_trio.host import Listing
 from glyphoxa_trio.tools.definition import ToolDefinition
+from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.gate import Availability, TrustMode
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 
@@ -24,8 +26,25 @@ from glyphoxa_trio.tools.tier import Tier, TierLimits
 _UNMEASURED: Final = 5
 # So many that the window holds enough of them, whatever was not counted.
 _SURELY_MEASURED: Final = 6
+# So many that not all of them are the first of its server's life.
+_SURELY_SLOW: Final = 2
 _WINDOW: Final = 100
 _LONGEST_DEFERRAL: Final = 60.0  # then a reload does not wait for turns (D16)
+# After so many seconds at the least a tool that was too slow is tried again.
+_FIRST_TRIAL: Final = 60.0
+# Of an earlier run, or of an earlier life of its server, so many calls are believed.
+_BELIEVED: Final = 5
+
+
+class Offered(Protocol):
+    """A tool under its names."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def exposed(self) -> str: ...
+    @property
+    def definition(self) -> ToolDefinition: ...
 
 
 @attrs.define(eq=False)
@@ -190,6 +209,25 @@ class Ledger:
             for at in moments
         )
 
+    def may_be_called_for_somebody(self, tool: Offered) -> bool:
+        """Whether some NPC of some configuration may use it, and nobody need be
+        asked."""
+        return any(
+            _covers(npc, tool) and _approves(npc, config, tool)
+            for config in self.configs
+            for npc in config.npcs
+        )
+
+    def overrides(self, key: str) -> list[ToolOverride]:
+        """What the operator wrote down of a server's tool, in any configuration."""
+        group, _, name = key.partition(".")
+        return [
+            spec.tools[name]
+            for config in self.configs
+            for spec in config.mcp.servers
+            if spec.name == group and name in spec.tools
+        ]
+
     def _of(self, npc: str, at: float) -> list[Config]:
         found = self.in_force(at)
         if all(any(x.name == npc for x in config.npcs) for config in found):
@@ -197,11 +235,11 @@ class Ledger:
         return list(self.configs)
 
 
-def _covers(npc: NpcConfig, listing: Listing) -> bool:
+def _covers(npc: NpcConfig, listing: Offered) -> bool:
     return any(_means(pattern, listing) for pattern in npc.tools)
 
 
-def _approves(npc: NpcConfig, config: Config, listing: Listing) -> bool:
+def _approves(npc: NpcConfig, config: Config, listing: Offered) -> bool:
     mode, allowed = _trust(npc, config)
     if not listing.definition.external or mode is TrustMode.FULL:
         return True
@@ -219,18 +257,21 @@ def _wild(pattern: str) -> bool:
     return "*" in pattern or "?" in pattern or "[" in pattern
 
 
-def _means(pattern: str, listing: Listing) -> bool:
+def _means(pattern: str, listing: Offered) -> bool:
     key, group = listing.key, listing.key.partition(".")[0]
     if _wild(pattern):
         return fnmatchcase(key if "." in pattern else listing.exposed, pattern)
     return pattern in (key, group, listing.exposed)
 
 
-def unmeasured_tier(definition: ToolDefinition, limits: TierLimits) -> Tier:
-    """Where a tool belongs of which there is no more than what it declares (D1)."""
+def unmeasured_tier(
+    definition: ToolDefinition, limits: TierLimits, unknown: Unknown
+) -> Tier:
+    """Where a tool belongs of which there is no more than what it declares; one that
+    declares nothing is tried out in every tier, unless configured otherwise."""
     declared = definition.estimated_duration
     if declared is None:
-        tier = Tier.DEEP
+        tier = Tier.FAST if unknown is Unknown.TRIAL else Tier.DEEP
     elif declared <= limits.fast_threshold:
         tier = Tier.FAST
     elif declared <= limits.standard_threshold:
@@ -240,30 +281,77 @@ def unmeasured_tier(definition: ToolDefinition, limits: TierLimits) -> Tier:
     return max(tier, definition.min_tier)
 
 
+@attrs.frozen
+class Took:
+    """How long one call of a tool took that really ran, and when it was over. Seconds.
+
+    ``cut``: nobody saw its end, and ``first`` in the life of its server, which says
+    nothing of the next one.
+    """
+
+    seconds: float
+    over: float
+    cut: bool = False
+    first: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Speed:
+    """What anybody can know of how fast a tool is, by what was seen of it.
+
+    Args:
+      runs: how often it ran at most, probes included.
+      took: its calls that were seen, of the present life of its server.
+      remembered: what earlier runs measured, newest last, calls that went well.
+      silent: calls that ran and said nothing of it.
+    """
+
+    runs: int
+    took: tuple[Took, ...] = ()
+    remembered: tuple[float, ...] = ()
+    silent: int = 0
+
+
 def too_slow(
     listing: Listing,
     tier: Tier,
     limits: TierLimits,
-    *,
-    runs: int,
-    took: Iterable[tuple[float, bool]],
+    at: float,
+    known: Speed,
+    unknown: Unknown = Unknown.TRIAL,
 ) -> str | None:
     """Why a tool does not belong into ``tier``; None if nothing speaks against it.
 
-    Args:
-      runs: how often it ran at most, probes included.
-      took: how long each of its calls took, and whether it was cut then.
+    One that was too slow is tried again later, so what was seen of it a minute ago
+    speaks against nothing.
     """
     if listing.definition.min_tier > tier:
         return f"its floor is {listing.definition.min_tier}"
-    if runs < _UNMEASURED:
-        own = unmeasured_tier(listing.definition, limits)
-        return f"it is {own} by what it declares" if own > tier else None
-    known = list(took)
-    if runs <= _WINDOW and len(known) >= max(_SURELY_MEASURED, runs):
-        limit = (limits.fast_threshold, limits.standard_threshold, float("inf"))[tier]
-        if all(s > limit or (cut and s >= limit) for s, cut in known):
-            return f"not one of its {len(known)} calls took less than {limit:g} s"
+    limit = limits.threshold(tier)
+    remembered = known.remembered[-_BELIEVED:]
+    if known.runs - known.silent < _UNMEASURED and not remembered:
+        own = unmeasured_tier(listing.definition, limits, unknown)
+        if own > tier:
+            return f"it is {own} by what it declares"
+    last = max((x.over for x in known.took), default=0.0)
+    if at >= last + _FIRST_TRIAL:
+        return None
+    if known.runs == 0 and len(remembered) >= _UNMEASURED:
+        if min(remembered) > limit:
+            return f"not one of its remembered calls took less than {limit:g} s"
+        return None
+    cut = [x for x in known.took if x.cut and not x.first]
+    if (
+        len(cut) == len(known.took) == known.runs - known.silent >= _SURELY_SLOW
+        and not remembered
+        and all(x.seconds >= limits.ceiling(tier) for x in cut)
+    ):
+        return f"its {len(cut)} calls were cut after {limits.ceiling(tier):g} s"
+    judged = known.runs - known.silent
+    enough = judged <= _WINDOW and len(known.took) >= max(_SURELY_MEASURED, judged)
+    slow = (x.seconds > limit or (x.cut and x.seconds >= limit) for x in known.took)
+    if enough and all(slow):
+        return f"not one of its {len(known.took)} calls took less than {limit:g} s"
     return None
 
 

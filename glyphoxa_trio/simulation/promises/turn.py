@@ -17,6 +17,8 @@ from glyphoxa_trio.simulation.promises.calls import (
 from glyphoxa_trio.tools.outcome import Effect, Limit, Outcome, Status
 from glyphoxa_trio.tools.tier import TierLimits
 
+# A call that goes on ends after so many seconds, if nobody limited it.
+_LONGEST: Final = 30.0
 _NOT_RUN: Final = {Status.DENIED, Status.SKIPPED, Status.INVALID_ARGUMENTS}
 
 
@@ -165,10 +167,17 @@ def _limits(
         own = _own_limit(call)
         if at - call.began > own + slack:
             yield Promise.LIMITS, f"{name} ended {at - call.began - own:g} s too late"
+        if end.status is Status.PENDING:
+            if not call.writes:
+                yield Promise.LIMITS, f"{name} only reads, and was not cut"
+            if round_.began is not None and abs(at - round_.began - left) > slack:
+                yield Promise.LIMITS, f"{name} was left before the turn's time was up"
         if end.status is not Status.TIMEOUT:
             if end.limit is not None:
                 yield Promise.LIMITS, f"{name} ended as {end.status} and met a limit"
         elif end.limit is Limit.TURN:
+            if call.on_trial and call.writes and not call.ahead:
+                yield Promise.KEPT, f"{name} may write, was on trial, and was cut"
             if round_.began is not None and abs(at - round_.began - left) > slack:
                 yield Promise.LIMITS, f"{name} was cut before the turn's time was up"
         elif call.definition is not None:
@@ -188,6 +197,26 @@ def _own_limit(call: CallSeen) -> float:
         return float("inf")
     stated = (call.definition.max_duration, call.definition.server_timeout)
     return min((x for x in stated if x is not None), default=float("inf"))
+
+
+def judged_late(call: CallSeen, at: float, end: Outcome, slack: float) -> str | None:
+    """Whatever is wrong with the end of a call that its turn did not wait for."""
+    own = _own_limit(call)
+    limit = own if own < float("inf") else _LONGEST
+    took = at - call.began
+    if took > limit + slack:
+        return f"went on for {took:g} s, and may {limit:g} s"
+    if end.status is Status.PENDING:
+        return "ends as still working"
+    if end.status is not Status.TIMEOUT:
+        return None
+    if (end.limit is Limit.HOST) is not (own == float("inf")):
+        return f"ended at the limit of its {end.limit}"
+    if end.limit is Limit.TURN:
+        return "ended with a turn that had ended before"
+    if abs(took - limit) > slack and not _shareable(call):
+        return f"was cut after {took:g} s of {limit:g}"
+    return None
 
 
 def _shareable(call: CallSeen) -> bool:
@@ -232,7 +261,7 @@ def expected_effect(call: CallSeen, end: Outcome) -> Effect | None:
     match end.status:
         case Status.OK:
             return Effect.NONE if end.cached else Effect.DONE
-        case Status.TIMEOUT | Status.CRASHED | Status.CANCELLED:
+        case Status.TIMEOUT | Status.CRASHED | Status.CANCELLED | Status.PENDING:
             return Effect.UNKNOWN
         case Status.TOOL_ERROR | Status.UNAVAILABLE:
             return None

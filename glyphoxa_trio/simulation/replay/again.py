@@ -110,14 +110,21 @@ class _Play:
     _nursery: trio.Nursery = attrs.field(init=False)
     _offered: dict[str, tuple[Tool, ...]] = attrs.field(factory=dict, init=False)
     _resumes: dict[tuple[int, int], Line] = attrs.field(init=False)
+    _tool_of: dict[int, str] = attrs.field(init=False)
     _turns: dict[int, Utterance] = attrs.field(factory=dict, init=False)
     _ears: dict[int, Ear] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.clock = ExactClock(self.recorded.began)
         probes = probes_of(self.recorded)
+        self._tool_of = {x["call"]: x["tool"] for x in self.recorded.of("call")}
         lines = [
-            {"kind": "probed", "at": line["at"], "of": probes[line["call"]]}
+            {
+                "kind": "probed",
+                "at": line["at"],
+                "tool": self._tool_of[line["call"]],
+                "of": probes[line["call"]],
+            }
             if line["kind"] == "answer" and line["call"] in probes
             else line
             for line in self.recorded.lines
@@ -209,10 +216,18 @@ class _Play:
             case "reload":
                 self._reload(line)
             case "probed":  # calibration is not made to call again
-                runtime.host._calibrator.tell(line["of"])
+                self._probed(line)
             case kind:
                 session = runtime.npc(line["npc"])._session
                 posted(session, MESSAGES[kind](line))
+
+    def _probed(self, line: Line) -> None:
+        host = self._runtime.host
+        listing = host.snapshot.by_key.get(line["tool"])
+        if listing is not None:
+            host._executor._attempts._call_ended(listing)
+        if line["of"] is not None:
+            host._calibrator.tell(line["of"])
 
     def _say(self, line: Line) -> None:
         number, of = line["say"], self.recorded.of
@@ -260,7 +275,8 @@ class _Play:
         if line.get("tools") is not None:
             self._offered[server] = self._tools(line)
         tools = self._offered.get(server, ())
-        self.stage.publish(server, ServerState(line["state"]), tools)
+        state, ready_at = ServerState(line["state"]), line.get("ready_at")
+        self.stage.publish(server, state, tools, ready_at)
 
     def _reload(self, line: Line) -> None:
         if self.config is not self.recorded.config:

@@ -37,6 +37,7 @@ class Answers:
     _conductor: Conductor
     _calls: dict[tuple[str, str], list[Line]] = attrs.field(init=False)
     _ends: dict[int, Line] = attrs.field(init=False)
+    _sent: dict[int, list[Line]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._calls = defaultdict(list)
@@ -44,12 +45,20 @@ class Answers:
             if line.get("until") is None:  # probes are not made again
                 asked = canonical(line["arguments"])
                 self._calls[line["tool"], asked].append(line)
+        self._sent = defaultdict(list)
+        for line in self._recorded.of("sent"):
+            self._sent[line["call"]].append(line)
         self._ends = {line["call"]: line for line in self._recorded.of("answer")}
 
     def tool(self, definition: ToolDefinition, fingerprint: str) -> Tool:
         """The tool as it was, with the answers that it gave."""
         handler = Answering(definition.key, self)
-        return Tool(definition=definition, handler=handler, fingerprint=fingerprint)
+        return Tool(
+            definition=definition,
+            handler=handler,
+            fingerprint=fingerprint,
+            remote=definition.external,
+        )
 
     async def of(
         self, key: str, arguments: Mapping[str, Any], context: CallContext
@@ -68,6 +77,12 @@ class Answers:
         self._conductor.done(call)
         shift = Shift(call["at"], trio.current_time(), self._conductor)
         end = self._ends.get(call["call"])
+        if not self._says_when_sent:
+            context.sent()
+        for line in self._sent[call["call"]]:
+            if shift.of(line["at"]) > trio.current_time():
+                await trio.sleep_until(shift.of(line["at"]))
+            context.sent()
         if end is None or end.get("cancelled"):
             await self._in_vain(key, shift, end)
         else:
@@ -87,6 +102,10 @@ class Answers:
                 for item in result.get("media") or ()
             ),
         )
+
+    @property
+    def _says_when_sent(self) -> bool:
+        return int(self._recorded.header["format"]) >= 2
 
     async def _in_vain(self, key: str, shift: Shift, end: Line | None) -> None:
         """It was cut; a call that resists is over when it was then."""

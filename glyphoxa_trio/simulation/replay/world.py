@@ -76,7 +76,12 @@ def as_line(at: float, event: TurnEvent) -> Line:
     return {"kind": "event", "at": at, "event": type(event).__name__, **plain}
 
 
-def _unheard(server: str, state: ServerState, tools: tuple[Tool, ...]) -> None: ...
+def _unheard(
+    server: str,
+    state: ServerState,
+    tools: tuple[Tool, ...],
+    ready_at: float | None = None,
+) -> None: ...
 
 
 @attrs.define(eq=False)
@@ -133,10 +138,14 @@ def sample_of(data: Mapping[str, Any]) -> Sample:
     )
 
 
-def probes_of(recorded: Recorded) -> dict[int, Observe]:
-    """What calibration measured meanwhile, by the number of its call."""
+def probes_of(recorded: Recorded) -> dict[int, Observe | None]:
+    """What calibration measured meanwhile, by the number of its call; None is nothing.
+
+    A sample begins when the request was sent; where that is not said, with the call.
+    """
     calls = {x["call"]: x for x in recorded.of("call") if x.get("until") is not None}
-    found: dict[int, Observe] = {}
+    sent = {x["call"]: float(x["at"]) for x in recorded.of("sent")}
+    found: dict[int, Observe | None] = {}
     for end in recorded.of("answer"):
         call = calls.get(end["call"])
         if call is None:
@@ -145,10 +154,12 @@ def probes_of(recorded: Recorded) -> dict[int, Observe]:
         if at >= until:
             kind, at = SampleKind.CENSORED, until
         elif end.get("result") is None or end["result"].get("is_error"):
+            found[call["call"]] = None
             continue
         else:
             kind = SampleKind.OK
-        sample = Sample(kind, at - float(call["at"]), at=at, probe=True)
+        began = sent.get(call["call"], float(call["at"]))
+        sample = Sample(kind, at - began, at=at, probe=True)
         found[call["call"]] = Observe(call["tool"], sample)
     return found
 

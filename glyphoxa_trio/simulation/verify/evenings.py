@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,7 @@ from glyphoxa_trio.simulation.plans import (
     Asks,
     Plan,
     Reply,
+    Spell,
     Step,
     Utterance,
     rehearse,
@@ -37,7 +39,7 @@ from glyphoxa_trio.simulation.plans_random import (
 )
 from glyphoxa_trio.simulation.promises.monitor import Broken, Monitor, Promise
 from glyphoxa_trio.simulation.scenery import Act, Ending
-from glyphoxa_trio.simulation.verify.reach import Scene, arguments_of
+from glyphoxa_trio.simulation.verify.reach import SETTLED, Scene, arguments_of
 from glyphoxa_trio.simulation.verify.verdict import Finding, Reach, Severity
 from glyphoxa_trio.tools.tier import Tier
 
@@ -53,7 +55,7 @@ class Explored:
     """What random evenings came to."""
 
     findings: list[Finding] = attrs.field(factory=list)
-    examples: int = 0
+    evenings: int = 0
     turns: int = 0
     complete: bool = True
     _worst: dict[tuple[str, Tier], tuple[float, float, float]] = attrs.field(
@@ -61,7 +63,7 @@ class Explored:
     )
 
     def add(self, monitor: Monitor) -> None:
-        self.examples += 1
+        self.evenings += 1
         self.turns += monitor.turns_done
         for place, done in monitor.worst.items():
             self._take(place, done)
@@ -83,16 +85,24 @@ class Explored:
         )
 
 
-def explore(scene: Scene, *, examples: int, seconds: float, seed: int) -> Explored:
+def explore(
+    scene: Scene,
+    *,
+    evenings: int,
+    seconds: float | None,
+    seed: int,
+    tell: Callable[[], None] = lambda: None,
+) -> Explored:
     """Play so many evenings, or as many as the time allows; shrink what breaks.
 
     Args:
-      seconds: of real time, all in all.
+      seconds: of real time, all in all; None is without end.
+      tell: called after each of them.
     """
     found = Explored()
-    if not scene.config.npcs or examples <= 0:
+    if not scene.config.npcs or evenings <= 0:
         return found
-    end = time.monotonic() + seconds
+    end = math.inf if seconds is None else time.monotonic() + seconds
     broken: list[tuple[Plan, Broken]] = []
     kinds: Counter[str] = Counter()
 
@@ -102,11 +112,12 @@ def explore(scene: Scene, *, examples: int, seconds: float, seed: int) -> Explor
         except Exception as error:  # whatever it is, a runtime must not die of it
             return [Broken(Promise.ENDS, "the runtime", 0.0, repr(error)[:200])]
         found.add(monitor)
+        tell()
         return monitor.broken
 
     @seeded(seed)
     @settings(
-        max_examples=examples,
+        max_examples=evenings,
         deadline=None,
         database=None,
         phases=[Phase.generate, Phase.shrink],
@@ -114,7 +125,7 @@ def explore(scene: Scene, *, examples: int, seconds: float, seed: int) -> Explor
         report_multiple_bugs=False,
         print_blob=False,
     )
-    @given(evenings(scene))
+    @given(any_evening(scene))
     def look(plan: Plan) -> None:
         if time.monotonic() > end:
             raise _TimeIsUp
@@ -149,8 +160,10 @@ def explore(scene: Scene, *, examples: int, seconds: float, seed: int) -> Explor
 
 
 @st.composite
-def evenings(draw: st.DrawFn, scene: Scene) -> Plan:
+def any_evening(draw: st.DrawFn, scene: Scene) -> Plan:
     """Something happens to the people and tools of this configuration."""
+    if draw(st.integers(0, 15)) == 15:
+        return draw(ill_for_a_while(scene))
     people = [npc.name for npc in scene.config.npcs]
     servers = sorted(scene.known.offers)
     said = tuple(
@@ -181,6 +194,33 @@ def evenings(draw: st.DrawFn, scene: Scene) -> Plan:
     )
 
 
+@st.composite
+def ill_for_a_while(draw: st.DrawFn, scene: Scene) -> Plan:
+    """Somebody asks for one tool all evening: for a while it is slow, hangs, or loads
+    something, and then it is well again. So it has to be shown again, too."""
+    npc = draw(st.sampled_from(scene.config.npcs))
+    granted = [x for x in scene.granted(npc) if scene.usual[x.key].percentile(50) < 4]
+    if not granted:
+        return scene.plan(Utterance(at=SETTLED, npc=npc.name))
+    listing = draw(st.sampled_from(granted))
+    ends = SETTLED + draw(ticks(640, 3840))
+    act = draw(st.sampled_from((None, *_ILL)))
+    every, at, said = draw(ticks(1280, 1856)), SETTLED, []
+    while at < ends + 420.0:
+        at += 6.0 if at < ends else every
+        said.append(
+            Utterance(
+                at=at,
+                npc=npc.name,
+                tier=npc.budget_tier,
+                replies=((scene.asks(listing),),),
+            )
+        )
+    spell = Spell(whom=listing.key, begins=SETTLED, ends=ends, act=act)
+    return attrs.evolve(scene.plan(*said), spells=(spell,))
+
+
+_ILL = (Act(Ending.ANSWER, 0.7), Act(Ending.ANSWER, 2.0), Act(Ending.HANG))
 _ANSWERS = st.lists(
     st.tuples(one_of_these(Answer.YES, *Answer), ticks(0, 160)), min_size=1, max_size=3
 ).map(tuple)

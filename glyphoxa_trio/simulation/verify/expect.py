@@ -7,16 +7,25 @@ from typing import Final
 
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.host import Listing
+from glyphoxa_trio.runtime.grants import NameProblem
 from glyphoxa_trio.simulation.latency import Known as How
 from glyphoxa_trio.simulation.plans import Plan, Utterance
 from glyphoxa_trio.simulation.verify.reach import SETTLED, Scene
-from glyphoxa_trio.simulation.verify.verdict import Called, Finding, Reach, Severity
+from glyphoxa_trio.simulation.verify.verdict import (
+    NOTHING,
+    Called,
+    Finding,
+    Reach,
+    Severity,
+)
+from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.gate import Reason, Refusal
 from glyphoxa_trio.tools.naming import names_in_full
 from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import in_ms
 
+_NAMED: Final = 5  # of many tools
 _SOME: Final = 0.05  # of the calls: fewer are an accident
 
 
@@ -24,14 +33,31 @@ def expectations(scene: Scene, reaches: Sequence[Reach]) -> Iterator[Finding]:
     """Everything that is written down and does not come true."""
     yield from _grants(scene)
     yield from _limits(scene)
+    yield from _unknown(scene, reaches)
     for npc in scene.config.npcs:
         mine = [reach for reach in reaches if reach.npc == npc.name]
-        for listing in scene.granted(npc):
-            yield from _tool(scene, npc, listing, mine)
+        reached = {one.key for reach in mine for one in reach.called}
+        granted = scene.granted(npc)
+        out_of_reach = [x for x in granted if x.key not in reached]
+        yield from _out_of_reach(scene, npc, out_of_reach, mine, alone=not reached)
+        if npc.tools and not granted:
+            yield _offered_nothing(scene, npc)
+        for listing in granted:
+            if listing.key in reached:
+                yield from _tool(scene, npc, listing, mine)
 
 
 def _grants(scene: Scene) -> Iterator[Finding]:
     for problem in scene.problems:
+        if isinstance(problem, NameProblem):
+            yield Finding(
+                severity=Severity.ERROR,
+                what="several tools have one name",
+                tool=problem.collision.left_out[0],
+                text=problem.text,
+                remedy="give one of them another name with expose_as",
+            )
+            continue
         yield Finding(
             severity=Severity.ERROR if problem.error else Severity.WARNING,
             what="nobody offers it",
@@ -78,31 +104,6 @@ def _tool(
         for one in reach.called
         if one.key == listing.key
     ]
-    in_full = any(
-        names_in_full(x, listing.definition, listing.exposed) for x in npc.tools
-    )
-    if not called:
-        refusal = next(
-            (
-                x.hidden[listing.key]
-                for x in reversed(reaches)
-                if listing.key in x.hidden
-            ),
-            None,
-        )
-        yield _unreachable(scene, npc, listing, refusal, in_full=in_full)
-        return
-    usual = scene.usual[listing.key]
-    if usual.known is How.ASSUMED:
-        yield Finding(
-            severity=Severity.WARNING,
-            what="nobody knows how long it takes",
-            npc=npc.name,
-            tool=listing.key,
-            text=f"nothing is declared or measured of {listing.key}, so it is deep",
-            remedy="glyphoxa calibrate, or declare estimated_duration_ms",
-        )
-        return
     late = [(reach, one) for reach, one in called if one.status is Status.TIMEOUT]
     if late:
         yield _cut(scene, npc, listing, late, always=len(late) == len(called))
@@ -110,45 +111,126 @@ def _tool(
     yield from _sometimes_cut(npc, listing, called)
 
 
-def _unreachable(
+def _unknown(scene: Scene, reaches: Sequence[Reach]) -> Iterator[Finding]:
+    """Tools in use of which nobody has said or measured what they take."""
+    used = {one.key for reach in reaches for one in reach.called}
+    keys = [
+        x.key
+        for x in scene.listings
+        if x.key in used and scene.usual[x.key].known is How.UNKNOWN
+    ]
+    if not keys:
+        return
+    deep = scene.config.calibration.unknown is Unknown.DEEP
+    longest = max(scene.usual[key].percentile(50) for key in keys)
+    taken = f"and rehearsed as if they took {in_ms(longest)}"
+    yield Finding(
+        severity=Severity.WARNING,
+        what="nobody knows how long it takes",
+        tool=keys[0] if len(keys) == 1 else "",
+        text=f"nothing is declared or measured of {_some(keys)}:"
+        f" {'shown in deep turns' if deep else 'on trial in every turn'}, {taken}",
+        remedy="glyphoxa calibrate, or declare estimated_duration_ms, or play: after"
+        " five calls it is known",
+    )
+
+
+def _offered_nothing(scene: Scene, npc: NpcConfig) -> Finding:
+    wrong = any(x.error for x in scene.problems if x.npc == npc.name)
+    return Finding(
+        severity=Severity.ERROR if wrong else Severity.WARNING,
+        what=NOTHING,
+        npc=npc.name,
+        text=f"{npc.name}, granted {_some(npc.tools)}: no such tool is there",
+        remedy="start the servers that have them, or write the names of tools",
+    )
+
+
+def _out_of_reach(
     scene: Scene,
     npc: NpcConfig,
-    listing: Listing,
-    refusal: Refusal | None,
+    listings: Sequence[Listing],
+    reaches: Sequence[Reach],
     *,
-    in_full: bool,
-) -> Finding:
-    usual = scene.usual[listing.key]
+    alone: bool,
+) -> Iterator[Finding]:
+    """What an NPC is granted and finds in none of its turns, by why that is so.
+
+    Args:
+      alone: there is nothing else that it can reach.
+    """
+    groups: dict[tuple[Severity, str, str], list[tuple[Listing, str]]] = {}
+    for listing in listings:
+        known = [x.hidden[listing.key] for x in reaches if listing.key in x.hidden]
+        no = known[-1] if known else None
+        why = "it is in none of its turns" if no is None else no.text
+        if len(listings) > 1:  # the names stand before it
+            why = why.removeprefix(listing.exposed).strip()
+        remedy = _remedy(scene, npc, listing, no)
+        general = remedy.replace(repr(listing.key), "their names")
+        place = (_severity(scene, npc, listing, no), general, _kind(no))
+        groups.setdefault(place, []).append((listing, why))
+    for (severity, general, _), members in groups.items():
+        first, why = members[0]
+        keys = [listing.key for listing, _ in members]
+        starts = f"{npc.name}, granted" if alone else f"{npc.name} can never use"
+        yield Finding(
+            severity=severity,
+            what=NOTHING if alone else "granted and never to be reached",
+            npc=npc.name,
+            tool=keys[0] if len(keys) == 1 else "",
+            text=f"{starts} {_some(keys)}: {why}"
+            f" (in {npc.budget_tier} turns, its slowest)",
+            remedy=general if len(keys) > 1 else _remedy_of(scene, npc, first, reaches),
+            example=_calls(scene, npc, first, npc.budget_tier),
+        )
+
+
+def _remedy_of(
+    scene: Scene, npc: NpcConfig, listing: Listing, reaches: Sequence[Reach]
+) -> str:
+    known = [x.hidden[listing.key] for x in reaches if listing.key in x.hidden]
+    return _remedy(scene, npc, listing, known[-1] if known else None)
+
+
+def _kind(no: Refusal | None) -> str:
+    return "" if no is None else str(no.reason)
+
+
+def _severity(
+    scene: Scene, npc: NpcConfig, listing: Listing, no: Refusal | None
+) -> Severity:
+    """An error is what was asked for by its name and cannot come true."""
+    in_full = any(
+        names_in_full(x, listing.definition, listing.exposed) for x in npc.tools
+    )
     # What is only not measured yet may still come true.
-    open_ = (
-        usual.known is How.ASSUMED and listing.definition.min_tier <= npc.budget_tier
-    )
-    asked = refusal is not None and refusal.reason is Reason.NEEDS_APPROVAL
-    why = "it is in none of its turns" if refusal is None else refusal.text
-    highest = f"in {npc.budget_tier} turns, its slowest"
-    return Finding(
-        severity=Severity.ERROR
-        if in_full and not open_ and not asked
-        else Severity.WARNING,
-        what="granted and never to be reached",
-        npc=npc.name,
-        tool=listing.key,
-        text=f"{npc.name} can never use {listing.key}: {why} ({highest})",
-        remedy=_remedy(scene, npc, listing, refusal),
-        example=_calls(scene, npc, listing, npc.budget_tier),
-    )
+    unknown = scene.usual[listing.key].known is How.UNKNOWN
+    open_ = unknown and listing.definition.min_tier <= npc.budget_tier
+    asked = no is not None and no.reason is Reason.NEEDS_APPROVAL
+    return Severity.ERROR if in_full and not open_ and not asked else Severity.WARNING
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of many names."""
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
 
 
 def _remedy(
     scene: Scene, npc: NpcConfig, listing: Listing, refusal: Refusal | None
 ) -> str:
+    if refusal is not None and refusal.reason is Reason.OVER_BUDGET:
+        takes = in_ms(scene.usual[listing.key].percentile(50))
+        return f"no turn has the {takes} that it takes: raise a ceiling, or drop it"
     if refusal is None or refusal.reason is not Reason.OVER_TIER:
         return "" if refusal is None else refusal.remedy
     belongs = listing.definition.min_tier
     if belongs > npc.budget_tier:
         return f"its min_tier is {belongs}: raise the NPC's budget_tier, or lower that"
     needed = scene.config.tiers.tier_of(scene.usual[listing.key].percentile(50))
-    if scene.usual[listing.key].known is How.ASSUMED:
+    if scene.usual[listing.key].known is How.UNKNOWN:
         return refusal.remedy
     return f"raise the NPC's budget_tier to {max(needed, belongs)}, or take it away"
 

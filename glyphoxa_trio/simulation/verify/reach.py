@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,7 @@ from glyphoxa_trio.host.measurements import Measurements
 from glyphoxa_trio.npc import TierSelected, ToolFinished, ToolsShown
 from glyphoxa_trio.runtime import open_runtime
 from glyphoxa_trio.runtime.assembly import settings_of
-from glyphoxa_trio.runtime.grants import GrantProblem, grant_of
+from glyphoxa_trio.runtime.grants import Problem, grant_of
 from glyphoxa_trio.simulation import virtual
 from glyphoxa_trio.simulation.latency import Latency, usual
 from glyphoxa_trio.simulation.plans import (
@@ -30,14 +30,17 @@ from glyphoxa_trio.simulation.plans import (
 )
 from glyphoxa_trio.simulation.scenery import Act, Ending, Scenery
 from glyphoxa_trio.simulation.verify.verdict import Called, Known, Reach
-from glyphoxa_trio.tools.gate import Refusal
+from glyphoxa_trio.tools.gate import Reason
+from glyphoxa_trio.tools.history import recalled
 from glyphoxa_trio.tools.instance import NoInstance, minimal_instance
 from glyphoxa_trio.tools.outcome import Outcome
 from glyphoxa_trio.tools.schema import BadSchema
+from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
 _ENDED: Final = (SampleKind.OK, SampleKind.TIMEOUT)
+_SEARCH: Final = SEARCH.name
 # Servers have started by then, and what is measured at the start has been.
 SETTLED: Final = 200.0
 _APART: Final = 60.0  # seconds between two turns: nothing of one is left in the next
@@ -56,7 +59,7 @@ class Scene:
     config: Config
     known: Known
     listings: tuple[Listing, ...]
-    problems: tuple[GrantProblem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
     usual: Mapping[str, Latency] = attrs.field(factory=dict)
 
@@ -114,13 +117,24 @@ def scout(config: Config, known: Known) -> Scene:
             )
 
     scene = virtual.run(look)
-    took = partial(_usual, config, known)
+    took = partial(_usual, remembered(config, known), known)
     return attrs.evolve(scene, usual={x.key: took(x) for x in scene.listings})
 
 
-def _usual(config: Config, known: Known, listing: Listing) -> Latency:
-    place = Measurements(settings_of(config)).place(listing.definition)
-    samples = [x for x in known.measured if x.place == place]
+def remembered(config: Config, known: Known) -> Measurements:
+    """What a runtime that starts now would know of earlier ones: no more than that."""
+    settings = settings_of(config)
+    found = Measurements(settings)
+    samples = (
+        (one.place, recalled(one, now=0.0, today=0.0, expiry=settings.expiry))
+        for one in known.measured
+    )
+    found.recall((place, sample) for place, sample in samples if sample is not None)
+    return found
+
+
+def _usual(found: Measurements, known: Known, listing: Listing) -> Latency:
+    samples = found.window(listing.definition).samples(now=0.0)
     measured = Latency.measured(
         [x.seconds for x in samples if x.kind in _ENDED],
         [x.seconds for x in samples if x.kind is SampleKind.CENSORED],
@@ -138,50 +152,26 @@ def arguments_of(listing: Listing) -> Mapping[str, object]:
         return {}
 
 
-def reaches(scene: Scene) -> list[Reach]:
-    """For every NPC and tier up to its ceiling."""
-    return [
-        _reach(scene, npc, tier)
-        for npc in scene.config.npcs
-        for tier in Tier
-        if tier <= npc.budget_tier
-    ]
+def reaches(scene: Scene, tell: Callable[[], None] = lambda: None) -> list[Reach]:
+    """For every NPC and tier up to its ceiling; ``tell`` is called after each."""
+    found = []
+    for npc in scene.config.npcs:
+        for tier in Tier:
+            if tier <= npc.budget_tier:
+                found.append(_reach(scene, npc, tier))
+                tell()
+    return found
 
 
 def _reach(scene: Scene, npc: NpcConfig, tier: Tier) -> Reach:
+    """What is shown in the first turn, or found by a search in it, is called once, each
+    in a turn of its own."""
     granted = scene.granted(npc)
-    said = [
-        Utterance(at=SETTLED, npc=npc.name, tier=tier),
-        *(
-            Utterance(
-                at=SETTLED + number * _APART,
-                npc=npc.name,
-                tier=tier,
-                replies=((scene.asks(listing),),),
-            )
-            for number, listing in enumerate(granted, start=1)
-        ),
-    ]
-    monitor = rehearse(scene.plan(*said), keep=True)
-    texts = {text_of(number, one): number for number, one in enumerate(said)}
-    number = 0
-    shown: dict[int, ToolsShown] = {}
-    ends: dict[int, Outcome] = {}
-    for _, event in monitor.events:
-        match event:
-            case TierSelected():
-                number = texts[event.text]
-            case ToolsShown() if number not in shown:
-                shown[number] = event
-            case ToolFinished():
-                ends[number] = event.outcome
-    by_name = {listing.exposed: listing for listing in granted}
-    usable = {x for one in shown.values() for x in (*one.shown, *one.deferred)}
-    hidden: dict[str, Refusal] = {}
-    for one in shown.values():
-        for name, refusal in one.hidden:
-            if name in by_name and name not in usable:
-                hidden.setdefault(by_name[name].key, refusal)
+    first = _first_turn(scene, npc, tier)
+    usable = {*first.shown, *first.deferred}
+    asked = [x for x in granted if x.exposed in usable]
+    ends = _called(scene, npc, tier, asked, deferred=set(first.deferred))
+    by_name = {listing.exposed: listing.key for listing in granted}
     return Reach(
         npc=npc.name,
         tier=tier,
@@ -191,12 +181,66 @@ def _reach(scene: Scene, npc: NpcConfig, tier: Tier) -> Reach:
             Called(
                 key=listing.key,
                 usual=scene.usual[listing.key],
-                status=ends[number].status,
-                limit=ends[number].limit,
-                took=ends[number].elapsed,
+                status=end.status,
+                limit=end.limit,
+                took=end.elapsed,
+                searched=listing.exposed in first.deferred,
             )
-            for number, listing in enumerate(granted, start=1)
-            if number in ends and listing.exposed in usable
+            for listing in asked
+            if (end := ends.get(listing.key)) is not None
         ),
-        hidden=hidden,
+        hidden={
+            by_name[name]: no
+            for name, no in first.hidden
+            if name in by_name and no.reason is not Reason.NOT_LOADED
+        },
     )
+
+
+def _first_turn(scene: Scene, npc: NpcConfig, tier: Tier) -> ToolsShown:
+    said = Utterance(at=SETTLED, npc=npc.name, tier=tier)
+    monitor = rehearse(scene.plan(said), keep=True)
+    for _, event in monitor.events:
+        if isinstance(event, ToolsShown):
+            return event
+    return ToolsShown(npc=npc.name, turn=1, round=0, shown=(), hidden=(), remaining=0.0)
+
+
+def _called(
+    scene: Scene,
+    npc: NpcConfig,
+    tier: Tier,
+    listings: Sequence[Listing],
+    *,
+    deferred: Container[str],
+) -> dict[str, Outcome]:
+    """How a call of each ends, by key."""
+    said = [
+        Utterance(
+            at=SETTLED + number * _APART,
+            npc=npc.name,
+            tier=tier,
+            replies=(
+                *(((_finding(listing),),) if listing.exposed in deferred else ()),
+                (scene.asks(listing),),
+            ),
+        )
+        for number, listing in enumerate(listings)
+    ]
+    if not said:
+        return {}
+    monitor = rehearse(scene.plan(*said), keep=True)
+    texts = {text_of(number, one): number for number, one in enumerate(said)}
+    number, ends = 0, dict[str, Outcome]()
+    for _, event in monitor.events:
+        match event:
+            case TierSelected():
+                number = texts[event.text]
+            case ToolFinished() if event.outcome.call.name == listings[number].exposed:
+                ends[listings[number].key] = event.outcome
+    return ends
+
+
+def _finding(listing: Listing) -> Asks:
+    """A search that finds it: by its own name."""
+    return Asks(_SEARCH, json.dumps({"query": listing.exposed}), "s")

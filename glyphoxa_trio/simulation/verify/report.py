@@ -18,7 +18,7 @@ def as_json(verdict: Verdict, examples: Mapping[int, str]) -> dict[str, Any]:
     return {
         "passed": not verdict.errors,
         "explored": {
-            "examples": verdict.examples,
+            "evenings": verdict.evenings,
             "turns": verdict.turns,
             "complete": verdict.complete,
         },
@@ -57,6 +57,7 @@ def _called(one: Called) -> dict[str, Any]:
         "status": str(one.status),
         "limit": None if one.limit is None else str(one.limit),
         "took_ms": milliseconds(one.took),
+        "by_search": one.searched,
     }
 
 

@@ -18,7 +18,7 @@ yet, or on somebody who answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -32,8 +32,10 @@ from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.tools.outcome import Limit, Status
 from glyphoxa_trio.tools.tier import Tier
 
-EXAMPLES: Final = 300
-SECONDS: Final = 30.0
+EVENINGS: Final = 100
+
+
+Tell = Callable[[int, int], None]
 
 
 class Severity(StrEnum):
@@ -67,6 +69,7 @@ class Called:
     Args:
       usual: what it usually takes, and how that is known.
       status, limit, took: what became of the call.
+      searched: it is not listed at first, and was found by a search of the same turn.
     """
 
     key: str
@@ -74,6 +77,7 @@ class Called:
     status: Status
     limit: Limit | None
     took: float
+    searched: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -120,13 +124,13 @@ class Verdict:
     """What was found, and how far it was looked.
 
     Args:
-      examples, turns: how many evenings were played, with how many turns.
+      evenings, turns: how many evenings were played, with how many turns.
       complete: false if the time was up before all of them were.
     """
 
     reaches: tuple[Reach, ...]
     findings: tuple[Finding, ...]
-    examples: int
+    evenings: int
     turns: int
     complete: bool
 
@@ -135,19 +139,29 @@ class Verdict:
         return tuple(x for x in self.findings if x.severity is Severity.ERROR)
 
 
+NOTHING: Final = "can reach nothing"
+
+
+def _rank(finding: Finding) -> tuple[bool, bool]:
+    return finding.what != NOTHING, finding.severity is Severity.WARNING
+
+
 def verify(
     config: Config,
     known: Known,
     *,
-    examples: int = EXAMPLES,
-    seconds: float = SECONDS,
+    evenings: int = EVENINGS,
+    seconds: float | None = None,
     seed: int = 0,
+    tell: Tell = lambda done, total: None,
 ) -> Verdict:
     """Look at a configuration from all sides. Blocks; not from within a trio run.
 
     Args:
-      examples: how many random evenings.
-      seconds: of real time for them, shrinking included.
+      evenings: how many random ones. The same number with the same ``seed`` is the
+        same verdict.
+      seconds: of real time for them, shrinking included; None is without end.
+      tell: told how many rehearsals of how many are done, as they are.
 
     Raises:
       ConfigError: if nothing can be opened with it at all.
@@ -157,14 +171,22 @@ def verify(
     from glyphoxa_trio.simulation.verify.reach import reaches, scout
 
     scene = scout(config, known)
-    reached = reaches(scene)
-    found = explore(scene, examples=examples, seconds=seconds, seed=seed)
+    rows = sum(tier <= npc.budget_tier for npc in scene.config.npcs for tier in Tier)
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        tell(min(done, rows + evenings), rows + evenings)
+
+    reached = reaches(scene, count)
+    found = explore(scene, evenings=evenings, seconds=seconds, seed=seed, tell=count)
     reached = [found.worst_of(reach) for reach in reached]
     findings = [*found.findings, *expectations(scene, reached)]
     return Verdict(
         reaches=tuple(reached),
-        findings=tuple(sorted(findings, key=lambda x: x.severity is Severity.WARNING)),
-        examples=found.examples,
+        findings=tuple(sorted(findings, key=_rank)),
+        evenings=found.evenings,
         turns=found.turns,
         complete=found.complete,
     )

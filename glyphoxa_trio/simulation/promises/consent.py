@@ -1,0 +1,87 @@
+"""Which tools may be called although no model asked for it, in the plainest words.
+
+The opposite number of `glyphoxa_trio.tools.consent`, so it calls nothing of it, nor of
+whatever reads a server's hints: it looks at what the server really listed. What our own
+author or the operator wrote down counts; a server's hints only make matters worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from glyphoxa_trio.simulation.promises.rights import Ledger
+from glyphoxa_trio.simulation.scenery import Performance
+from glyphoxa_trio.tools.definition import ToolDefinition
+
+
+@attrs.frozen
+class Nature:
+    """What one run of a tool may have done, as far as anybody has said.
+
+    Args:
+      reads: it changes nothing.
+      stays: it reaches nothing beyond this machine.
+      twice_is_once: a second call does no more than the first, by the word of the
+        operator or of our own author.
+      probe: the operator wrote down what to measure it with.
+    """
+
+    reads: bool
+    stays: bool
+    twice_is_once: bool
+    probe: bool
+
+
+def nature(run: Performance, definition: ToolDefinition, ledger: Ledger) -> Nature:
+    """Of the tool as it was when it ran."""
+    if run.listed is None:  # in this process, where the author's word counts
+        return Nature(
+            reads=definition.read_only,
+            stays=not definition.open_world,
+            twice_is_once=definition.read_only or definition.idempotent,
+            probe=definition.probe is not None,
+        )
+    hints = run.listed.get("annotations")
+    hints = hints if isinstance(hints, Mapping) else {}
+    words = ledger.overrides(run.key)
+
+    def said(what: str) -> list[Any]:
+        return [getattr(x, what) for x in words if getattr(x, what) is not None]
+
+    reads = (
+        hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+    )
+    stays = hints.get("openWorldHint") is False
+    reads = any(said("read_only")) if said("read_only") else reads
+    stays = not all(said("open_world")) if said("open_world") else stays
+    return Nature(
+        reads=reads,
+        stays=stays,
+        twice_is_once=reads or any(said("idempotent")),
+        probe=bool(said("probe")),
+    )
+
+
+def why_not_unasked(
+    what: Nature, *, granted: bool, probed: bool, ahead: bool
+) -> str | None:
+    """Why a run that no call accounts for must not have been; None if it may.
+
+    Args:
+      granted: some NPC may use the tool without asking anybody.
+      probed: tools are measured at a start.
+      ahead: tools may be called before they are asked for, or a second time while the
+        first call is slow.
+    """
+    if what.probe and probed:
+        return None
+    if not what.reads:
+        return "may change something"
+    if not granted:
+        return "is granted to nobody who need not ask"
+    if ahead or (probed and what.stays):
+        return None
+    return "may reach beyond this machine" if probed else "was not to be measured"

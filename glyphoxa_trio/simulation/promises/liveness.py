@@ -1,0 +1,119 @@
+"""The judge of absences: what is well is shown again (liveness).
+
+All other promises say what must not happen, so a runtime that shows nothing keeps them.
+This one says what must: a tool that an NPC may use, and whose ceiling has room for
+what it takes now, is shown again within five minutes of talk, whatever was slow before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.config import Config
+from glyphoxa_trio.host import Listing
+from glyphoxa_trio.npc import ToolsShown
+from glyphoxa_trio.simulation.promises.calls import Broken, Promise, TurnSeen
+from glyphoxa_trio.simulation.promises.rights import unmeasured_tier
+from glyphoxa_trio.tools.gate import Availability, Reason
+from glyphoxa_trio.tools.tier import Tier, TierLimits
+
+# Seconds of talk. Between two turns at most so many of them count as talk.
+PATIENCE: Final = 300.0
+_PAUSE: Final = 30.0
+# A tool at the very edge of a tier may be counted to the next one.
+_ROOM: Final = 0.9
+_SPEED: Final = (Reason.OVER_TIER, Reason.OVER_BUDGET)
+
+
+@attrs.frozen
+class Well:
+    """A tool answers every call within ``seconds``, from ``since`` on.
+
+    Before that it was ill ``ills`` times within an hour: each time doubles how long it
+    may take until it is believed.
+    """
+
+    since: float
+    seconds: float
+    ills: int = 1
+
+
+@attrs.define
+class _Absence:
+    since: float
+    last: float | None = None
+    talk: float = 0.0
+
+
+@attrs.define(eq=False, kw_only=True)
+class Watch:
+    """Counts how long NPCs talk without a tool that is well.
+
+    Args:
+      well: what is true of a tool by its key, by the word of whoever plays it; None if
+        it is not well, or if nobody knows.
+    """
+
+    limits: TierLimits
+    report: Callable[[Broken], None]
+    well: Callable[[str], Well | None]
+    _absent: dict[tuple[str, Tier], _Absence] = attrs.field(factory=dict, init=False)
+
+    def shown(
+        self,
+        turn: TurnSeen,
+        event: ToolsShown,
+        at: float,
+        listings: tuple[Listing, ...],
+        config: Config,
+    ) -> None:
+        """The tools of a turn's first round, when all of its time is left."""
+        if turn.selected is None or event.round:
+            return
+        tier = turn.selected.tier
+        hidden = dict(event.hidden)
+        for listing in listings:
+            place = (listing.key, tier)
+            no = hidden.get(listing.exposed)
+            counts = no is not None and (
+                no.reason in _SPEED
+                or (
+                    no.reason is Reason.UNAVAILABLE
+                    and listing.availability is Availability.READY
+                )
+            )
+            well = self.well(listing.key)
+            if well is None or not self._has_room(listing, well, tier, config):
+                self._absent.pop(place, None)
+                continue
+            absence = self._absent.get(place)
+            if absence is None or absence.since != well.since:
+                absence = self._absent[place] = _Absence(well.since)
+            # All absences since it is well count together: one that is shown for a
+            # moment now and then is not back.
+            if counts and absence.last is not None:
+                absence.talk += min(at - absence.last, _PAUSE)
+            absence.last = at if counts else None
+            if absence.talk > PATIENCE * 2 ** max(0, well.ills - 1):
+                text = (
+                    f"{listing.key} takes {well.seconds:g} s since {well.since:g} s,"
+                    f" and is hidden for {absence.talk:g} s of talk"
+                )
+                self.report(Broken(Promise.SHOWN_AGAIN, turn.where, at, text))
+                absence.talk = 0.0
+
+    def _has_room(
+        self, listing: Listing, well: Well, tier: Tier, config: Config
+    ) -> bool:
+        limits = self.limits
+        room = min(limits.threshold(tier), limits.ceiling(tier))
+        declared = listing.definition.estimated_duration or 0.0
+        return (
+            well.seconds <= _ROOM * room
+            and declared <= limits.ceiling(tier)
+            and unmeasured_tier(listing.definition, limits, config.calibration.unknown)
+            <= tier
+        )
