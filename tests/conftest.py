@@ -35,6 +35,23 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
+SLOW = 5.0  # seconds
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that are slow and do not say so: CI grows a little with each."""
+    took: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport) and "slow" not in report.keywords:
+                took[report.nodeid] = took.get(report.nodeid, 0.0) + report.duration
+    unmarked = {test: seconds for test, seconds in took.items() if seconds > SLOW}
+    if unmarked:
+        terminalreporter.section(f"slower than {SLOW:g} s, and not marked as slow")
+        for test in sorted(unmarked, key=unmarked.__getitem__, reverse=True):
+            terminalreporter.line(f"{unmarked[test]:.1f} s  {test}")
+
+
 @pytest.fixture(autouse=True)
 def state_folder(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ from .support import AIMOCK, EARLIER, NODE
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
-    needed = (NODE, AIMOCK, EARLIER)
+    needed = (NODE, AIMOCK, EARLIER, EARLIER.with_name("mcp-server-sqlite"))
     if all(program.exists() for program in needed) and shutil.which("git"):
         return
     missing = "other people's servers are not installed (make peers), or no git"

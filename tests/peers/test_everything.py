@@ -125,8 +125,7 @@ async def test_every_kind_of_answer_reaches_the_npc_as_words(transport: str) -> 
 
         # What it says of its tools.
         assert tools["echo"].read_only
-        assert tools["echo"].idempotent
-        assert tools["echo"].probeable
+        assert not tools["echo"].idempotent  # its word is not the operator's
         assert not tools["toggle-simulated-logging"].read_only
         assert tools["echo"].parameters["required"] == ["message"]
 
@@ -151,6 +150,7 @@ async def test_every_kind_of_answer_reaches_the_npc_as_words(transport: str) -> 
         assert links.splitlines()[1:] == [
             "[link: Blob Resource 1, demo://resource/dynamic/blob/1]",
             "[link: Text Resource 2, demo://resource/dynamic/text/2]",
+            "mcp__everything__read_resource reads what is linked, by its URI.",
         ]
         text = await table.answer(
             "everything.get-resource-reference", resourceType="Text", resourceId=1
@@ -160,6 +160,24 @@ async def test_every_kind_of_answer_reaches_the_npc_as_words(transport: str) -> 
             "everything.get-resource-reference", resourceType="Blob", resourceId=1
         )
         assert re.search(r"^\[resource: text/plain, \d+ B\]$", blob, re.MULTILINE)
+
+        # What it links to, and what it offers to read beside.
+        uri = "demo://resource/dynamic/text/2"
+        linked = await table.answer("everything.read_resource", uri=uri)
+        assert "Resource 2: This is a plaintext resource" in linked
+        uri = "demo://resource/dynamic/blob/1"
+        linked = await table.answer("everything.read_resource", uri=uri)
+        assert re.fullmatch(r"\[resource: text/plain, \d+ B\]", linked)
+        offered = (await table.answer("everything.list_resources"))["structured"]
+        assert {entry["uri"] for entry in offered["templates"]} == {
+            "demo://resource/dynamic/text/{resourceId}",
+            "demo://resource/dynamic/blob/{resourceId}",
+        }
+        uri = next(x["uri"] for x in offered["resources"] if "features" in x["uri"])
+        page = await table.answer("everything.read_resource", uri=uri)
+        assert "Everything" in page
+        none = await table.call("everything.read_resource", uri="demo://nothing")
+        assert none.status is Status.TOOL_ERROR
 
         # What it does not take is never sent, or refused in its own words.
         wrong = await table.call("everything.echo", message=3)

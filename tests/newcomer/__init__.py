@@ -1,0 +1,1 @@
+"""A stranger's evening: other people's servers, and nothing arranged for them."""
