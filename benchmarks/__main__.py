@@ -39,6 +39,7 @@ NAMES = (
     "hedging",
     "chaos",
     "storm",
+    "killed",
     "dying",
     "overload",
     "soak",

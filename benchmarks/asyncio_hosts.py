@@ -32,8 +32,8 @@ import trio
 from benchmarks.common import Benchmark, Budget, Figure, figure, main
 from glyphoxa_trio import Config, Runtime, aio, open_runtime
 from glyphoxa_trio.config import NpcConfig, ServerSpec
+from glyphoxa_trio.config.mcp import McpConfig
 from glyphoxa_trio.config.model import CalibrationConfig
-from glyphoxa_trio.config.servers import McpConfig
 from glyphoxa_trio.npc import TextDelta, TurnDone, TurnEvent
 from glyphoxa_trio.providers.llm import (
     CallReady,

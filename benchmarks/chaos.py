@@ -250,7 +250,9 @@ async def kills(times: int, *, in_flight: int = 4) -> Kills:
             async with trio.open_nursery() as nursery:
                 for _ in range(in_flight):
                     nursery.start_soon(call)
-                # Answered after all of them were read, so they are in flight.
+                # Answered after all of them were read, so they are in flight: what was
+                # not read is sent to the next process.
+                await trio.sleep(0.02)
                 outcome = await runtime.host.execute("seer.echo")
                 if not outcome.ok:
                     raise RuntimeError(f"no answer: {outcome}")

@@ -32,9 +32,9 @@ _SCALE = {"µs": 1e6, "ms": 1e3, "s": 1.0}
 class Figure:
     """One quantity of one run, in ``unit``, beside the same thing done bare.
 
-    ``ratio`` and ``added`` compare the medians, ``ratio_p99`` the tails; all
-    three are None where there is nothing bare to compare with, and everything is
-    where nothing happened.
+    ``ratio`` and ``added`` compare the medians, ``ratio_p99``, ``added_p99`` and
+    ``added_p999`` the tails; all of them are None where there is nothing bare to
+    compare with, and everything is where nothing happened.
     """
 
     name: str
@@ -49,6 +49,8 @@ class Figure:
     ratio: float | None = None
     ratio_p99: float | None = None
     added: float | None = None
+    added_p99: float | None = None
+    added_p999: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -177,14 +179,19 @@ def figure(
     if not bare:
         return found
     bare_p50, bare_p99 = percentile(50, bare) * scale, percentile(99, bare) * scale
+    bare_p999 = percentile(99.9, bare) * scale if tail else None
     return attrs.evolve(
         found,
         bare_p50=bare_p50,
         bare_p99=bare_p99,
-        bare_p999=percentile(99.9, bare) * scale if tail else None,
+        bare_p999=bare_p999,
         ratio=p50 / bare_p50,
         ratio_p99=p99 / bare_p99,
         added=p50 - bare_p50,
+        added_p99=p99 - bare_p99,
+        added_p999=(
+            None if bare_p999 is None or found.p999 is None else found.p999 - bare_p999
+        ),
     )
 
 

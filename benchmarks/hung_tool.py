@@ -27,9 +27,9 @@ import trio
 from benchmarks.common import Benchmark, Budget, Figure, figure, main
 from glyphoxa_trio import Config, Outcome, Runtime, Tier, open_runtime, tool
 from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.config.mcp import McpConfig
 from glyphoxa_trio.config.model import CalibrationConfig
 from glyphoxa_trio.config.overrides import ToolOverride
-from glyphoxa_trio.config.servers import McpConfig
 from glyphoxa_trio.host import Caller
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Limit, Status, ToolCall

@@ -90,7 +90,7 @@ def _estimates(name: str, tier_by: TierBy, n: int) -> Figure:
             previous=previous,
         )
         took.append(perf_counter() - begun)
-        previous = found.tier_by_number
+        previous = found
     return figure(name, took[SIZE:], unit="µs")
 
 

@@ -1,9 +1,9 @@
 """How late a ceiling ends a turn's tools while the process is busy.
 
 Promised: with ceilings of 50 ms and eight parallel calls that never answer, while
-eight tasks call a stdio server's tool in a loop, the outcomes are there at most
-8 ms after the ceiling in 99 of 100 cases, and 15 ms in 999 of 1,000, once the
-collector of garbage has been told what to leave alone (*frozen*).
+eight tasks call a stdio server's tool in a loop, the outcomes are there at most 1 ms
+later than bare timers of the same run end in 99 of 100 cases, and 3 ms in 999 of
+1,000, with ``open_runtime(collector="settle")``; and within 8 and 15 ms in all.
 
 Measured: `open_runtime` with a real server process. The eight background tasks
 call as everybody does, through gate, connection and pipe, and as fast as they
@@ -11,16 +11,15 @@ can: they keep one core busy. Beside them eight speakers make a fan-out after th
 other, at times of their own. Two of five hang; the others answer at once, as a tool
 that always hangs would soon not be let in (D4, D7), and for the same reason the
 estimate is the median, ``tier_by: p50``. Lateness is counted from the ceiling to the
-return of the fan-out, once for each of them: 10,000 a run. ``frozen`` is 10,000 more
-in the same process after ``gc.collect()`` and ``gc.freeze()``, which put what was
-imported and opened by then out of the collector's way. Against: as many tasks with a
-nursery of eight bare sleeps under a bare ``move_on_after(0.05)``, again and again,
+return of the fan-out, once for each of them: 10,000 a run, and as many for each word
+for the collector of garbage: ``leave`` is as Python sets it up, ``settle`` keeps its
+full walks out of the turns. Each has a process of its own. Against: as many tasks with
+a nursery of eight bare sleeps under a bare ``move_on_after(0.05)``, again and again,
 beside it, under the same load.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import random
 from pathlib import Path
@@ -30,15 +29,23 @@ import attrs
 
 import trio
 
-from benchmarks.common import Benchmark, Budget, Figure, figure, main
+from benchmarks.common import (
+    Benchmark,
+    Budget,
+    Figure,
+    figure,
+    in_fresh_process,
+    main,
+)
 from glyphoxa_trio import Config, Runtime, Tier, Tool, open_runtime, tool
 from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.config.mcp import McpConfig
 from glyphoxa_trio.config.model import CalibrationConfig
-from glyphoxa_trio.config.servers import McpConfig
 from glyphoxa_trio.host import Caller
+from glyphoxa_trio.runtime import Collector
 from glyphoxa_trio.tools.estimate import TierBy
 from glyphoxa_trio.tools.gate import EVERYTHING, Grant
-from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tools.outcome import Status, ToolCall
 
 SERVER = Path(__file__).parent / "servers" / "patient.py"
 CEILING = 0.05
@@ -57,10 +64,16 @@ class _Load:
 
 
 def measure(quick: bool) -> list[Figure]:
-    return trio.run(_measure, 80 if quick else 10_000)
+    n = 80 if quick else 10_000
+    left: list[Figure] = in_fresh_process(_with, n, "leave")
+    return left + in_fresh_process(_with, n, "settle")
 
 
-async def _measure(n: int) -> list[Figure]:
+def _with(n: int, collector: Collector) -> list[Figure]:
+    return trio.run(_measure, n, collector)
+
+
+async def _measure(n: int, collector: Collector) -> list[Figure]:
     server = ServerSpec(
         name="patient", command=("python", str(SERVER)), estimated_duration=0.01
     )
@@ -69,13 +82,12 @@ async def _measure(n: int) -> list[Figure]:
         calibration=CalibrationConfig(at_start=False, tier_by=TierBy.P50),
     )
     tools = [_tool(at) for at in range(WIDTH)]
-    async with open_runtime(config, tools=tools) as runtime:
+    async with open_runtime(
+        config, tools=tools, wait_for_servers=10.0, collector=collector
+    ) as runtime:
         if not await runtime.wait_ready(within=10.0):
             raise RuntimeError(str(runtime.servers()))
-        figures = await _under_load(runtime, n, "")
-        gc.collect()
-        gc.freeze()
-        return figures + await _under_load(runtime, n, ", frozen")
+        return await _under_load(runtime, n, collector)
 
 
 async def _under_load(runtime: Runtime, n: int, how: str) -> list[Figure]:
@@ -95,8 +107,8 @@ async def _under_load(runtime: Runtime, n: int, how: str) -> list[Figure]:
         rate = load.calls / (perf_counter() - begun)
         nursery.cancel_scope.cancel()
     return [
-        figure(f"lateness at 50 ms{how}", late, unit="ms", bare=bare, tail=True),
-        Figure(name=f"background calls{how}", unit="1/s", n=load.calls, p50=rate),
+        figure(f"lateness at 50 ms, {how}", late, unit="ms", bare=bare, tail=True),
+        Figure(name=f"background calls, {how}", unit="1/s", n=load.calls, p50=rate),
     ]
 
 
@@ -106,15 +118,16 @@ async def _speak(runtime: Runtime, hung: int, late: list[float]) -> None:
     while hung:
         cut = at % 5 in HANGING
         overshoot = await _fan_out(runtime, cut=cut)
-        if cut:
+        if cut and overshoot is not None:
             late.append(overshoot)
             hung -= 1
         at += 1
         await trio.sleep(random.uniform(0, PAUSE))
 
 
-async def _fan_out(runtime: Runtime, *, cut: bool) -> float:
-    """Seconds from the ceiling to the return: negative if all answered before."""
+async def _fan_out(runtime: Runtime, *, cut: bool) -> float | None:
+    """Seconds from the ceiling to the return: negative if all answered before. None if
+    the machine was so late that no call fitted into what was left: nothing was cut."""
     arguments = json.dumps({"hang": cut})
     calls = [ToolCall(f"call_{at}", f"wait_{at}", arguments) for at in range(WIDTH)]
     caller = Caller(grant=Grant(npc="Greymantle", tools=("own",)), tier=Tier.FAST)
@@ -123,7 +136,8 @@ async def _fan_out(runtime: Runtime, *, cut: bool) -> float:
         calls, caller, deadline=trio.current_time() + CEILING
     )
     overshoot = perf_counter() - ceiling
-    # On a machine so late that nothing is left of the ceiling, calls are skipped.
+    if all(outcome.status is Status.SKIPPED for outcome in outcomes):
+        return None
     if cut and (overshoot < 0 or any(outcome.ok for outcome in outcomes)):
         raise RuntimeError(f"not cut by the ceiling: {outcomes}")
     return overshoot
@@ -165,11 +179,14 @@ def _tool(at: int) -> Tool:
 
 BENCHMARK = Benchmark(
     name="overshoot",
-    promise="a ceiling of 50 ms ends 8 ms late at p99 and 15 ms at p99.9, under load",
+    promise="settled, a ceiling of 50 ms ends 1 ms (p99) and 3 ms (p99.9) later than"
+    " bare timers do, under load",
     measure=measure,
     budgets=(
-        Budget(figure="lateness at 50 ms, frozen", statistic="p99", at_most=8),
-        Budget(figure="lateness at 50 ms, frozen", statistic="p999", at_most=15),
+        Budget(figure="lateness at 50 ms, settle", statistic="added_p99", at_most=1),
+        Budget(figure="lateness at 50 ms, settle", statistic="added_p999", at_most=3),
+        Budget(figure="lateness at 50 ms, settle", statistic="p99", at_most=8),
+        Budget(figure="lateness at 50 ms, settle", statistic="p999", at_most=15),
     ),
 )
 

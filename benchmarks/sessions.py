@@ -76,8 +76,8 @@ from benchmarks.common import (
 )
 from glyphoxa_trio import Config, Runtime, Tool, TurnDone, open_runtime, tool
 from glyphoxa_trio.config import NpcConfig, ServerSpec
+from glyphoxa_trio.config.mcp import McpConfig
 from glyphoxa_trio.config.model import CalibrationConfig
-from glyphoxa_trio.config.servers import McpConfig
 from glyphoxa_trio.npc import FanOutDone, TurnEnd
 from glyphoxa_trio.providers.llm import (
     CallReady,

@@ -23,8 +23,8 @@ import trio
 from benchmarks.common import Benchmark, Budget, Figure, figure, in_fresh_process, main
 from glyphoxa_trio import Config, open_runtime
 from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.config.mcp import McpConfig
 from glyphoxa_trio.config.model import CalibrationConfig, NpcConfig
-from glyphoxa_trio.config.servers import McpConfig
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.npc import TurnEnd
 

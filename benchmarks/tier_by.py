@@ -38,9 +38,12 @@ from glyphoxa_trio.host import CalibratorSettings, Caller, History, open_host
 from glyphoxa_trio.storage.measurements import MeasurementFile
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
 from glyphoxa_trio.tools.estimate import TierBy
-from glyphoxa_trio.tools.gate import EVERYTHING
+from glyphoxa_trio.tools.gate import Grant, TrustMode
 from glyphoxa_trio.tools.outcome import Status, ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
+
+# An NPC's turns, since in those a hidden tool waits for its way back.
+NPC = Grant(npc="Stan", tools=("*.*",), trust=TrustMode.FULL)
 
 Takes = Callable[[random.Random], float]
 APART = 10.0  # seconds between two turns
@@ -111,10 +114,10 @@ async def run_turns(
             began = trio.current_time()
             ceiling = settings.limits.ceiling(tier)
             outcome = None
-            if host.tools(tier):
+            if host.tools(tier, grant=NPC):
                 (outcome,) = await host.fan_out(
                     [ToolCall("1", "look", "{}")],
-                    Caller(grant=EVERYTHING, tier=tier),
+                    Caller(grant=NPC, tier=tier),
                     deadline=began + ceiling,
                 )
             if tier is Tier.FAST:
@@ -168,10 +171,10 @@ def measure(quick_run: bool) -> list[Figure]:
     seeds, most, fewer = (2, 300, 300) if quick_run else (5, 10_000, 2_000)
     found: list[Figure] = []
     for name, takes in CASES:
-        is_promise = takes is mixture
-        for how in (COLD, LOADED, MIXED) if is_promise else (COLD,):
+        promised = takes in (mixture, jittered, close_mixture)
+        for how in (COLD, LOADED, MIXED) if takes is mixture else (COLD,):
             turns = {
-                tier_by: most if is_promise and tier_by is not TierBy.P50 else fewer
+                tier_by: most if promised and tier_by is not TierBy.P50 else fewer
                 for tier_by in TierBy
             }
             counts = {
