@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PEERS := tests/peers/node_modules
 EARLIER := tests/peers/.python
 
-.PHONY: demo test mutants peers conformance bench lint types check clean
+.PHONY: demo test newcomer mutants peers conformance bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
@@ -13,8 +13,17 @@ demo: $(VENV)/.runs
 
 # Pass the tests. HYPOTHESIS_PROFILE=ci looks harder. In the order of their names: xdist
 # would leave the files with one long test for the end, where the other cores wait.
+# The ten slowest are named at the end; SELECT='not slow' leaves out what takes long.
+SELECT ?=
 test: $(VENV)/.tests
-	$(BIN)/python -m pytest -q -n logical --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n logical --dist loadfile --no-loadscope-reorder \
+		--durations=10 $(if $(SELECT),-m '$(SELECT)')
+
+# The newcomer's robot, the mine field and the walk through the README at their full
+# length: `make test` has the short form.
+newcomer: $(VENV)/.tests peers
+	GLYPHOXA_PEERS=required GLYPHOXA_NEWCOMER=long \
+		$(BIN)/python -m pytest -q --durations=10 tests/newcomer
 
 # Break the product on purpose, one line at a time: do the tests of its promises see
 # it? docs/verifying.md. About five minutes.
@@ -66,7 +75,7 @@ $(PEERS)/.installed: $(addprefix tests/peers/,package.json package-lock.json .np
 	npm --prefix tests/peers ci --loglevel=error
 	@touch $@
 
-# The Python SDK of the major before ours cannot be where ours is.
+# The Python SDK of the major before ours cannot be where ours is, nor its servers.
 $(EARLIER)/.installed: tests/peers/mcp1.txt
 	$(PYTHON) -m venv --clear $(EARLIER)
 	$(EARLIER)/bin/python -m pip install --quiet --disable-pip-version-check -r $<

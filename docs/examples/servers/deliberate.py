@@ -51,7 +51,10 @@ def council(pace: float, margin: float, *, heedless: bool) -> MCPServer[Any]:
     """The server; each member takes ``pace`` seconds, an answer ``margin``."""
     server: MCPServer[Any] = MCPServer("council")
 
-    @server.tool(annotations=ToolAnnotations(read_only_hint=True), meta=META)
+    @server.tool(
+        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+        meta=META,
+    )
     async def deliberate(question: str, ctx: Context[Any, Any]) -> Advice:
         """Ask the village council for advice."""
         opinions: list[str] = []

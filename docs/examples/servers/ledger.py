@@ -55,7 +55,7 @@ def tab_of(patron: str) -> Tab:
 
 
 # Opening a tab twice leaves one tab: it changes something, but is idempotent.
-@server.tool(annotations=ToolAnnotations(idempotent_hint=True), meta=QUICK)
+@server.tool(annotations=ToolAnnotations(open_world_hint=False), meta=QUICK)
 async def open_tab(patron: Patron) -> Tab:
     """Open a tab for a patron. An open tab stays as it is."""
     tabs.setdefault(patron.casefold(), [])
@@ -63,7 +63,10 @@ async def open_tab(patron: Patron) -> Tab:
 
 
 # Two ales are two ales: neither read-only nor idempotent, so never sent twice.
-@server.tool(annotations=ToolAnnotations(destructive_hint=False), meta=QUICK)
+@server.tool(
+    annotations=ToolAnnotations(destructive_hint=False, open_world_hint=False),
+    meta=QUICK,
+)
 async def add_to_tab(patron: Patron, item: str, copper: Copper) -> Tab:
     """Write one item onto a patron's tab."""
     tab_of(patron)
@@ -71,7 +74,9 @@ async def add_to_tab(patron: Patron, item: str, copper: Copper) -> Tab:
     return tab_of(patron)
 
 
-@server.tool(annotations=ToolAnnotations(read_only_hint=True), meta=QUICK)
+@server.tool(
+    annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False), meta=QUICK
+)
 async def read_tab(patron: Patron) -> Tab:
     """Read what a patron has had, and what they owe in copper."""
     return tab_of(patron)

@@ -39,7 +39,7 @@ SIGHTS = (
     "a well with a ladder that ends in mid-air",
     "one grave, freshly dug, and two names on the stone",
 )
-READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True)
+READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 
 def pick(lines: Sequence[str], *about: str) -> str:
