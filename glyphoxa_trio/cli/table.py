@@ -5,7 +5,6 @@ Above 300 lines, because all that a line may mean stands in one place.
 
 from __future__ import annotations
 
-import math
 import signal
 from pathlib import Path
 from typing import Final
@@ -51,8 +50,8 @@ from .screen import Screen
 from .terminal import Lines
 from .tools import show_absences, show_tools
 
-# Seconds after the start in which a question waits for servers. A turn waits for less,
-# and what it was told of them is gone.
+# Seconds after the first question in which questions wait for servers. A turn waits for
+# less, and what it was told of them is gone.
 _PATIENCE: Final = 5.0
 
 
@@ -72,7 +71,7 @@ class Table:
     _override: Tier | None = attrs.field(default=None, init=False)
     _warned: bool = attrs.field(default=False, init=False)
     _greeted: set[str] = attrs.field(factory=set, init=False)
-    _patient_until: float = attrs.field(default=-math.inf, init=False)
+    _patient_until: float | None = attrs.field(default=None, init=False)
 
     def interrupt(self, number: int) -> None:
         """The first Ctrl-C interrupts the NPC, the second leaves, the third must."""
@@ -92,7 +91,6 @@ class Table:
     async def sit(self, runtime: Runtime, path: Path) -> None:
         """Read lines and answer them until there are no more."""
         self._runtime, self._scene = runtime, runtime.scene()
-        self._patient_until = trio.current_time() + _PATIENCE
         self._directing = Directing(runtime, self._scene, self.screen)
         await self._address(runtime.npcs[0].name, greet=False)
         self._introduce(path)
@@ -286,7 +284,10 @@ class Table:
             for row in self._runtime.servers()
             if row.state is ServerState.STARTING
         ]
-        left = self._patient_until - trio.current_time()
+        now = trio.current_time()
+        if self._patient_until is None:
+            self._patient_until = now + _PATIENCE
+        left = self._patient_until - now
         if starting and left > 0:
             self.screen.quiet(f"waiting for {', '.join(starting)}")
             await self._runtime.wait_ready(within=left)

@@ -241,6 +241,9 @@ class Executor:
                 await place.wait()
                 await seat.acquire()
                 place.over()
+                # The call that gave it back has just told the calibrator what the
+                # tool is like: let it hear that first.
+                await trio.lowlevel.cancel_shielded_checkpoint()
                 begin(slot, fan.deadline - trio.current_time(), seat)
             if slot.begun_as is not None:
                 settle(slot, await self._await_landing(slot, fan, caller))

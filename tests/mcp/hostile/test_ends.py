@@ -170,14 +170,14 @@ async def test_one_death_is_one_failure_however_many_calls_were_under_way() -> N
         async with trio.open_nursery() as nursery:
             for _ in range(8):
                 nursery.start_soon(call)
+            # It has answered what was written after them, so it has read them all.
+            await trio.testing.wait_all_tasks_blocked()
             assert (await table.call("echo")).ok
             os.kill(table.pid, signal.SIGKILL)
-        # One that was not written yet when it died is sent to the next one.
-        lost = [x for x in ended if not x.ok]
-        assert {(x.status, x.effect) for x in lost} == {
+        # More failures in a row than open a breaker.
+        assert [(x.status, x.effect) for x in ended] == 8 * [
             (Status.UNAVAILABLE, Effect.UNKNOWN)
-        }
-        assert len(lost) >= 5  # so many failures in a row would open the breaker
+        ]
         again = await table.call("bad")
         assert again.ok, again
 
@@ -205,7 +205,9 @@ async def test_a_call_waits_for_a_server_that_restarts_only_as_long_as_it_may() 
         outcome = await table.call("echo", Tier.FAST)
         assert (outcome.status, outcome.effect) == (Status.UNAVAILABLE, Effect.NONE)
         assert outcome.elapsed <= FAST + 1
-        assert "was not asked" in outcome.message
+        # Where its last start could be timed, it is known that waiting is no use.
+        told = ("its server is starting, about", "was not asked")
+        assert any(text in outcome.message for text in told), outcome
 
 
 async def test_without_restarts_a_server_that_died_is_refused_at_once() -> None:
