@@ -349,14 +349,7 @@ class Doorkeeper:
             return None  # who of several callers measured is not to be seen
         seen = self.seen(listing.key)
         since = seen.broke_down_at()
-        # A call that met its limit before it could begin says nothing of its tool, and
-        # neither that nor a late end is to be seen from here.
-        unseen = any(
-            x.ahead
-            or x.late is not None
-            or (x.outcome is not None and x.outcome.status is Status.TIMEOUT)
-            for x in seen.ended
-        )
+        unseen = any(x.ahead for x in seen.ended)
         if (
             self.steady
             and not unseen

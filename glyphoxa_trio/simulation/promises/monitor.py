@@ -223,6 +223,15 @@ class Monitor:
             for config in self.ledger.configs
         )
 
+    def _may_be_tried(self, key: str | None) -> bool:
+        """Whether calls of the tool may have waited for a seat."""
+        listing = self._runtime.host.snapshot.by_key.get(key or "")
+        return listing is not None and listing.definition.estimated_duration is None
+
+    def _note_names(self) -> None:
+        for listing in self._runtime.host.snapshot.listings:
+            self._exposed[listing.key] = listing.exposed
+
     def _lives(self, server: str) -> Sequence[float]:
         return () if self.scenery is None else self.scenery.server(server).lives
 
@@ -271,8 +280,7 @@ class Monitor:
             case ToolsShown():
                 round_ = turn.round(event.round)
                 round_.shown = event
-                for listing in self._runtime.host.snapshot.listings:
-                    self._exposed[listing.key] = listing.exposed
+                self._note_names()
                 self._door.shown(turn, event, at)
             case ApprovalNeeded():
                 turn.asked[event.question] = (at, event)
@@ -291,7 +299,8 @@ class Monitor:
                 # and have been refused when they had one.
                 refused = (Status.SKIPPED, Status.UNAVAILABLE, Status.DENIED)
                 waited = any(x.on_trial for x in round_.calls) or any(
-                    x.status in refused for x in event.outcomes
+                    x.status in refused and self._may_be_tried(x.tool)
+                    for x in event.outcomes
                 )
                 if waited and round_.began is not None:
                     round_.began = min(round_.began, at - event.elapsed)
@@ -448,6 +457,7 @@ class Monitor:
     def ended(self) -> None:
         """Nobody says anything any more, and there was time for all of it to end."""
         self._read_journal()
+        self._note_names()
         for turn in self._turns.values():
             if not turn.done:
                 self._no(Promise.ENDS, turn.where, "it has no end")
