@@ -96,7 +96,9 @@ def verify(
     approvals: Annotated[
         bool,
         typer.Option(
-            "--approvals", help="Somebody answers questions about tools, as in play."
+            "--approvals",
+            help="Somebody answers questions about tools in the middle of a turn, as"
+            " the approver of an application does.",
         ),
     ] = False,
     evenings: Annotated[

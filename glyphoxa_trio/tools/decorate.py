@@ -10,6 +10,7 @@ A parameter annotated `CallContext` receives it and is not part of the schema.
 from __future__ import annotations
 
 import inspect
+import math
 import json
 import types
 import typing
@@ -105,6 +106,12 @@ def tool(
     """
 
     def make(function: Callable[..., Any]) -> Tool:
+        if (max_duration_ms or math.inf) < (estimated_duration_ms or 0.0):
+            raise ValueError(
+                f"{name or function.__name__}: its max_duration_ms of"
+                f" {max_duration_ms:g} would cut what it usually takes,"
+                f" estimated_duration_ms, {estimated_duration_ms:g}"
+            )
         signature = _signature(function, derive=parameters is None)
         definition = ToolDefinition(
             name=name or function.__name__,

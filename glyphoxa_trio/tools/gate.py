@@ -256,7 +256,7 @@ def _tier_remedy(definition: ToolDefinition, estimate: Estimate) -> str:
         return again
     why = why_slow(definition, estimate)
     if estimate.source is Source.UNKNOWN:
-        return f"{why}: measure it with glyphoxa calibrate"
+        return f"{why}: measure it with glyphoxa calibrate CONFIG {definition.key}"
     # Not every NPC has such turns, and the gate does not know whose turn it is.
     way = f"a {estimate.tier} turn has room for it, if the NPC's budget_tier allows one"
     return f"{why}: {way}"

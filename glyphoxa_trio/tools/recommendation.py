@@ -126,11 +126,11 @@ def recommend(tools: Iterable[Evidence], configured: TierBy) -> tuple[TierBy, st
     if best is not configured:
         said += f", {late[best]} under {best}: set calibration.tier_by to {best}"
     else:
-        said += f": {configured} is right"
+        said += f": {configured} {'stays' if helpless else 'is right'}"
     if helpless:
         said += (
-            f"; {helpless} would under any, and need a min_tier, a longer ceiling or"
-            " a quicker tool"
+            f"; {helpless} would under any: what helps is a longer ceiling or a quicker"
+            " tool"
         )
     return best, said
 
@@ -174,7 +174,9 @@ def _in_words(
         for (tier, beyond), alike in same.items()
     ]
     speeds = "two speeds" if bimodal else "one speed"
-    return f"{speeds}: {'; '.join(parts)}; best is {recommended}"
+    kept = choices[recommended].beyond <= TOLERATED
+    best = f"best is {recommended}" if kept else "none has room for it"
+    return f"{speeds}: {'; '.join(parts)}; {best}"
 
 
 def _percent(share: float) -> str:

@@ -332,6 +332,21 @@ async def test_what_was_measured_expires_also_where_nobody_calls(
         assert listing.estimate.source is Source.DECLARED
 
 
+async def test_an_unknown_tool_is_on_trial_again_when_its_slowness_has_expired(
+    autojump_clock: MockClock,
+) -> None:
+    # Found: what nobody had declared was gone for good after its day.
+    async with open_host(settings=CalibratorSettings(expiry=48)) as host:
+        host.register(fake("look", 2, read_only=True, estimated_duration=None))
+        for _ in range(5):
+            await fan_out(host, "look", within=4)
+        await wait_all_tasks_blocked()
+        assert host.tools(Tier.FAST) == ()
+        await trio.sleep_until(60)  # all five have expired
+        (listing,) = host.tools(Tier.FAST)
+        assert listing.estimate.source is Source.TRIAL
+
+
 # Probes
 
 

@@ -838,3 +838,13 @@ async def test_everybody_hears_the_same_on_the_topic(autojump_clock: MockClock) 
     async with open_table(script, ran.tool("a", 0.25)) as table:
         heard = await ask(table.npc)
         assert same(table, heard)
+
+
+@pytest.mark.parametrize("tier", [FAST, STANDARD])
+async def test_an_estimate_that_is_the_ceiling_runs_on_a_real_clock(tier: Tier) -> None:
+    # Found: what a turn takes to begin a call made it "needs 500 ms, 500 ms left".
+    exact = Ran().tool("exact", 0.0, estimated_duration=DEFAULT_LIMITS.ceiling(tier))
+    script: list[Reply] = [[call("exact")], ["Done."]]
+    async with open_table(script, exact, tier=tier) as table:
+        heard = await ask(table.npc)
+    assert statuses(heard) == [("exact", Status.OK)]

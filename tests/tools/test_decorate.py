@@ -378,3 +378,10 @@ def test_positional_only_parameters_cannot_be_given() -> None:
 def test_only_a_function_becomes_a_tool() -> None:
     with pytest.raises(TypeError, match="made from a function"):
         tool(partial(print, "x"))
+
+
+def test_a_limit_below_what_a_tool_usually_takes_is_refused() -> None:
+    with pytest.raises(ValueError, match="look: its max_duration_ms of 100 would cut"):
+
+        @tool(estimated_duration_ms=9000, max_duration_ms=100)
+        async def look() -> None: ...

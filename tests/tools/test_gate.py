@@ -279,7 +279,7 @@ def test_a_tool_of_a_slower_tier_is_refused(of: Tier, turn: Tier) -> None:  # G1
         ),
         (
             estimate(1.5, tier=DEEP, source=Source.UNKNOWN),
-            "calibration.unknown is deep: measure it with glyphoxa calibrate",
+            "calibration.unknown is deep: measure it with glyphoxa calibrate CONFIG ",
         ),
         (
             estimate(2, source=Source.DECLARED),

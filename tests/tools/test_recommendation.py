@@ -49,6 +49,15 @@ def tiers(found: Evidence) -> dict[str, tuple[str, float]]:
 TWO_SPEEDS = [*[(OK, 0.2)] * 70, *[(OK, 3.0)] * 30]
 
 
+def test_a_tool_that_no_statistic_has_room_for_is_told_of_once() -> None:
+    # Found: its line ended "best is p50", and the sentence below that it needs more.
+    found = judged(*[(OK, 0.805)] * 20, *[(CENSORED, 4.0)] * 3)
+    assert not found.kept
+    assert found.text.endswith("; none has room for it")
+    said = recommend([found], ADAPTIVE)[1]
+    assert ": adaptive stays; 1 would under any: what helps is a longer" in said
+
+
 def test_a_tool_of_two_speeds_is_for_adaptive() -> None:  # G40
     found = judged(*TWO_SPEEDS)
     assert found.bimodal
@@ -96,7 +105,7 @@ def test_what_no_statistic_helps_is_said() -> None:
     assert (found.recommended, found.kept) == (P50, False)
     best, said = recommend([found], P50)
     assert best is P50
-    assert "1 would under any, and need a min_tier" in said
+    assert "1 would under any: what helps is a longer ceiling" in said
 
 
 def test_a_floor_counts() -> None:

@@ -154,9 +154,16 @@ class Bridge:
         await self.live.tools_in_force(self._revision)
 
     async def run(
-        self, calls: Sequence[ToolCall], caller: Caller, *, deadline: float
+        self,
+        calls: Sequence[ToolCall],
+        caller: Caller,
+        *,
+        deadline: float,
+        remaining: float,
     ) -> list[Outcome]:
         """Run the calls of one response and answer each as soon as it has ended.
+
+        ``deadline`` and ``remaining`` are as in `ToolHost.fan_out`.
 
         Cancelling it is an interruption: what runs is treated by its policy, and every
         call is answered all the same, silently.
@@ -176,6 +183,7 @@ class Bridge:
             calls,
             attrs.evolve(caller, on_outcome=ended),
             deadline=min(deadline, limit),
+            remaining=min(remaining, self.tool_timeout),
         )
 
     def schedule_of(self, call: ToolCall) -> Schedule:

@@ -224,13 +224,16 @@ class Rounds:
                 if self.approve is not None and not last:
                     approved = await self.approve(batch.calls)
                 began = trio.current_time()
+                remaining = self.clock.remaining(began)
                 deadline = self._start(began)
                 limited = attrs.evolve(
                     caller,
                     approved=approved,
                     max_calls=0 if last else caller.max_calls,
                 )
-                outcomes = await bridge.run(batch.calls, limited, deadline=deadline)
+                outcomes = await bridge.run(
+                    batch.calls, limited, deadline=deadline, remaining=remaining
+                )
         finally:
             ended = trio.current_time()
             self._batches.remove(batch)

@@ -122,6 +122,7 @@ def _unknown(scene: Scene, reaches: Sequence[Reach]) -> Iterator[Finding]:
     if not keys:
         return
     deep = scene.config.calibration.unknown is Unknown.DEEP
+    named = " ".join(keys) if len(keys) <= _NAMED else "--all"
     longest = max(scene.usual[key].percentile(50) for key in keys)
     taken = f"and rehearsed as if they took {in_ms(longest)}"
     yield Finding(
@@ -130,8 +131,8 @@ def _unknown(scene: Scene, reaches: Sequence[Reach]) -> Iterator[Finding]:
         tool=keys[0] if len(keys) == 1 else "",
         text=f"nothing is declared or measured of {_some(keys)}:"
         f" {'shown in deep turns' if deep else 'on trial in every turn'}, {taken}",
-        remedy="glyphoxa calibrate, or declare estimated_duration_ms, or play: after"
-        " five calls it is known",
+        remedy=f"glyphoxa calibrate CONFIG {named}, which calls what it names, or"
+        " declare estimated_duration_ms, or play: after five calls it is known",
     )
 
 
@@ -254,7 +255,10 @@ def _cut(
     if usual.percentile(50) > reach.ceiling:
         declared = listing.definition.estimated_duration
         says = "" if declared is None else f"it declares {in_ms(declared)}: "
-        remedy = f"{says}declare what is true, or calibrate, and it is not shown here"
+        remedy = (
+            f"{says}declare what is true, or measure it with glyphoxa calibrate CONFIG"
+            f" {listing.key}, and it is not shown here"
+        )
     elif limit in own:
         remedy = f"raise {own[limit]}, which is {in_ms(one.took)}"
     else:

@@ -7,8 +7,10 @@ import json
 import pytest
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from glyphoxa_trio import Outcome, Tier
+from glyphoxa_trio.tools.gate import Reason, Refusal
 from glyphoxa_trio.tools.outcome import Effect, Limit, Status
 from glyphoxa_trio.tools.speech import outcome_text
 
@@ -38,6 +40,23 @@ async def test_a_server_that_never_answers_is_left_alone_after_five_times() -> N
         assert [x.status for x in ended] == [Status.TIMEOUT] * 5 + [Status.UNAVAILABLE]
         assert "it failed repeatedly" in ended[-1].message
         assert (await table.call("echo")).ok  # its other tools are another matter
+
+
+async def test_a_server_that_never_answers_is_hidden_where_turns_cut_it() -> None:
+    # As with the default timeout, which is longer than any turn: no breaker opens.
+    async with beside("never_answers", timeout=LIMIT) as table:
+        why: dict[str, Refusal | None] = {}
+        while not why.get("never_answers.bad"):
+            outcome = await table.call("bad", Tier.FAST)
+            assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.TURN)
+            await wait_all_tasks_blocked()
+            explained = table.runtime.host.explain(Tier.FAST)
+            why = {listing.key: no for listing, no in explained}
+        assert why["never_answers.echo"] is None
+        refusal = why["never_answers.bad"]
+        assert refusal is not None
+        assert refusal.reason in (Reason.OVER_TIER, Reason.OVER_BUDGET)
+        assert "it is tried again after about 1 min of talk" in refusal.remedy
 
 
 async def test_an_answer_that_comes_too_late_is_nobody_elses() -> None:

@@ -48,7 +48,7 @@ from glyphoxa_trio.providers.s2s import (
 )
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.outcome import Status, ToolResult
-from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
 
 from ..support import Ran, Script, Table, ask, call, open_table
 from .support import ANSWERS, ASKS, Links, ScriptedLink, live, lost
@@ -453,3 +453,16 @@ async def test_a_tool_says_whether_its_result_is_spoken_of(
     assert heard.done.text == ("I note it." if silent else "I note it. Noted!")
     assert result.schedule is schedule
     assert not heard.of(FellBack)
+
+
+@BOTH
+@pytest.mark.parametrize("tier", [Tier.FAST, Tier.STANDARD])
+async def test_an_estimate_that_is_the_ceiling_runs_on_a_real_clock(
+    wire: Capabilities, tier: Tier
+) -> None:
+    # Found: every such call was skipped, "needs 500 ms, 500 ms left".
+    exact = Ran().tool("exact", 0.0, estimated_duration=DEFAULT_LIMITS.ceiling(tier))
+    model = Model(([], [call("exact")]), (["Done."], []))
+    async with open_voice(wire, model, exact, s2s=S2SConfig(route=False)) as (table, _):
+        heard = await ask(table.npc, "What is there?", tier=tier)
+    assert [x.status for x in heard.done.outcomes] == [Status.OK]
