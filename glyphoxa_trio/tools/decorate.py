@@ -10,8 +10,8 @@ A parameter annotated `CallContext` receives it and is not part of the schema.
 from __future__ import annotations
 
 import inspect
-import math
 import json
+import math
 import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping
