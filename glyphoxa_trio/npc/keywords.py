@@ -29,7 +29,7 @@ class Phrases:
         Raises:
           ValueError: for a phrase without a word in it.
         """
-        return cls(tuple(map(line_of_phrase, phrases)))
+        return _written(tuple(phrases))
 
     @classmethod
     def patterns(cls, patterns: Iterable[str]) -> Phrases:
@@ -40,6 +40,13 @@ class Phrases:
         for line in heard.among(self):
             if place := line.place(heard.said):
                 yield line.name, place
+
+
+# The same words are the same object, so that an index of them is made once: most
+# reloads change none, and to make one takes a fiftieth of a second.
+@lru_cache(maxsize=64)
+def _written(phrases: tuple[str, ...]) -> Phrases:
+    return Phrases(tuple(map(line_of_phrase, phrases)))
 
 
 @attrs.frozen(eq=False)

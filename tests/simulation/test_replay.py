@@ -330,8 +330,12 @@ def crowded_session(seed: int) -> bytes:
     return record(play, llm=one_of(*replies), config=config, scenery=scenery, seed=seed)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=settings().max_examples // 4,  # each of them fills a whole evening
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(st.integers(0, 2**32))
+@example(891)  # a seat is given back, and what that call says is heard first
 def test_equal_calls_seats_and_breakers_are_as_they_were(seed: int) -> None:
     recording = read(crowded_session(seed))
     first, second = replay(recording), replay(recording)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -50,11 +51,14 @@ class Rule:
     keywords: tuple[str, ...] = ()
 
 
-def shipped() -> list[Rule]:
-    """The SRD's entries that come with the package."""
+@cache
+def shipped() -> tuple[Rule, ...]:
+    """The SRD's entries that come with the package. Read once."""
     folder = resources.files("glyphoxa_trio.builtin") / "data" / "rules"
     files = sorted(folder.iterdir(), key=lambda file: file.name)
-    return [rule for file in files for rule in read(file.read_text("utf-8"), file.name)]
+    return tuple(
+        rule for file in files for rule in read(file.read_text("utf-8"), file.name)
+    )
 
 
 def load(path: Path) -> list[Rule]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import Tool, ToolError
 
-from .datasets import load, shipped
+from .datasets import Rule, load, shipped
 from .index import Index, excerpt, terms
 
 MAX_RESULTS: Final = 20
@@ -28,9 +29,7 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
     Raises:
       DatasetError: for a file that does not read.
     """
-    index = Index.build(
-        [*shipped(), *(rule for path in datasets for rule in load(path))]
-    )
+    index = _index(*(rule for path in datasets for rule in load(path)))
     categories = sorted({rule.category for rule in index.rules.values()})
     systems = ", ".join(sorted(index.systems))
 
@@ -132,6 +131,13 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
         }
 
     return [search_rules, get_rule]
+
+
+# To make one takes a fiftieth of a second, and most reloads change no rule.
+@lru_cache(maxsize=4)
+def _index(*more: Rule) -> Index:
+    """Of the shipped rules and ``more``."""
+    return Index.build([*shipped(), *more])
 
 
 def _nearest(index: Index, unknown: str) -> list[str]:
