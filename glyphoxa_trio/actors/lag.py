@@ -1,8 +1,8 @@
-"""How long the event loop has not run whoever was due: exact, and nearly free.
+"""Measure how long the event loop kept tasks waiting: exact, and nearly free.
 
 A deadline that passes while the loop is busy, or while the machine gives the process
 no time, says nothing of the work that waited. `LoopLag` adds up those times, so that
-whoever measures a wait can take them off:
+code that measures a wait can subtract them:
 
     before = lag.total(now())
     await something()
@@ -21,7 +21,7 @@ import trio
 
 R = TypeVar("R")
 
-# Once round the loop takes less than this if nothing is wrong, seconds.
+# One round of the loop takes less than this if nothing is wrong, seconds.
 STALL: Final = 0.005
 
 
@@ -29,8 +29,8 @@ STALL: Final = 0.005
 class LoopLag(trio.abc.Instrument):
     """The seconds in which tasks were kept waiting by the loop, added up.
 
-    Counted are rounds of the loop that took longer than `STALL`, and sleeps of the
-    loop that ended so much later than they should have. Made by
+    It counts the rounds of the loop that took longer than `STALL`, and the sleeps of
+    the loop that ended later than they should have by more than that. Made by
     `loop_lag`. A virtual clock is never late.
 
     Args:
@@ -48,8 +48,8 @@ class LoopLag(trio.abc.Instrument):
         self._awake = self._asleep = self.clock()
 
     def total(self) -> float:
-        """All of it until now, the round that runs included. Differences of it tell
-        how much of a time was lost."""
+        """The seconds lost until now, the round that runs included. The difference of
+        two totals is what was lost between them."""
         if self._virtual:
             return 0.0
         ran = self.clock() - self._awake
@@ -91,7 +91,7 @@ class OwnTime(Generic[R]):
     """Await ``work``, and know how much of a stalled loop was its own doing.
 
     ``seconds`` adds up the steps of the work that held the loop for longer than
-    `STALL`: what `LoopLag` counts as well, but here it is nobody else's fault.
+    `STALL`. `LoopLag` counts these as well, but they are the work's own fault.
     """
 
     _work: Awaitable[R]

@@ -102,9 +102,9 @@ async def supervise(
     Args:
       child: runs one life; called afresh for every restart.
       idle: what to do for the seconds between two lives.
-      at_once: asked after each failure that is not the last one: the next life
-        begins without a delay, and the failure does not lengthen later ones. It
-        counts towards ``max_restarts`` like any other.
+      at_once: asked after each failure but the last. If it returns True, the next
+        life begins without a delay, and the failure does not lengthen later delays.
+        It counts towards ``max_restarts`` like any other.
       on_event: told of every life, failure and restart; must not block.
 
     Raises:
@@ -112,7 +112,7 @@ async def supervise(
     """
     report = on_event or _ignore
     failures: deque[float] = deque()
-    excused: deque[float] = deque()  # of those, the ones that cost no delay
+    excused: deque[float] = deque()  # those of the failures that cost no delay
     life = 0
     while True:
         life += 1

@@ -68,7 +68,7 @@ def open_runtime(
       llm, synthesizer, recognizer, s2s: their methods are run by trio.
       approver: a coroutine function of asyncio. All ``on_...`` are called on the
         loop; what they raise goes to its exception handler.
-      approve_servers: a function is called in any thread.
+      approve_servers: if it is a function, it may be called in any thread.
       reload_on: in guest mode only.
 
     Raises:

@@ -178,7 +178,8 @@ class Runtime:
         return await self.run(NativeRuntime.wait_ready, within=within, known=known)
 
     async def problems(self) -> list[Problem]:
-        """What NPCs are granted and nobody offers, as of now."""
+        """Granted names that no tool answers to, and tools left out because of their
+        names, as of now."""
         return await self._do(NativeRuntime.problems)
 
     async def unapproved(self) -> list[Unapproved]:
@@ -188,11 +189,12 @@ class Runtime:
     async def usability(
         self, npc: str | None = None, *, granted: bool = True
     ) -> tuple[Usability, ...]:
-        """Which of its tools an NPC can use, as of now, and what changes the rest."""
+        """Which of its tools an NPC can use, as of now, and how to change the rest."""
         return await self._do(lambda runtime: runtime.usability(npc, granted=granted))
 
     async def advice(self) -> tuple[str, ...]:
-        """A line for each NPC that can use none of its tools, or never some of them."""
+        """A line for each NPC that cannot use any of its tools, or can never use
+        some."""
         return await self._do(NativeRuntime.advice)
 
     async def reload(self, config: Config | None = None) -> Reloaded:
