@@ -63,7 +63,7 @@ def history_of(config: Config, warn: Callable[[str], None]) -> History | None:
 def rules_of(config: Config) -> SelectionRules:
     """What the tier selector listens for: phrases, and the names of the configuration.
 
-    What an NPC keeps secret is no name: a tier would tell that it is one.
+    Names in an NPC's secret knowledge are left out: a slower tier would betray them.
     """
     selector = config.selector
     told = (

@@ -235,7 +235,7 @@ class Cast:
         return Npc(npc, grant, ref, ears=self._ear)
 
     def _ear(self, npc: Npc, speaker: str) -> Ear | None:
-        """How it hears as it is configured now, whoever held it before a reload."""
+        """The NPC's ear as it is configured now; ``npc`` may be older than a reload."""
         if (now := self._npcs.get(npc.name)) is not None:
             npc = attrs.evolve(npc, config=now.config, grant=now.grant)
         live = self._live(npc.config)

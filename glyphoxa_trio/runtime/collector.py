@@ -1,15 +1,15 @@
-"""Python's collector of garbage, kept from making ceilings late.
+"""Keep Python's garbage collector from making ceilings late.
 
 A full collection walks every object of the process and stops everything meanwhile: 15
 to 60 ms beside one MCP server, since the SDK alone is over 100,000 objects, and over
-100 ms with a thousand sessions. Whatever should have ended in that time is late.
+100 ms with a thousand sessions. Every deadline that passes meanwhile is late.
 
     leave    nothing is touched: it is the program's collector, and we are a library
-    freeze   what is there once all is wired is collected once and never walked again
-    settle   frozen as well; and full collections come in moments in which no turn runs
+    freeze   one collection once all is wired; what it leaves is never walked again
+    settle   freeze, and run full collections in moments in which no turn runs
 
-The collector belongs to the process, so what is held here is counted: of several
-runtimes the first one changes it, and the last one puts it back as it was.
+The collector belongs to the process, so its users are counted: of several runtimes
+the first one changes it, and the last one puts it back as it was.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Collector: TypeAlias = Literal["leave", "freeze", "settle"]
 SETTLED: Final = (700, 10, 10_000)
 LOOK: Final = 5.0  # seconds between two looks for a quiet moment
 APART: Final = 60.0  # seconds at least between two full collections of ours
-# So many collections of the middle generation are worth a full one, as Python has it.
+# A full collection is due after so many of the middle generation, as Python has it.
 WORTH: Final = 10
 
 
 @attrs.define(eq=False)
 class _Process:
-    """What is held of this process's collector, and for how many."""
+    """The state of this process's collector, and how many runtimes use it."""
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
-    idle: list[Callable[[], bool]] = attrs.field(factory=list)  # of each that settled
+    idle: list[Callable[[], bool]] = attrs.field(factory=list)  # one for each user
     settled: int = 0
     frozen: int = 0
     before: tuple[int, int, int] = (0, 0, 0)
@@ -55,12 +55,12 @@ class _Process:
     def unsettle(self) -> None:
         with self.lock:
             self.settled -= 1
-            # Whoever has set others meanwhile wants those.
+            # Thresholds that the program has set meanwhile are left alone.
             if not self.settled and gc.get_threshold() == SETTLED:
                 gc.set_threshold(*self.before)
 
     def freeze(self) -> bool:
-        """Whether it is frozen for us: somebody else's frozen objects are theirs."""
+        """Freeze and return True, unless the program has frozen objects of its own."""
         with self.lock:
             if not self.frozen:
                 if gc.get_freeze_count():
@@ -77,7 +77,7 @@ class _Process:
                 gc.unfreeze()
 
     def collect(self) -> None:
-        """All of it, also what was frozen and has become garbage since."""
+        """Collect everything, also frozen objects that have become garbage since."""
         with self.lock:
             if self.frozen:
                 gc.unfreeze()
@@ -97,19 +97,19 @@ class Keeper:
     _froze: bool = attrs.field(default=False, init=False)
 
     def wired(self) -> None:
-        """All that lasts is there: keep it out of the collector's way.
+        """Everything that lasts exists now: keep it out of the collector's way.
 
-        Nothing happens where something is frozen already: somebody else has decided.
+        Does nothing if the program has frozen objects already: that is its decision.
         """
         if self._how != "leave" and not self._froze:
             self._froze = _PROCESS.freeze()
 
     async def tend(self, idle: Callable[[], bool]) -> None:
-        """Collect in moments in which nobody waits for anything, until cancelled.
+        """Run full collections in idle moments, until cancelled.
 
         Args:
-          idle: whether this is one, as far as this runtime knows; of several in one
-            process all have to say so.
+          idle: True while nobody waits for this runtime. Of several runtimes in one
+            process all have to be idle.
         """
         if self._how != "settle":
             return
@@ -141,7 +141,7 @@ def collecting(how: Collector) -> Generator[Keeper]:
     """Hold the collector until the block is left, however that happens.
 
     Raises:
-      ValueError: for another word.
+      ValueError: if ``how`` is another word.
     """
     if how not in get_args(Collector):
         known = ", ".join(get_args(Collector))

@@ -67,8 +67,9 @@ class Generations:
     _servers: dict[str, ServerSpec] = attrs.field(init=False)  # as they were connected
     _narrowed: set[str] = attrs.field(factory=set, init=False)  # servers in part
     _torn: set[str] = attrs.field(factory=set, init=False)  # groups that lack some
-    _by_hand: set[str] = attrs.field(factory=set, init=False)  # servers taken away
-    _brought: set[str] = attrs.field(factory=set, init=False)  # and to come back
+    # Servers that `Runtime.remove_server` took away, and those of them that come back.
+    _by_hand: set[str] = attrs.field(factory=set, init=False)
+    _brought: set[str] = attrs.field(factory=set, init=False)
     _accepted: Plan = attrs.field(init=False)
     _last: Reloaded = attrs.field(factory=lambda: Reloaded(generation=1), init=False)
     _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -102,7 +103,7 @@ class Generations:
         refuse_faults(plan.config, snapshot, plan.problems)
         self._accepted = plan
         self._waiting.cancel("another configuration was accepted")
-        # What was taken away by hand before is wanted again if it is there.
+        # A server that was taken away by hand comes back if the new plan has it.
         self._brought |= self._by_hand & plan.servers.keys()
         for name in self._by_hand:
             self._servers.pop(name, None)
@@ -119,8 +120,8 @@ class Generations:
         self._torn |= {tool.definition.group for tool in gone}
 
     def taken_away(self, name: str) -> None:
-        """A server was taken away by hand: it comes back with what is accepted later,
-        and not with what is accepted already."""
+        """Note that a server was taken away by hand: a plan that is accepted later
+        brings it back, one that is accepted already does not."""
         self._by_hand.add(name)
 
     def refuse_taken(self, tools: Sequence[Tool]) -> None:

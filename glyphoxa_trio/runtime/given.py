@@ -1,4 +1,4 @@
-"""What an embedder hands over, looked at before anything is opened."""
+"""Checks of what an embedder hands over, made before anything is opened."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from glyphoxa_trio.tools.naming import NameCollision
 
 
 class NotOnTrio(GlyphoxaError):
-    """Nothing of trio runs here, and whoever called wants something that does."""
+    """A function that needs trio was called where trio does not run."""
 
 
 def needs_trio() -> None:
-    """Raises NotOnTrio from asyncio, or from no loop at all."""
+    """Raise `NotOnTrio` if the caller runs on asyncio, or on no event loop at all."""
     if not trio.lowlevel.in_trio_task():
         raise NotOnTrio(
             "open_runtime runs on trio: start with trio.run(main), or use"
@@ -28,11 +28,11 @@ def needs_trio() -> None:
 
 
 def tools_given(tools: Any) -> list[Tool]:
-    """The tools, if they are some, each once.
+    """Return the tools as a list.
 
     Raises:
-      ConfigError: naming what is no tool.
-      NameCollision: naming the one that is there twice.
+      ConfigError: naming each value that is not a tool.
+      NameCollision: naming a tool that is given twice.
     """
     if isinstance(tools, Tool) or not isinstance(tools, Iterable):
         raise ConfigError(f"expected a list of tools, got {_what(tools)} @ tools")

@@ -1,4 +1,4 @@
-"""Whether what the NPCs are granted exists (D14): the check that needs a catalogue.
+"""Check that what the NPCs are granted exists: the check that needs a catalogue.
 
 Above 300 lines, because what a pattern means is asked in each of these checks.
 """
@@ -25,7 +25,7 @@ from glyphoxa_trio.tools.naming import (
     nearest,
 )
 
-# As far as the exposed name of a tool keeps the name of its server.
+# So many characters of an exposed name are there even if its end was cut.
 _KEPT: Final = 55
 
 
@@ -44,9 +44,9 @@ class GrantProblem:
 
 @attrs.frozen
 class NameProblem:
-    """Tools of servers that are left out because they would have one name.
+    """Tools of servers that are left out because they would share one exposed name.
 
-    It is no NPC's problem, so ``npc`` is empty.
+    The problem belongs to no NPC, so ``npc`` is empty.
     """
 
     collision: Collision
@@ -55,7 +55,7 @@ class NameProblem:
 
     @property
     def pattern(self) -> str:
-        """The name that they would have."""
+        """The name that they would share."""
         return self.collision.name
 
     @property
@@ -84,7 +84,7 @@ def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
 
 
 def grants_of(config: Config) -> tuple[Grant, ...]:
-    """What the NPCs may use without anybody being asked."""
+    """What the NPCs may use without a person being asked."""
     return tuple(grant_of(npc, config, approver=False) for npc in config.npcs)
 
 
@@ -108,7 +108,7 @@ def approved_by(config: Config) -> Callable[[ToolDefinition, str], bool]:
 class Unapproved:
     """A tool that NPCs are granted and that nobody has approved as it is.
 
-    ``changed``: it was approved as something else.
+    ``changed``: its server described it differently when it was approved.
     """
 
     listing: Listing
@@ -121,7 +121,7 @@ class Unapproved:
 
     @property
     def hints(self) -> str:
-        """What calling it may do, by what its server says of it."""
+        """What a call of it may do, as its server says."""
         definition = self.listing.definition
         said = ["only reads" if definition.read_only else "may write"]
         if definition.destructive and not definition.read_only:
@@ -140,7 +140,7 @@ def unapproved(
     held: Collection[str],
     agreed: Collection[str],
 ) -> list[Unapproved]:
-    """Every external tool that some NPC is granted and may not use without a word.
+    """Every external tool that an NPC is granted but may not use until it is approved.
 
     Args:
       held, agreed: the host's `Approvals.held` and `Approvals.agreed`.
@@ -190,7 +190,7 @@ def check_grants(
     problems: list[GrantProblem] = []
     for npc in config.npcs:
         for pattern in npc.tools:
-            # Of what is left out because of its name there is a problem already.
+            # A tool that is left out because of its name is a `NameProblem` already.
             if any(matches(pattern, x.definition, x.exposed) for x in snapshot.offered):
                 continue
             naming = config.mcp.naming
@@ -205,7 +205,7 @@ def check_grants(
             elif other := _in_another_style(pattern, snapshot, naming):
                 text = f"no tool {pattern!r}{other}"
             elif npc.context_name and not _is_of(pattern, groups):
-                # Seed 003's lists name the tools of its own engine, too: hangup_call.
+                # Such lists also name tools of the application's engine: hangup_call.
                 text = f"no tool {pattern!r} yet{hint or ', unless a program adds it'}"
                 certain = False
             else:
@@ -223,7 +223,7 @@ def check_grants(
 
 
 def _in_another_style(pattern: str, snapshot: Snapshot, naming: NamingStyle) -> str:
-    """The remedy, if ``pattern`` is right but for `mcp.naming`."""
+    """The remedy, if ``pattern`` would be right under another `mcp.naming`."""
     for style in NamingStyle:
         for x in snapshot.listings:
             named_by_rule = x.definition.external and x.definition.expose_as is None
@@ -236,7 +236,7 @@ def _in_another_style(pattern: str, snapshot: Snapshot, naming: NamingStyle) -> 
 
 
 def _is_of(pattern: str, groups: Iterable[str]) -> bool:
-    """Whether it is written like a tool of one of these servers and groups."""
+    """Whether ``pattern`` is written like a tool of one of these servers or groups."""
     return any(
         pattern.startswith((f"{group}.", *_heads(group, NamingStyle.DOUBLE)))
         for group in groups
@@ -246,8 +246,8 @@ def _is_of(pattern: str, groups: Iterable[str]) -> bool:
 def _asks_for(pattern: str, left: LeftOut, naming: NamingStyle) -> bool | None:
     """Whether a pattern that means no tool names a server that is left out.
 
-    None if it cannot mean one of that server's. A file that cannot be read may
-    hold whatever somebody else than us is asked for.
+    None if it cannot mean a tool of that server. A file that cannot be read may hold
+    any server, so any pattern may name one of it, unless it begins with a wildcard.
     """
     if left.name is None:
         return not is_glob(pattern) or pattern[0] not in "*?["
@@ -337,7 +337,8 @@ def _may_mean(pattern: str, server: str, naming: NamingStyle) -> bool:
 
 
 def _heads(server: str, naming: NamingStyle) -> tuple[str, ...]:
-    """How names of its tools begin, in the style in force and in those with a prefix:
-    a name in the wrong one is told apart when the server is there."""
+    """How the names of a server's tools begin, in the naming style in force and in
+    those with a prefix. A name in the wrong style is reported when the server is
+    there."""
     styles = {naming, NamingStyle.DOUBLE, NamingStyle.SINGLE}
     return tuple({head_of(server, style)[:_KEPT] for style in styles})

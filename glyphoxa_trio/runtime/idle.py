@@ -1,4 +1,4 @@
-"""What a configuration says and nothing follows from: no error, but a mistake. Pure."""
+"""Keys of a configuration that have no effect: not errors, but mistakes. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glyphoxa_trio.tools.naming import nearest
 
 
 def idle_keys(config: Config) -> Iterator[str]:
-    """What does nothing, why, and what would change that; each with its place."""
+    """A line for each key without effect: why, what would change that, and where."""
     known = sorted({*DEFAULTS, CALL_ID, *config.template_defaults})
     for npc in config.npcs:
         place = f"@ npcs[{npc.name}]"
@@ -23,7 +23,7 @@ def idle_keys(config: Config) -> Iterator[str]:
 
 
 def _unused(npc: NpcConfig) -> Iterator[tuple[str, str]]:
-    """Keys of the sentence cascade, where the engine is another one."""
+    """Keys of the sentence cascade that are set although the engine is another one."""
     if npc.engine is Engine.SENTENCE_CASCADE:
         return
     why = f"is for engine: {Engine.SENTENCE_CASCADE}, and does nothing for {npc.engine}"
@@ -34,7 +34,7 @@ def _unused(npc: NpcConfig) -> Iterator[tuple[str, str]]:
 
 
 def _texts(npc: NpcConfig) -> Iterator[tuple[str, Iterable[str]]]:
-    """What template variables are put into."""
+    """The texts, by key, that template variables are put into."""
     yield "personality", (npc.personality,)
     yield "identity", npc.identity
     yield "knowledge_scope", npc.knowledge_scope

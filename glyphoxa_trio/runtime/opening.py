@@ -96,9 +96,9 @@ async def open_runtime(
       approvals: somebody listens for `ApprovalNeeded` and answers it with
         `Npc.approve`, beside the approver or in place of it.
       approval_timeout: seconds for either, on no tool's clock; then it is a no.
-      approve_servers: which servers of a ``.mcp.json`` may be started: none but those
-        that the configuration itself names, all, or what a function says of each
-        `SharedServer`; at a reload it is called in a thread.
+      approve_servers: which servers of a ``.mcp.json`` may be started: False for none
+        but those that the configuration itself names, True for all, or a function
+        that is asked about each `SharedServer`, at a reload in a thread.
       wait_for_servers: seconds to wait for servers that are starting and whose
         tools are not known from an earlier run. Whatever is not there by then
         appears when it is ready.
@@ -111,10 +111,11 @@ async def open_runtime(
         failures and restarts.
       on_server_line: told of a server's name and a line of its stderr,
         rate-limited.
-      collector: of garbage, which makes ceilings late when it walks everything.
-        ``leave`` it as it is; ``freeze`` what is there once this has opened; or
-        ``settle`` it as well, so that it walks everything while no turn runs. Both
-        are for a program that is this runtime and little else, and undone at the end.
+      collector: what to do about Python's garbage collector, which makes ceilings
+        late when it walks everything: ``leave`` it as it is; ``freeze`` what is there
+        once this has opened; or ``settle``, which also has it walk everything only
+        while no turn runs. ``freeze`` and ``settle`` are for a program that is this
+        runtime and little else, and are undone at the end.
       world: what stands in for servers and handlers in a rehearsal.
 
     Raises:

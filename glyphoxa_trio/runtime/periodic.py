@@ -27,8 +27,8 @@ PATIENCE: Final = 60.0
 
 @attrs.define(eq=False)
 class Periodic:
-    """Probes all tools that only read what is here, and those with arguments configured
-    to probe with, every ``every`` seconds, about: by the operator's word.
+    """Probes tools about every ``every`` seconds, because the operator wants it: all
+    that only read what is here, and those with configured arguments to probe with.
 
     A few tools at a time, and none while a turn runs or the machine is busy: a turn
     that begins ends the probes on their way. A round that finds no moment within

@@ -35,11 +35,11 @@ _AVAILABILITY: Final = {
 class Publisher:
     """Hands a server's tools to the host, and new ones to be measured.
 
-    Tools that are left out because of their names are a warning, once. So is a list
-    that the host does not take at all; what the server had before stays.
+    It warns once of tools that are left out because of their names, and of a list
+    that the host refuses as a whole: then the server keeps the tools that it had.
 
     Args:
-      grants: of the NPCs there are: only what they are granted and approved for is
+      grants: those of all NPCs. Only tools that they are granted and approved for are
         measured unasked.
     """
 
@@ -77,7 +77,7 @@ class Publisher:
             self._tell(server, f"its tools are left out: {error}")
             return
         for collision in self._host.snapshot.collisions:
-            # Of one and the same server, whichever of them came last.
+            # Always told of the same server, whichever came last, so it is told once.
             self._tell(collision.left_out[0].partition(".")[0], str(collision))
         if state is ServerState.READY and before is not ServerState.READY:
             self._host.begin_life(server)
@@ -88,7 +88,7 @@ class Publisher:
             self._measure([x.definition for x in there if x.definition.group == server])
 
     def measure(self) -> None:
-        """Measure what NPCs have been granted meanwhile, and what is in this
+        """Measure the tools that NPCs have been granted meanwhile, and those of this
         process."""
         self._measure(
             [
@@ -125,7 +125,7 @@ class Publisher:
     async def _carry_out(
         self, batch: object, keys: Sequence[str], grants: Sequence[Grant]
     ) -> None:
-        """Measure these tools, as far as it goes; it is nobody's error if not."""
+        """Measure as many of these tools as possible; a failure is not an error."""
         try:
             with suppress(GlyphoxaError):  # what was measured by then is kept
                 await self._host.measure(keys, grants, within=CALIBRATION)

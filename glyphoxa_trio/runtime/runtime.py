@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from glyphoxa_trio.builtin.music import MusicEvent
 
 
-# How long servers may start, and then tools be measured, until an operator is told
-# what NPCs lack, seconds.
+# How long to wait until servers have started, and then until tools are measured,
+# before an operator is told what NPCs cannot use, seconds.
 _STARTING: Final = 60.0
 _MEASURING: Final = 5.0
 
@@ -251,8 +251,8 @@ class Runtime:
         return await self._fleet.wait_ready(within, known=known)
 
     def problems(self) -> list[Problem]:
-        """What NPCs are granted and nobody offers, and the tools of servers that are
-        left out because they would have one name, as of now."""
+        """Granted names that no tool answers to, and the tools of servers that are
+        left out because they would share one name, as of now."""
         snapshot = self.host.snapshot
         listed = {x.definition.group for x in snapshot.offered}
         there = {
@@ -280,11 +280,11 @@ class Runtime:
     def usability(
         self, npc: str | None = None, *, granted: bool = True
     ) -> tuple[Usability, ...]:
-        """Of each tool that an NPC is granted, whether it can use it, as of now, and
-        what would change that. Of all NPCs if none is named.
+        """Whether an NPC can use each of the tools that it is granted, as of now, and
+        what would change that. For all NPCs if none is named.
 
         Args:
-          granted: False is of those as well that it is not granted.
+          granted: False adds the tools that it is not granted.
 
         Raises:
           UnknownNpc: with the nearest names.
@@ -302,8 +302,8 @@ class Runtime:
         )
 
     def advice(self) -> tuple[str, ...]:
-        """A line for each NPC that can use none of its tools, or never some of them,
-        with what would change that; `warnings` has them since the start."""
+        """A line for each NPC that cannot use any of its tools, or can never use some,
+        with what would change that. `warnings` has the lines told since the start."""
         return tuple(warnings_of(self.npcs, self.usability(), self.problems()))
 
     def _advise(self) -> None:

@@ -28,8 +28,8 @@ REMEDY: Final = "open_runtime(approve_servers=...) decides"
 
 @attrs.define(eq=False)
 class Source:
-    """Where the configuration comes from, again and again; reading may be in a
-    thread, telling what was odd is not.
+    """Where the configuration comes from, again and again. It may be read in a thread;
+    its warnings are told later, outside of that thread.
 
     Args:
       approve: which servers of a ``.mcp.json`` may be started.
@@ -53,7 +53,7 @@ class Source:
             read = partial(load_config, Path(config), warn=said.append)
             return cls(read, approve, said=said)
         if not callable(config):
-            checked(config)  # says what it should have been
+            checked(config)  # raises, and says what it should have been
         return cls(lambda: checked(config()), approve)
 
     def read(self) -> Config:

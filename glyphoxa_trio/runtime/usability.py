@@ -13,7 +13,7 @@ from glyphoxa_trio.tools.usability import Usability, Use, judge
 
 from .grants import Problem, grant_of
 
-# A warning names so many tools, and counts the rest.
+# A warning names at most so many tools, and counts the rest.
 _NAMED: Final = 3
 
 
@@ -57,10 +57,10 @@ def usability_of(
 def _place(
     definition: ToolDefinition, servers: Collection[str], builtin: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Where the configuration may say more about a tool."""
+    """The keys under which the configuration describes a tool; None if it cannot."""
     if not definition.external:
         return ("tools", definition.key) if definition.key in builtin else None
-    if definition.group not in servers:  # of `Runtime.add_server`
+    if definition.group not in servers:  # one that `Runtime.add_server` added
         return None
     return "mcp", "servers", definition.group, "tools", definition.name
 
@@ -70,12 +70,12 @@ def warnings_of(
     judged: Sequence[Usability],
     problems: Sequence[Problem],
 ) -> Iterator[str]:
-    """One warning for each NPC that can use none of its tools, or never some."""
+    """A warning for each NPC that cannot use any tool, or can never use some of them."""
     for npc in npcs:
         own = [x for x in judged if x.npc == npc.name]
         idle = [f"{x.tool}: {x.short}" for x in own if not x.usable]
         never = [f"{x.tool}: {x.short}" for x in own if x.use is Use.NEVER]
-        # What is missing counts too: it may be all there is.
+        # Granted names without a tool count too: the NPC may have no others.
         missing = [problem.text for problem in problems if problem.npc == npc.name]
         if len(idle) == len(own) and (told := [*idle, *missing]):
             yield f"{npc.name} can use none of the tools it is granted: {_first(told)}"
