@@ -110,7 +110,7 @@ class Desk:
         return {"error": "do is one of status, tool, approve, reload"}
 
     def put(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer to ``tool`` and ``approve``, for whoever holds the runtime.
+        """Answer a ``tool`` or an ``approve``, for callers that hold the runtime.
 
         Raises:
           GlyphoxaError: where a client would read ``error``.

@@ -15,7 +15,7 @@ from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.units import milliseconds
 
 _WARNINGS_SHOWN: Final = 10
-_TIMES: Final = ("since", "ready_at")  # on the runtime's clock, which is nobody else's
+_TIMES: Final = ("since", "ready_at")  # on a clock that only the runtime can read
 
 
 def status_of(runtime: Runtime) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """How fast each tool is where we run, and how it ranks among others of its kind (G39).
 
-A *category* says what kind of tool it is, and whoever knows best says so: the operator
-(`category` of a server or of a tool), else the tool's author (``category`` in its
-``_meta``, as our own servers have it), else the name of its group or server. Upper and
-lower case are the same there. A tool without another of its kind has no rank.
+A *category* says what kind of tool it is. The operator's word comes first (`category`
+of a server or of a tool), then that of the tool's author (``category`` in its
+``_meta``, as our own servers have it), then the name of its group or server. Upper and
+lower case are the same in it. A tool without another of its kind has no rank.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def scores_of(runtime: Runtime) -> tuple[Score, ...]:
 
 
 def places(scores: Iterable[Score]) -> Iterator[tuple[int | None, Score]]:
-    """The tools of one category with their ranks, from 1; None is first of one."""
+    """Each tool of one category with its rank, from 1; an only tool has None."""
     found = tuple(scores)
     for rank, score in enumerate(found, start=1):
         yield (rank if len(found) > 1 else None), score

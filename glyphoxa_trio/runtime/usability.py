@@ -70,7 +70,7 @@ def warnings_of(
     judged: Sequence[Usability],
     problems: Sequence[Problem],
 ) -> Iterator[str]:
-    """A warning for each NPC that cannot use any tool, or can never use some of them."""
+    """A warning for each NPC that cannot use any tool, or can never use some."""
     for npc in npcs:
         own = [x for x in judged if x.npc == npc.name]
         idle = [f"{x.tool}: {x.short}" for x in own if not x.usable]

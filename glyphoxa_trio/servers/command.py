@@ -90,7 +90,7 @@ def run(served: Served, arguments: Sequence[str], *, prog: str, what: str) -> in
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that takes ``-option`` for ``--option``, and says in a line what is wrong."""
+    """Takes ``-option`` for ``--option``, and says in one line what is wrong."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
@@ -111,7 +111,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-# Programs in Go write -option for --option, and read both. A negative number is none.
+# Programs in Go write -option for --option, and read both. -5 is a number, no option.
 _ONE_DASH: Final = re.compile(r"-[A-Za-z][\w-]+(=.*)?", re.DOTALL)
 
 

@@ -144,7 +144,7 @@ def open_to_read(path: Path, schema: Schema, *, oldest: int | None = None) -> Da
     """Open a file that is there, as it is, and change nothing.
 
     Args:
-      oldest: the oldest version that the caller can read; None is the newest one.
+      oldest: the oldest version that the caller can read; None if only the newest.
 
     Raises:
       UnusableFile: if it is damaged, not of this schema or of another version.

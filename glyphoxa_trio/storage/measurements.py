@@ -56,8 +56,8 @@ SCHEMA: Final = Schema(
         ) strict;
         create index sample_of on sample (place, id);
         """,
-        # In version 1 the time in which a server started, or a call waited for its
-        # turn, was counted as latency, and a loop that was late cut calls of others.
+        # Version 1 counted as latency also the time in which a server started or a
+        # call waited for its turn, and an event loop that was late cut healthy calls.
         f"""
         delete from sample where {_NOT_THE_TOOLS};
         {_DROP_EMPTY};
@@ -143,7 +143,7 @@ class MeasurementFile:
                 connection.execute(_DROP_EMPTY)
 
     def forget(self, places: Iterable[Place]) -> int:
-        """Remove what was measured of these, all or nothing; the number of samples.
+        """Remove the samples of these tools, all or nothing; returns how many.
 
         Raises:
           StorageError: if nothing was removed.

@@ -29,7 +29,7 @@ from glyphoxa_trio.providers.llm import (
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
-# 2: when a call was sent to its server, tools on trial, servers that start.
+# 2 added when a call was sent to its server, tools on trial, and servers that start.
 FORMAT: Final = 2
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 

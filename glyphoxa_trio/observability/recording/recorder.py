@@ -288,8 +288,8 @@ class Recorder(Witness):
         self.note("event", event=type(event).__name__, of=event)
 
     def _look_for_approvals(self) -> None:
-        """Tools that were held back and are not any more, or that a person has
-        agreed to since: somebody has approved."""
+        """Note the tools that were approved since the last look: those that are not
+        held back any more, and those that a person has agreed to."""
         held, agreed = self._held_now()
         before, had = self._held
         if held is not before or agreed is not had:
