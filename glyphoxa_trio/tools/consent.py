@@ -1,10 +1,10 @@
-"""May a tool be called although no model has asked for it? One rule for all of that.
+"""The one rule for calls that no model has asked for.
 
-Nothing is called unasked that nobody granted and approved. Unasked are the probes at a
-start, a connect and a reload, the calls that speculation begins before a player has
-finished, the second call of a hedge, and the repetition of a call whose answer was
-lost. A server's hints are only what it says of itself, so they open no door by
-themselves: they count for tools that an NPC was granted and that were approved for it.
+These are the probes at a start, a connect and a reload, the calls that speculation
+begins before a player has finished, the second call of a hedge, and the repetition of
+a call whose answer was lost. A tool is called like that only if an NPC was granted it
+and it was approved for that NPC. A server's hints are only what it says of itself, so
+they alone are not enough: they count for granted and approved tools.
 
 What the operator or the embedder asks for by name (`glyphoxa calibrate TOOL`,
 `ToolHost.calibrate(keys=...)`) is not unasked.
@@ -42,7 +42,7 @@ def unasked(
       grants: those on whose behalf it would be called. One that covers and approves
         the tool is enough. Not looked at for a retry, whose first call was admitted.
       exposed: the name that models see, which grants may use.
-      agreed: a person approved the tool as it is, for all.
+      agreed: a person approved the tool as it is, for all NPCs.
     """
     if purpose is Purpose.RETRY:
         if definition.repeatable:

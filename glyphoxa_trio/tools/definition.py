@@ -98,11 +98,11 @@ class ToolDefinition:
       server_timeout: the server's own limit of one call, seconds.
       title: its name for people; empty is none.
       read_only: calling it changes nothing anywhere.
-      destructive: it may take away or overwrite what somebody else made. Of a
-        tool that only reads this says nothing.
+      destructive: it may take away or overwrite what somebody else made. It means
+        nothing for a tool that only reads.
       open_world: it reaches beyond what this program and its user own: the web.
-      idempotent: calling it twice does no more than once, by the word of its author
-        in this process or of the operator: a call whose answer was lost is repeated.
+      idempotent: calling it twice does no more than once. Its author in this process
+        or the operator says so; a call whose answer was lost is then repeated.
       cacheable: how long a result stays good, seconds; 0 is never.
       per_npc: results differ by who asks, so they are cached per NPC.
       min_tier: never shown below this tier, however fast it measures.
@@ -123,8 +123,8 @@ class ToolDefinition:
         another one has another history. Empty for tools in this process.
       external: belongs to somebody else's server, so trust applies (D13a).
       expose_as: the name models see, where the rule of D13 must be overruled.
-      category: what kind of tool it is, to be ranked with others of its kind (G39);
-        empty is that of its group.
+      category: what kind of tool it is, to be ranked with others of its kind; if
+        empty, its group.
 
     Raises:
       ValueError: naming the tool and what does not fit.

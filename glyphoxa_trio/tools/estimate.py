@@ -16,8 +16,8 @@ from .window import LatencyWindow
 ENOUGH_SAMPLES: Final = 5  # D1: then what was measured overrides what was declared
 _FASTER: Final = (Tier.FAST, Tier.STANDARD)  # and all else is DEEP
 HYSTERESIS: Final = 0.9  # D7: a faster tier is entered 10 % below its threshold
-# A call that was cut after so much of a tier's threshold found no room in that tier:
-# the rest went by before it could be sent.
+# A call that was cut after this part of a tier's ceiling had no room in that tier: the
+# rest of the time had passed before the call was sent.
 _USED_UP: Final = 0.9
 
 
@@ -35,7 +35,7 @@ class Source(StrEnum):
     MEASURED = "measured"
     DECLARED = "declared"
     TRIAL = "trial"  # it is being tried out, under the turn's clock
-    UNKNOWN = "unknown"  # and not tried out, by configuration
+    UNKNOWN = "unknown"  # nothing is known, and the configuration forbids trials
 
 
 class Unknown(StrEnum):
@@ -141,7 +141,7 @@ def estimate(
 
 
 def _beyond(cut: float, limits: TierLimits) -> float:
-    """``cut``, or just above the ceiling of which that is all but the whole.
+    """Return ``cut``, or just above a tier's ceiling if ``cut`` almost fills it.
 
     A call that the clock of a FAST turn cut 480 ms after it was sent would be cut
     again, so it is not taken for one of 480 ms.

@@ -91,8 +91,8 @@ class Candidate:
     ``obstacle`` says in words why it cannot be called right now, if it cannot:
     an open breaker, earlier calls that do not stop. ``changed``: it is not the
     tool any more that was approved. ``agreed``: a person approved it as it is.
-    ``starts_in``: seconds until its server answers, for a call; a tool that is only
-    shown stays visible while its server starts.
+    ``starts_in``: seconds until its server can answer, for a tool that is to be called;
+    a tool that is only to be shown has 0, and stays visible while its server starts.
     """
 
     definition: ToolDefinition
@@ -231,7 +231,7 @@ def refusal(
 def why_slow(definition: ToolDefinition, estimate: Estimate) -> str:
     """Why a tool is in its tier and in no faster one, for people."""
     if estimate.degraded:
-        return f"it is unwell ({estimate.degraded})"
+        return f"it is degraded ({estimate.degraded})"
     if definition.min_tier is estimate.tier and estimate.tier > Tier.FAST:
         return f"its min_tier is {definition.min_tier}"
     took = in_ms(estimate.seconds)

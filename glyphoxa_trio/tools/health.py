@@ -30,9 +30,8 @@ def degraded(window: LatencyWindow, now: float) -> str | None:
     as calls.
     """
     latest_ok = window.latest is None or window.latest.kind is SampleKind.OK
-    if (
-        latest_ok and window.failures < _SICK_FROM
-    ):  # the usual case, on every call's way
+    # The usual case, on every call's way.
+    if latest_ok and window.failures < _SICK_FROM:
         return None
     if not latest_ok and _says_no_to_everything(window, now):
         return f"it said no to the last {ENOUGH_SAMPLES} different calls"
@@ -50,9 +49,11 @@ def degraded(window: LatencyWindow, now: float) -> str | None:
 
 
 def _says_no_to_everything(window: LatencyWindow, now: float) -> bool:
-    """Servers built on the SDK answer every exception of theirs with an error result,
-    so one that is broken says no to everybody. "Not found" is such a no as well, and
-    an ordinary one: to the same question, any number of times.
+    """True if no call went well lately, and those had enough different arguments.
+
+    Servers built on the SDK answer each exception of theirs with an error result, so a
+    broken one says no to every call. "Not found" is a no as well: an ordinary one, and
+    to the same question it may come any number of times.
     """
     asked: set[int | None] = set()
     for sample in reversed(window.health_samples(now)):

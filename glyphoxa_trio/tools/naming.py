@@ -25,7 +25,7 @@ MAX_LENGTH: Final = 64
 _LEGAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS: Final = 8
-# Said of what no provider would take as the name of a tool.
+# What is wrong with a name that no provider would take for a tool.
 NO_NAME: Final = (
     f"must be 1 to {MAX_LENGTH} letters, digits, _ or -, and start with a letter or _"
 )
@@ -36,7 +36,7 @@ _NOT_SNAKE: Final = re.compile(r"[^a-z0-9_]")
 
 LIST_RESOURCES: Final = "list_resources"
 READ_RESOURCE: Final = "read_resource"
-"""What the two tools are called that every server with resources has."""
+"""The names of the two tools that every server with resources has."""
 
 # The plain name belongs to the memory group's `get_summary` (G7).
 _BUILT_IN_NAMES: Final = {"sessions.get_summary": "get_session_summary"}
@@ -65,7 +65,7 @@ def exposed_name(
 
     Foreign characters become ``_``. A name that is too long, or that loses a
     letter because it is not ASCII, ends in a hash of the canonical key. `SINGLE` is
-    lower snake case throughout (A4, A6): ``Aviation-ATIS`` and ``Get-Atis`` give
+    lower snake case throughout: ``Aviation-ATIS`` and ``Get-Atis`` give
     ``mcp_aviation_atis_get_atis``.
 
     Raises:
@@ -130,9 +130,9 @@ def expose_all(
 ) -> Exposed:
     """Every tool under its exposed name, in the order given.
 
-    Servers choose the names of their tools, so a name that several of those would
-    have costs these tools and no others, whatever the order. A tool of this process
-    keeps its name: no server can take it away.
+    Servers choose the names of their tools. If several of those would share a name,
+    exactly these tools are left out, whatever the order. A tool of this process keeps
+    its name: no server can take it away.
 
     Raises:
       NameCollision: naming both tools, if two of this process share a name, or any

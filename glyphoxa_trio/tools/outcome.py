@@ -86,7 +86,7 @@ class Status(StrEnum):
     SKIPPED = "skipped"  # would not fit into what is left of the turn
     UNAVAILABLE = "unavailable"  # server down, breaker open, lost on the way
     CRASHED = "crashed"  # a bug in the handler
-    PENDING = "pending"  # the turn's time was up, and it goes on: its end comes later
+    PENDING = "pending"  # the turn's time was up, and the call goes on without it
 
 
 class Effect(StrEnum):
@@ -98,8 +98,8 @@ class Effect(StrEnum):
 
 
 class Limit(StrEnum):
-    """Whose limit ended a call: the tool's, its server's, the turn's, or, where nobody
-    limited a call that went on, the host's."""
+    """Whose limit ended a call: the tool's, its server's, the turn's, or the host's,
+    for a call that went on after its turn and has no other limit."""
 
     TOOL = "tool"
     SERVER = "server"

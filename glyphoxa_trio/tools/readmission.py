@@ -7,9 +7,10 @@ of it was made; the turn's clock bounds what that costs. One call that ends in t
 beats all that was slow before. The minutes are those in which its NPCs have turns,
 since nothing can be learnt while nobody talks.
 
-A tool of two speeds would be back after every lucky call. So each time that it has to
-go again within `RELAPSE` of its return, it takes twice as many good calls in a row,
-which may follow each other at once; and it waits twice as long.
+A tool of two speeds would be back after every lucky call. So each time that it is
+hidden again within `RELAPSE` of its return, it needs twice as many good calls in a row
+to come back, and waits twice as long for its trials. The calls in a row may follow
+each other at once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .tier import Tier, TierLimits
 
 # Seconds of turns until the first trial, until the second, and between all later ones.
 WAITS: Final = (60.0, 120.0, 240.0)
-# Between two showings to NPCs count as turns at most so many seconds.
+# Of the time between two showings to NPCs, at most so many seconds count as turns.
 TURN: Final = 30.0
 RELAPSE: Final = 3600.0
 _MOST_NEEDED: Final = 32
@@ -62,7 +63,7 @@ class Readmission:
         return max(0.0, wait - self.waited)
 
     def wait(self, seconds: float) -> bool:
-        """Its NPCs have had turns for so long; True if it is to be shown now."""
+        """Count so many seconds of its NPCs' turns; True if it is to be shown now."""
         self.waited += seconds
         if self.open or self.left > 0:
             return False
@@ -70,7 +71,8 @@ class Readmission:
         return True
 
     def called(self) -> None:
-        """Its trial was made: it is hidden until the next one, or until it is back."""
+        """Its trial call was made: hide it until the next trial, or until it is
+        back."""
         if self.open:
             self.open, self.trying = False, True
             self.waited = 0.0
@@ -82,7 +84,7 @@ class Readmission:
         if self.good >= self.needed:
             return True
         if not good:
-            # It is being measured, and it is slow: there is nothing to find out.
+            # This call has measured it, and it is slow: a trial now would tell no more.
             self.waited = 0.0
         elif self.trying:
             self.open = True  # the next one may follow at once
@@ -90,12 +92,12 @@ class Readmission:
         return False
 
     def again(self) -> int:
-        """How many good calls it takes, if it has to go once more."""
+        """How many good calls it will need if it is hidden once more."""
         return min(2 * self.needed, _MOST_NEEDED)
 
 
 def on_trial(estimate: Estimate, tier: Tier, round_trip: float) -> Estimate:
-    """What is published of a hidden tool while it is shown once more in ``tier``."""
+    """The estimate to publish while a hidden tool is shown once more in ``tier``."""
     return attrs.evolve(
         estimate,
         seconds=round_trip,

@@ -1,7 +1,7 @@
 """What an operator can do about a tool that is out of an NPC's reach. Pure.
 
-`ways` gives each remedy with what the gate would be asked about if it were followed:
-`usability.judge` offers those that move the gate.
+`ways` gives each remedy with the `State` that it would lead to if it were followed.
+`usability.judge` asks the gate about that, and offers those that change its answer.
 
 Above 300 lines, because what can be done is read in one place.
 """
@@ -102,7 +102,7 @@ class State:
 
     @property
     def blank(self) -> Estimate:
-        """The estimate if nothing had been measured of it."""
+        """The estimate as if the tool had never been measured."""
         return self.reckoned(self.definition)
 
     def reckoned(
@@ -126,7 +126,7 @@ Way = tuple[Remedy, State]
 
 
 def ways(reason: Reason, state: State) -> Iterator[Way]:
-    """What might help, the likeliest first."""
+    """The remedies that might help, the likeliest first."""
     match reason:
         case Reason.NOT_GRANTED:
             yield from _named(state)
@@ -181,13 +181,14 @@ def _allowed(state: State) -> Iterator[Way]:
 
 
 def _full_name(state: State) -> str:
-    """Its key, unless that reads like a pattern: a server may name its tools so."""
+    """The tool's key, or its exposed name if the key reads like a pattern, which is
+    possible since servers choose the names of their tools."""
     key, exposed = state.definition.key, state.candidate.exposed
     return key if names_in_full(key, state.definition, exposed) else exposed
 
 
 def _raised(state: State) -> Iterator[Way]:
-    """A ceiling that is as slow as the tool needs, and no slower."""
+    """Raise the NPC's ceiling as far as the tool needs, and no further."""
     now = state.refusal()
     for tier in Tier:
         if tier <= state.ceiling:
@@ -209,7 +210,7 @@ def _raised(state: State) -> Iterator[Way]:
 
 
 def _faster(state: State) -> Iterator[Way]:
-    """Other words of the operator about the tool, or a measurement."""
+    """Change what the configuration says about the tool, or measure it."""
     now, definition, limits = state.candidate.estimate, state.definition, state.limits
     if definition.min_tier > state.ceiling and state.places.tool is not None:
         lower = attrs.evolve(definition, min_tier=state.ceiling)
@@ -239,7 +240,7 @@ def _faster(state: State) -> Iterator[Way]:
             state.with_estimate(state.reckoned(told), estimated_duration=room),
         )
     if harmless(definition) or definition.probe is not None:
-        # Whoever follows it learns the truth; that it is fast is the tool's part.
+        # Assumes that it is fast enough: whether it is, the measurement will show.
         measured = attrs.evolve(
             now, source=Source.MEASURED, seconds=room, tier_by_number=state.ceiling
         )
@@ -251,7 +252,7 @@ def _faster(state: State) -> Iterator[Way]:
 
 
 def _forgotten(state: State) -> Iterator[Way]:
-    """The ways back of a tool that only its measurements keep out of reach."""
+    """Bring back a tool that only its measurements keep out of reach."""
     now, blank, key = state.candidate.estimate, state.blank, state.definition.key
     if now.next_trial is None:
         return
@@ -264,7 +265,7 @@ def _forgotten(state: State) -> Iterator[Way]:
 
 
 def _roomier(state: State) -> Iterator[Way]:
-    """More time for tools in the slowest turns there are."""
+    """Give the slowest turns more time for tools."""
     seconds = state.candidate.estimate.seconds
     if state.ceiling is not Tier.DEEP or seconds <= state.limits.deep_ceiling:
         return
@@ -280,7 +281,7 @@ def _roomier(state: State) -> Iterator[Way]:
 
 
 def _waited(state: State) -> Way:
-    """A server that is back, a breaker that has closed."""
+    """Wait until the server is back, or the breaker has closed."""
     group = shlex.quote(state.definition.group)
     text = "it returns by itself when it answers again"
     if not state.candidate.obstacle:
@@ -297,7 +298,7 @@ def _waited(state: State) -> Way:
 
 
 def _placed(now: Estimate, definition: ToolDefinition, limits: TierLimits) -> Estimate:
-    """The same number, where another floor leaves it."""
+    """The estimate with the same seconds, in the tier where ``definition`` puts it."""
     tier = now.tier_by_number
     if tier is None:
         unknown = now.source is Source.UNKNOWN
@@ -313,7 +314,7 @@ def _set_for_tool(state: State, key: str, value: Any, text: str) -> Remedy:
 
 
 def _under(place: tuple[str, ...]) -> str:
-    """``mcp.servers[clock].tools[now]``: what has a name of its own in brackets."""
+    """The place as text, names in brackets: ``mcp.servers[clock].tools[now]``."""
     named = {2: (1,), 5: (2, 4)}.get(len(place), ())
     words = [f"[{x}]" if at in named else f".{x}" for at, x in enumerate(place)]
     return "".join(words).removeprefix(".")

@@ -27,7 +27,7 @@ FOUND: Final = 5
 
 LINE: Final = 160  # characters of one line of a summary
 LINES: Final = 6000  # of all of them: about 1500 tokens
-_TO_COME: Final = 36  # each line may have this part of what is left of them
+_TO_COME: Final = 36  # each line may take one in so many of the characters left
 _LEAST_SAID: Final = 20  # characters of a description; fewer say nothing
 _SERVERS_NAMED: Final = 20
 
@@ -43,8 +43,8 @@ _OF_PARAMETER: Final = 2.0
 _OF_DESCRIPTION: Final = 1.5
 _FIRST_WORDS: Final = 20  # of a description: what it is about
 _AGAIN: Final = 0.5
-# How well a word fits that an everyday word stands for: one that no tool uses, and
-# one that some do.
+# How well a tool's word fits the everyday word of a query: if no tool uses the everyday
+# word itself, and if some do.
 _MEANT: Final = 0.6
 _SAID: Final = 0.3
 
@@ -118,7 +118,7 @@ def words_of(definition: ToolDefinition) -> Words:
     parameters = properties if isinstance(properties, Mapping) else {}
     described = _words(definition.description[:_DESCRIPTION])
     first, rest = described[:_FIRST_WORDS], described[_FIRST_WORDS:]
-    # The longer it goes on, the less a word of it says.
+    # The longer a description is, the less each of its later words says.
     of_rest = _OF_DESCRIPTION * _FIRST_WORDS / 2 / max(len(described), 1)
     for found, weight in (
         (_words(f"{definition.name} {definition.expose_as or ''}"), _OF_NAME),
@@ -198,7 +198,8 @@ def summary(tools: Iterable[Findable]) -> str:
     left_out: Counter[str] = Counter()
     room = LINES
     for tool in tools:
-        # By what is left alone: a tool that comes later must not change this line.
+        # Cut by the room that is left, and by nothing else: a tool that comes later
+        # must not change this line.
         line = _line(tool, min(LINE, room // _TO_COME))
         if left_out or len(line) + 1 > room:
             left_out[tool.definition.group] += 1

@@ -24,7 +24,8 @@ from .gate import Candidate, Grant, Reason, Refusal, why_slow
 from .remedies import ANYWHERE, Kind, Places, Remedy, State, ways
 from .tier import Tier, TierLimits
 
-# Each need is another reason of the gate's, and there are no more that can be met.
+# Each need has a reason of its own, and the gate has no more reasons than these that a
+# remedy can remove.
 _MOST_NEEDS: Final = 6
 
 
@@ -64,8 +65,8 @@ class Usability:
     """Whether one NPC can use one tool.
 
     Args:
-      fastest: the fastest of its turns in which it can, and it can in all slower ones
-        up to its ceiling; None if it cannot now.
+      fastest: the fastest of the NPC's turns in which it can use the tool, as it can
+        in all slower ones up to its ceiling; None if it cannot use it now.
       needs: what stands in the way; all of them have to be met.
     """
 

@@ -1,9 +1,9 @@
 """What a tool has lately been like: its last calls, in one ring (D7, G22).
 
 A call cut by the turn's clock was not measured to its end; it only says "longer
-than this", which `survival` takes into account. Nothing cut, its percentiles are the
-nearest rank. Above 300 lines, because what a sample changes and what is asked of the
-samples are two sides of one ring.
+than this", which `survival` takes into account. If no call was cut, the percentiles
+are the nearest rank. Above 300 lines, because what a sample changes and what is asked
+of the samples are two sides of one ring.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ import attrs
 
 from .survival import Stretch, product_limit, stretches
 
-# As many samples as make a share of one tenth more than an accident or two.
+# With so many samples, a tenth of them is more than an accident or two.
 _BIMODAL_SAMPLES: Final = 20
 _TENTH: Final = 10  # each side holds at least one in so many
-# And one in so many, if it did before: with less, p95 would be one of the faster.
+# A bimodal tool stays so while each side holds at least one in so many: if the slower
+# side held fewer, p95 would be one of the faster calls.
 _STILL: Final = 19
 # One normal distribution, cut in two, reaches 64 %, a uniform one 75 %.
 _BIMODAL_EXPLAINED: Final = 0.8
@@ -71,7 +72,7 @@ class Sample:
     """One call: how it ended, its seconds, and when that was (``at``, clock time).
 
     A ``probe`` is a latency sample like any other, and nothing of health (D9).
-    ``arguments`` tells calls with other arguments apart; None if nobody looked.
+    ``arguments`` is equal for calls with equal arguments; None if it is not known.
     """
 
     kind: SampleKind
@@ -149,8 +150,8 @@ class LatencyWindow:
         return self._keep(lambda sample: sample.at < since or sample.probe)
 
     def begin_life(self, most: int) -> bool:
-        """The tool's server runs anew: keep the last ``most`` calls that went well, as
-        a first guess. All else was said of an earlier life. Whether anything went.
+        """The tool's server has started again: keep only the last ``most`` calls that
+        went well, as a first guess. Returns whether any other sample was there.
         """
         well = [sample for sample in self._ring if sample.kind is _OK][-most:]
         prior = {id(sample) for sample in well}
@@ -159,9 +160,9 @@ class LatencyWindow:
         return changed
 
     def drop_slower(self, seconds: float, *, but: int = 0) -> bool:
-        """Forget the calls that took as long as ``seconds``, or were cut after as much,
-        by whatever limit, ``but`` for so many of the newest. Whether there were any.
-        All other failures stay.
+        """Forget the calls that took at least ``seconds``, or were cut after as much
+        by any limit, except for the newest ``but`` of them. Other failures stay.
+        Returns whether there were any such calls.
         """
         slow = [x for x in self._ring if x.kind in _LATENCIES and x.seconds >= seconds]
         gone = {id(sample) for sample in slow[: len(slow) - but]}
@@ -174,7 +175,7 @@ class LatencyWindow:
         return max(0, (quick - 1) // (_TENTH - 1))
 
     def _keep(self, chosen: Callable[[Sample], bool]) -> bool:
-        """Start over with these; False if they are all there is."""
+        """Start over with the chosen samples; False if those are all of them."""
         before = len(self._ring) - self._since_anew  # health started anew
         kept = [x for x in enumerate(self._ring) if chosen(x[1])]
         if len(kept) == len(self._ring):
@@ -186,8 +187,8 @@ class LatencyWindow:
         return True
 
     def only_cut_after(self, seconds: float) -> bool:
-        """True if a percentile of so many seconds stands for calls that were cut: none
-        took as long and was seen to end."""
+        """True if a percentile of so many seconds comes from cut calls alone: no call
+        that ended took as long."""
         ended = self._ended
         return bool(self._cut) and (not ended or ended[-1] < seconds)
 
@@ -197,8 +198,8 @@ class LatencyWindow:
         return self._ring[-1] if self._ring else None
 
     def longest_cut(self, now: float) -> float | None:
-        """The longest time that a call lasted of which the end was not seen, seconds,
-        unless a later one ended sooner: one good call beats all cut before it.
+        """The longest time after which a call was cut, seconds, or None. A later call
+        that ended sooner counts more than all those that were cut before it.
         """
         longest: float | None = None
         for sample in self.samples(now):

@@ -1,7 +1,7 @@
-"""Words as a search for tools reads them: forms of one word, and everyday words.
+"""How a search for tools reads words: forms of one word, and everyday words.
 
-English, because tools describe themselves in it; a word of any other language is
-left as it is. Small on purpose: whoever searches is a model that can try again.
+In English, because tools describe themselves in it; a word of any other language is
+left as it is. The list is small on purpose: the model that searches can try again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTHINGSAID: Final = (
     " would you your"
 )
 EMPTY: Final = frozenset(_NOTHINGSAID.split())
-"""Words that say nothing of what is wanted."""
+"""Words that say nothing about what is wanted."""
 
 _ENDINGS: Final = ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s")
 
