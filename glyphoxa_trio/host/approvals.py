@@ -7,8 +7,8 @@ remembered by its `fingerprint` when it is first seen (trust on first use). One
 that differs later is *held back*: the gate refuses it, with `Reason.CHANGED`, to
 show and to run, until it is approved again or is as it was.
 
-A person approves a tool as it is, whatever the configuration says of it: `agreed`
-are those that still are so. One that changes then is held back as well.
+A person may approve a tool as it is, whatever the configuration says of it: `agreed`
+are the tools that are still as they were then. One that changes is held back as well.
 
 `Approvals` is the state and its rules, without a clock or I/O; `Keeper` loads and
 saves it beside, so that no call ever waits for a disk.
@@ -36,7 +36,7 @@ from .catalogue import Listing
 MOST_REMEMBERED: Final = 1000
 _NAMED: Final = 5
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_]")
-# Before a fingerprint that a person approved; without it the configuration did.
+# Stands before a fingerprint that a person approved. Without it the configuration did.
 _BY_A_PERSON: Final = "yes:"
 
 # How long opening waits for the store, and closing for the last save. Seconds.
@@ -94,7 +94,7 @@ class Approvals:
 
     @property
     def remembered(self) -> dict[str, str]:
-        """What was approved, by key, as an `ApprovalStore` keeps it; a copy."""
+        """A copy of what was approved, by key, as an `ApprovalStore` keeps it."""
         return dict(self._remembered)
 
     def recall(self, remembered: Mapping[str, str]) -> None:
@@ -125,7 +125,7 @@ class Approvals:
                 continue
             said = self._remembered.get(key)
             if said is not None and not _comparable(said, now):
-                said = None  # of an older version of ours: as if seen first
+                said = None  # from an older version of ours: as if first seen now
             if self.approved(listing.definition, listing.exposed):
                 if said is None:
                     group, fresh = listing.definition.group, key not in self._remembered
@@ -152,17 +152,18 @@ class Approvals:
         return self._offered.get(key)
 
     def approve(self, key: str, *, seen: str | None = None) -> bool:
-        """A person accepts the tool as it is; returns whether it was held back.
+        """Note that a person accepts the tool as it is; returns whether it was held
+        back.
 
         Args:
-          seen: the fingerprint that was looked at.
+          seen: the fingerprint of the tool that the person looked at.
 
         Raises:
-          ChangedAgain: if it is another one by now.
+          ChangedAgain: if the tool has another one by now.
         """
         now = self._offered.get(key)
         if now is None or now != (now if seen is None else seen):
-            raise ChangedAgain(f"{key} is not what was looked at, look again")
+            raise ChangedAgain(f"{key} has changed since it was looked at, look again")
         if self._remembered.get(key) != _BY_A_PERSON + now:
             self._remembered[key] = _BY_A_PERSON + now
             self.on_change()
@@ -173,8 +174,8 @@ class Approvals:
         return was_held
 
     def _gone(self) -> set[str]:
-        """How the tools read that were approved and are not offered any more: who has
-        only another spelling of such a name did not get its approval."""
+        """The names, as `_alike`, of approved tools that are not offered any more. A
+        new tool whose name is only spelt otherwise does not inherit the approval."""
         return {_alike(key) for key in self._remembered if key not in self._offered}
 
     def _tell(self, fresh: set[str]) -> None:
@@ -204,7 +205,7 @@ def _is_by_a_person(said: str | None) -> bool:
 
 
 def _approved_as(said: str | None) -> str | None:
-    """The fingerprint in a remembered text."""
+    """The fingerprint in a remembered text, without ``yes:``."""
     return None if said is None else said.removeprefix(_BY_A_PERSON)
 
 
@@ -224,7 +225,7 @@ def _group_of(key: str) -> str:
 
 
 def _alike(key: str) -> str:
-    """The same for keys whose exposed names could be one."""
+    """A text that is the same for keys that could be exposed under one name."""
     group, _, name = key.partition(".")
     return f"{group}.{_FOREIGN.sub('_', name).casefold()}"
 

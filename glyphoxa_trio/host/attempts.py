@@ -1,4 +1,4 @@
-"""Attempts: the flights of tools, and what each one says of its tool (D7, D11).
+"""Attempts: the flights of tools, and what each one says of its tool.
 
 Several callers may wait for one attempt (single flight). Its result goes to all
 of them; what it says of latency and health is said once. Above 300 lines, because how
@@ -35,14 +35,14 @@ from glyphoxa_trio.units import in_ms
 from .catalogue import Listing
 from .timing import Timing
 
-# So many calls of a tool on trial run at once: more of them would find out no more.
+# So many calls of a tool on trial run at once. More of them would find out no more.
 TRIALS_AT_ONCE = 2
 
 
 @attrs.frozen
 class ProbeResult:
-    """A probe's end. Without ``answer`` its time was up; without ``seconds`` that says
-    nothing of the tool."""
+    """How a probe ended. ``answer`` is None if its time was up, ``seconds`` if its time
+    says nothing of the tool."""
 
     answer: ToolResult | None
     seconds: float | None
@@ -50,7 +50,7 @@ class ProbeResult:
 
 @attrs.define(eq=False)
 class Attempt:
-    """One flight of one tool. ``signature`` tells calls with other arguments apart."""
+    """One flight of one tool. ``signature`` differs for calls with other arguments."""
 
     listing: Listing
     timing: Timing
@@ -59,7 +59,7 @@ class Attempt:
     _ticket: Ticket
     cache_key: CacheKey | None
     _epoch: int
-    # What a call of a tool on trial holds until it has ended.
+    # If the tool is on trial, the seat that this call holds until it has ended.
     _seat: trio.Semaphore | None = None
     # The one that it may answer for, being its second attempt; and that second one.
     instead_of: Attempt | None = None
@@ -94,7 +94,7 @@ class Attempts:
     Args:
       observe: told of every sample; must not block (the calibrator's mailbox).
       health_anew: told of a tool whose breaker has closed.
-      trial_began: told of a call of a tool that was hidden and is shown to be tried.
+      trial_began: told when a tool is called that was hidden and is shown for a trial.
     """
 
     _flights: Flights
@@ -141,7 +141,8 @@ class Attempts:
         return None if key is None else self._in_flight.get(key)
 
     def seat(self, listing: Listing) -> trio.Semaphore | None:
-        """What a call of the tool needs before it departs, if it is on trial."""
+        """The seats for calls of a tool on trial: each needs one before it departs.
+        None if the tool is not on trial."""
         if listing.estimate.source is not Source.TRIAL:
             return None
         seat = self._seats.get(listing.key)
@@ -152,7 +153,7 @@ class Attempts:
         return seat
 
     def begin_life(self, group: str) -> None:
-        """A server runs anew: what it did before is no fault of its tools."""
+        """A server has started again: its tools are not blamed for its earlier life."""
         self._first_end.pop(group, None)
         for key in [x for x in self._breakers if x.partition(".")[0] == group]:
             del self._breakers[key]
@@ -171,7 +172,7 @@ class Attempts:
         """Start the handler.
 
         Args:
-          seat: one taken of `seat`; it is given back when the call has ended.
+          seat: a seat taken from `seat`; it is given back when the call has ended.
           instead_of: a call of another tool that it may answer. What it says of
             latency and health it says of its own tool.
 
@@ -316,8 +317,8 @@ class Attempts:
         if self._same_death(attempt, result):
             kind = None
         self._record(attempt, kind)
-        # What another server has answered is kept for nobody: it may not be theirs to
-        # ask.
+        # An answer of another server is not cached: the next caller may not be
+        # permitted to ask that server.
         own = attempt.instead_of is None
         if own and kind is SampleKind.OK and answer and attempt.cache_key is not None:
             self.cache.put(
@@ -366,7 +367,7 @@ class Attempts:
             first = self._first_in_life(attempt.listing, timing)
             seconds = None if first else timing.cut()
         elif kind is SampleKind.TIMEOUT and not timing.was_sent:
-            seconds = None  # its server was not ready in all that time
+            seconds = None  # its server was not ready in time
         else:
             seconds = timing.ended() or 0.0
         if kind is not None:
@@ -383,8 +384,8 @@ class Attempts:
             self._health_anew(key)
 
     def _first_in_life(self, listing: Listing, timing: Timing) -> bool:
-        """Whether it began before any call of its server had ended in this life: it may
-        have loaded an index, or filled a cache, for all that come after it."""
+        """Whether the call began before any other had ended in this life of its server.
+        Such a call may be slow because it loads an index, or fills a cache."""
         first = self._first_end.get(listing.definition.group, math.inf)
         return listing.tool.remote and timing.departed < first
 

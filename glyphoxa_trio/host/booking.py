@@ -59,8 +59,8 @@ class Booking:
         self._limit = self.until
 
     def extended(self) -> bool:
-        """Whether there is more time after all: a tool in this process is not charged
-        for time in which the loop did not run it."""
+        """Move the deadline by the time in which the event loop did not run the tool,
+        if it is one of this process. Returns whether that leaves it any time."""
         if self.first.listing.tool.remote or self._limit == math.inf:
             return False
         self.until = self._limit + self.first.timing.kept_waiting()

@@ -1,4 +1,4 @@
-"""The calibrator: the actor that owns what was measured of every tool (D7, D9).
+"""The calibrator: the actor that owns what was measured of every tool.
 
 It is told every observation and asked for probes and reports. What follows from
 a measurement, an `Estimate`, it hands to the catalogue. Above 300 lines, because its
@@ -60,15 +60,15 @@ class Disregard(Request[None]):
 
 @attrs.frozen
 class LifeBegan(Request[None]):
-    """Told: the server of these tools runs anew."""
+    """Told: the server of these tools has started again."""
 
     keys: tuple[str, ...]
 
 
 @attrs.frozen
 class Missed(Request[None]):
-    """Told: NPCs had turns for so many ``seconds`` in which these tools were hidden
-    from them, because of what was measured."""
+    """Told: NPCs had ``seconds`` of turns in which these tools were hidden from them
+    because of what was measured."""
 
     keys: tuple[str, ...]
     seconds: float
@@ -119,11 +119,12 @@ class Calibrate(Request[tuple[Probed, ...]]):
     """Asked: probe tools.
 
     Args:
-      keys: these, whatever they do: somebody has named them. None is all that only
-        read, and only what is here, or were configured with arguments to probe with.
-      unsafe: with None, really all of them.
-      unasked: nobody has asked. Of ``keys`` only those that these grants consent to,
-        and that have not been measured enough.
+      keys: the tools to probe, whatever they do, since a person has named them. None
+        is all tools that only read what is here, and those with configured arguments
+        to probe with.
+      unsafe: with ``keys`` None, all tools without exception.
+      unasked: given if no person has asked for this. Of ``keys`` only those are probed
+        that these grants consent to, and that have not been measured enough.
     """
 
     keys: tuple[str, ...] | None = None
@@ -142,7 +143,7 @@ class Examine(Request[dict[str, Evidence]]):
 
 
 class Probe(Protocol):
-    """Call a tool past gate, cache and breaker; `Executor.probe` says how."""
+    """Call a tool past gate, cache and breaker, as `Attempts.probe` does."""
 
     async def __call__(
         self, listing: Listing, arguments: dict[str, Any], *, deadline: float
@@ -325,9 +326,9 @@ class Calibrator:
     async def _probe_tool(self, listing: Listing) -> tuple[int, str]:
         """Measure one tool; how many samples there are, and what went wrong.
 
-        It ends with the first call that was no success: a second one would be the same.
-        Probes never count towards health: only what ran is recorded, and an endless
-        probe says no more than "longer than this".
+        It ends with the first call that fails, since the next one would fail as well.
+        Probes never count towards health: a failure is not recorded, and a probe that
+        does not end says no more than "longer than this".
         """
         try:
             arguments = _probe_arguments(listing.definition)
@@ -358,7 +359,8 @@ class Calibrator:
 
 
 def _probe_arguments(definition: ToolDefinition) -> Mapping[str, Any]:
-    """Configured arguments, else an example of its author, else a minimal instance.
+    """The configured arguments, else an example by the tool's author, else a minimal
+    instance of its schema.
 
     Raises:
       NoInstance, BadSchema: if the schema gives none.

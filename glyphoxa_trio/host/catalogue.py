@@ -29,8 +29,8 @@ class UnknownTool(GlyphoxaError):
 @attrs.frozen(kw_only=True)
 class Listing:
     """One tool in the catalogue. Its schema is compiled once, for all snapshots,
-    and so are the words by which it is found. ``ready_at`` is when its server will
-    answer, on trio's clock, if it is starting and that is known.
+    and so are the words by which it is found. ``ready_at`` is when its server, which
+    is starting, will answer, on trio's clock; None if that is not known.
     """
 
     tool: Tool
@@ -62,8 +62,8 @@ class Listing:
 class Snapshot:
     """All tools at one moment, in their stable order.
 
-    ``left_out`` are those that nobody can call, because of ``collisions``: each is
-    back as soon as the others with its name are gone.
+    ``left_out`` are tools that cannot be called because of ``collisions``: each is back
+    as soon as the others with its name are gone.
     """
 
     listings: tuple[Listing, ...] = ()
@@ -75,7 +75,7 @@ class Snapshot:
 
     @property
     def offered(self) -> tuple[Listing, ...]:
-        """What is listed and what is left out."""
+        """The tools that are listed, and those that are left out."""
         return self.listings + self.left_out
 
     def find(self, name: str) -> Listing:

@@ -46,11 +46,11 @@ from .hedging import Hedging, HedgingStatistics
 from .search import SEARCHING, Showing
 from .verdict import Slot
 
-# A call that outlives its turn has to end too, when neither its tool nor its server
-# limited it. Seconds.
+# When a call ends at the latest that goes on after its turn, if neither its tool nor
+# its server has a limit. Seconds.
 LONGEST_FLIGHT = 30.0
 
-# Showings that follow each other more quickly belong to one turn. Seconds.
+# Tools that are shown again within this time are shown in the same turn. Seconds.
 _A_MOMENT = 1.0
 
 _NO_MORE_CALLS = "no more calls are made in this turn"
@@ -77,7 +77,7 @@ class Caller:
         to it.
       pending: calls of this conversation that go on after their turn's time was up, by
         key and canonical arguments, until their result was told: an identical one is
-        refused. The executor adds to it; who tells takes away.
+        refused. The executor adds to it; the code that tells the result removes them.
       approved: ids of the calls that an approver said yes to (D13a).
       showing: what the model of this round was shown; None is everything.
       ahead: calls of this response that were begun before the turn.
@@ -136,7 +136,8 @@ class Executor:
     _attempts: Attempts
     _approvals: Approvals = attrs.field(factory=Approvals)
     _hedging: Hedging | None = None
-    # Told of tools that were slow once, and for how long NPCs had turns without them.
+    # Told of tools hidden because they were slow, and of the seconds that NPCs had
+    # turns without them.
     _tell_missed: Callable[[tuple[str, ...], float], None] = lambda keys, seconds: None
     _missed_at: dict[str, float] = attrs.field(factory=dict, init=False)
     _outcomes: Counter[Status] = attrs.field(factory=Counter, init=False)
@@ -167,7 +168,7 @@ class Executor:
         return explained
 
     def candidates(self) -> list[tuple[Listing, Candidate]]:
-        """Every tool as the gate would look at it now. Nobody's turn is counted."""
+        """Every tool as the gate would look at it now. Does not count as a turn."""
         return [(x, self._candidate(x)) for x in self._catalogue.current.listings]
 
     async def fan_out(
@@ -182,11 +183,11 @@ class Executor:
 
         Args:
           deadline: on trio's clock. What finished before it is kept, the rest is
-            cancelled, at its server too, and ends as a timeout of the turn. A call
-            that may write, of a tool on trial, is not: it ends as `Status.PENDING`,
+            cancelled, at its server too, and ends as a timeout of the turn. Except for
+            a call of a tool on trial that may write: that ends as `Status.PENDING`,
             goes on, and its result comes late.
-          remaining: what was left of the turn's tool time when it was shown its tools,
-            seconds; None is until ``deadline``.
+          remaining: the turn's tool time that was left when the model was shown its
+            tools, seconds; None is the time until ``deadline``.
 
         Never raises for what a tool does. Cancelling it is an interruption: each
         running call is treated by its policy (D12a), and its outcome goes to
@@ -241,8 +242,8 @@ class Executor:
                 await place.wait()
                 await seat.acquire()
                 place.over()
-                # The call that gave it back has just told the calibrator what the
-                # tool is like: let it hear that first.
+                # The call that gave the seat back has just sent its sample to the
+                # calibrator. This call waits until that has moved the estimate.
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 begin(slot, fan.deadline - trio.current_time(), seat)
             if slot.begun_as is not None:
@@ -253,8 +254,8 @@ class Executor:
         turns = self._write_turns(slots, caller)
         try:
             await trio.lowlevel.checkpoint_if_cancelled()  # before anything has begun
-            # All that wait for no other call are admitted here, in call order and in
-            # one step: what one of them needs was left when the round began.
+            # All calls that wait for no other one are admitted here, in call order and
+            # in one step, with the time that was left when the round began.
             for slot in slots:
                 if slot.index not in turns or not turns[slot.index].waits:
                     begin(slot, remaining)
@@ -354,10 +355,11 @@ class Executor:
         fan: FanOut[None],
         seat: trio.Semaphore | None,
     ) -> Outcome | _Begun | trio.Semaphore:
-        """One call, from the gate to its flight, or to its outcome if that is settled.
+        """Bring one call through the gate to its flight, or to its outcome if that is
+        settled already.
 
-        If its tool is on trial and enough calls of it are in the air: what to acquire
-        first, to be given as ``seat`` then.
+        Returns a semaphore if its tool is on trial and enough calls of it are in the
+        air: acquire that first, then call this again with it as ``seat``.
         """
         slot.seat, slot.begun_as = None, None
         slot.begun = now = trio.current_time()
@@ -428,7 +430,7 @@ class Executor:
                 taken.release()
         slot.flown = True
         booking.board()
-        if caller.ahead is not None:  # which need not keep a seat on it any more
+        if caller.ahead is not None:  # now that this call waits for the flight itself
             caller.ahead.let_go(slot)
         if caller.on_start is not None:
             caller.on_start(slot.index, listing)
@@ -458,7 +460,7 @@ class Executor:
             raise
 
     def _abandon(self, slot: Slot) -> None:
-        """Get off a flight that nobody has begun to wait for."""
+        """Leave the flight of a call whose landing is not awaited yet."""
         if slot.begun_as is not None:
             slot.begun_as.booking.leave(None)
             slot.begun_as = None
@@ -502,7 +504,7 @@ class Executor:
                 booking.leave(early)
 
     async def _finish(self, slot: Slot, booking: Booking, caller: Caller) -> None:
-        """See a call to its end that its turn does not wait for any more."""
+        """Wait for the end of a call that its turn does not wait for any more."""
         end: Outcome | None = None
         early: SampleKind | None = None
         limit: Limit | None = None  # its own, or its server's
@@ -515,7 +517,7 @@ class Executor:
                 result = await booking.settled()
                 slot.answered_by = booking.answered_by
                 end = verdict.judged(slot, result, trio.current_time())
-            # Nobody else's limit is its failure.
+            # The tool has failed only if the limit was its own or its server's.
             early = SampleKind.TIMEOUT if limit is None else SampleKind.CENSORED
             slot.failed = booking.failed
         finally:
@@ -563,7 +565,8 @@ class Executor:
         return listing
 
     def _reader(self, listing: Listing, caller: Caller) -> str | None:
-        """The tool that reads its server's resources, if the caller may use it."""
+        """The exposed name of the tool that reads the resources of the same server;
+        None if there is none, or the caller may not use it."""
         key = f"{listing.definition.group}.{READ_RESOURCE}"
         reading = self._catalogue.current.by_key.get(key)
         if reading is None or not reading.definition.external:
@@ -591,7 +594,7 @@ class Executor:
         )
 
     def _is_approved(self, listing: Listing, grant: Grant) -> bool:
-        """Whether nobody need be asked about any call of the tool."""
+        """Whether the tool may be called without asking a person."""
         return listing.key in self._approvals.agreed or grant.approves(
             listing.definition, listing.exposed
         )
@@ -613,7 +616,7 @@ class Executor:
         )
 
     def _missed(self, hidden: Iterable[str]) -> None:
-        """Tell of the tools that were slow once and were hidden from this NPC now."""
+        """Tell of the tools that are hidden from an NPC now because they were slow."""
         now = trio.current_time()
         due: dict[float, list[str]] = {}
         for key in hidden:
@@ -655,8 +658,8 @@ class _Place:
 
 
 def _was_slow(listing: Listing, no: Refusal) -> bool:
-    """Whether it is refused because of what was measured, and waits for its way
-    back."""
+    """Whether the tool is refused because of what was measured of it, and waits to be
+    tried again."""
     hidden = listing.estimate.next_trial is not None
     return hidden and no.reason in (Reason.OVER_TIER, Reason.OVER_BUDGET)
 

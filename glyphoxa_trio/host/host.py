@@ -138,7 +138,7 @@ class ToolHost:
         availability. Raises as `register`, with nothing changed.
 
         Args:
-          ready_at: when a server that starts will answer, on trio's clock.
+          ready_at: when the server will answer, on trio's clock, if it is starting.
           fingerprints: by key, of the definitions as the server gave them; those
             of the tools' own definitions stand in for what is not given.
         """
@@ -168,8 +168,8 @@ class ToolHost:
         self._calibrator.tell(Reckon(tuple(after)))
 
     def begin_life(self, group: str) -> None:
-        """A server runs anew: what its tools did in an earlier life hides none of them.
-        Five calls that went well remain as a first guess."""
+        """A server has started again: what was measured in its earlier life hides none
+        of its tools. Five calls of each that went well remain as a first guess."""
         self._attempts.begin_life(group)
         keys = tuple(
             x.key for x in self.snapshot.listings if x.definition.group == group
@@ -177,7 +177,7 @@ class ToolHost:
         self._calibrator.tell(LifeBegan(keys))
 
     def _forget_gone(self, before: Mapping[str, Listing]) -> None:
-        """Nobody can call a tool that is left out now, because of its name."""
+        """Forget what was kept of tools that cannot be called any more."""
         for key in before.keys() - self._catalogue.current.by_key.keys():
             self._attempts.forget(key)
 
@@ -193,7 +193,7 @@ class ToolHost:
         self._calibrator.tell(Forget(gone))
         self.approvals.withdraw(gone)
         self.review()
-        # Whose name was taken as well has it now.
+        # Tools that were left out because of the same name are back now.
         back = self._catalogue.current.by_key.keys() - before.keys()
         self._calibrator.tell(Reckon(tuple(sorted(back))))
         return gone
@@ -249,7 +249,7 @@ class ToolHost:
     def candidates(self) -> list[tuple[Listing, Candidate]]:
         """Every tool as the gate would look at it now, for `tools.usability.judge`.
 
-        Unlike `explain` with the grant of an NPC it is no part of a turn.
+        It does not count as a turn, unlike `explain` with the grant of an NPC.
         """
         return self._executor.candidates()
 
@@ -305,13 +305,14 @@ class ToolHost:
         keys: Iterable[str] | None = None,
         unsafe: bool = False,
     ) -> tuple[Probed, ...]:
-        """Probe tools, five times each, at the word of whoever calls this.
+        """Probe tools, five times each, because the caller wants it.
 
         Args:
           within: seconds. What was measured by then is kept.
-          keys: these, whatever they do; None is all that only read, and only what is
-            here, or have arguments configured to be probed with.
-          unsafe: with None, those that may write or reach beyond this machine as well.
+          keys: the tools to probe, whatever they do. None is all tools that only read
+            what is here, and those with configured arguments to probe with.
+          unsafe: with ``keys`` None, also tools that may write or reach beyond this
+            machine.
 
         Raises:
           DeadlineExceeded: if some probes were not done.
@@ -324,8 +325,8 @@ class ToolHost:
     async def measure(
         self, keys: Iterable[str], grants: Iterable[Grant], *, within: float
     ) -> tuple[Probed, ...]:
-        """Probe what nobody has asked to be probed: of these tools those that the
-        grants consent to (`tools.consent`), and that are not measured enough.
+        """Probe tools although nobody asked for it: of ``keys`` those that the grants
+        consent to (`tools.consent`) and that have not been measured enough.
 
         Raises as `calibrate`.
         """

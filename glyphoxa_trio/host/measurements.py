@@ -30,7 +30,7 @@ from .history import History
 
 # Then the one that was there first goes: a server may rename its tools for ever.
 _MOST_WINDOWS: Final = 10_000
-# Of an earlier life of a server so many calls that went well are a first guess.
+# So many good calls of a server's earlier life are kept as a first guess.
 _PRIOR: Final = ENOUGH_SAMPLES
 
 
@@ -56,8 +56,8 @@ class Measurements:
     _windows: dict[Place, LatencyWindow] = attrs.field(factory=dict, init=False)
     # The tools that measurement has put out of reach, and their way back.
     _hidden: dict[Place, Readmission] = attrs.field(factory=dict, init=False)
-    # How many good calls bring a tool back that was hidden a short while ago, until
-    # when that counts.
+    # For tools that came back a short while ago: how many good calls they need if they
+    # are hidden again, and until when that holds.
     _relapses: dict[Place, tuple[int, float]] = attrs.field(factory=dict, init=False)
 
     def place(self, definition: ToolDefinition) -> Place:
@@ -84,8 +84,8 @@ class Measurements:
         room = self._room(hidden.tier)
         good = sample.kind is SampleKind.OK and sample.seconds <= HYSTERESIS * room
         if hidden.judge(good=good):
-            # One that was back a short while ago is not believed so readily: some of
-            # its slow calls are kept, so that a few more tell that it has two speeds.
+            # A tool that was hidden twice within a short time may have two speeds: keep
+            # some of its slow calls, so that a few more are enough to tell.
             again = hidden.needed > 1 and self.settings.tier_by is TierBy.ADAPTIVE
             slow = HYSTERESIS * room
             window.drop_slower(slow, but=window.most_outliers(slow) if again else 0)
@@ -97,7 +97,8 @@ class Measurements:
         """What earlier runs measured, oldest first.
 
         It says nothing of health: failures that were forgiven must not come back,
-        and what failed then has been started anew. Of a server it was an earlier life.
+        and what failed then has been started anew. What was measured of a server's
+        tools is from an earlier life of the server.
         """
         found: set[Place] = set()
         for place, sample in samples:
@@ -110,17 +111,17 @@ class Measurements:
                 self._window(place).start_health_anew()
 
     def begin_life(self, definition: ToolDefinition) -> None:
-        """The tool's server runs anew: what an earlier life of it did hides nothing."""
+        """The tool's server has started again: forget most of its earlier life."""
         self.window(definition).begin_life(_PRIOR)
 
     def wait(self, definition: ToolDefinition, seconds: float) -> bool:
-        """NPCs that may not use it, because it was slow, have had turns for so long;
-        True if it is to be tried once more."""
+        """Count ``seconds`` of turns of NPCs from whom the tool is hidden because it
+        was slow. True if it is to be tried once more."""
         hidden = self._hidden.get(self.place(definition))
         return hidden is not None and hidden.wait(seconds)
 
     def tried(self, definition: ToolDefinition) -> None:
-        """A call of it has begun that was its trial, if it was on one."""
+        """A call of the tool has begun: that is its trial, if it waited for one."""
         hidden = self._hidden.get(self.place(definition))
         if hidden is not None:
             hidden.called()
@@ -160,7 +161,7 @@ class Measurements:
     def estimate(
         self, definition: ToolDefinition, previous: Estimate | None = None
     ) -> Estimate:
-        """One number for tier and admission, from what is known now. Changes
+        """The estimate for tier and admission, from what is known now. Changes
         nothing."""
         fresh = self._estimate(definition, self.window(definition), previous)
         hidden = self._hidden.get(self.place(definition))
@@ -173,8 +174,8 @@ class Measurements:
     def reckon(
         self, definition: ToolDefinition, previous: Estimate | None = None
     ) -> Estimate:
-        """As `estimate`, when it takes effect: a tool that measurement puts out of
-        reach begins to wait for its way back."""
+        """Return `estimate`, and put it into effect: a tool that its measurements put
+        out of reach begins to wait for its next trial."""
         place, limits = self.place(definition), self.settings.limits
         fresh = self._estimate(definition, self.window(definition), previous)
         hidden = self._hidden.get(place)
@@ -193,7 +194,8 @@ class Measurements:
     def _used_to_be(
         self, definition: ToolDefinition, previous: Estimate | None
     ) -> Tier:
-        """Where a tool was before it was measured, or until now if that is faster."""
+        """The tier of the tool before it was measured, or the one until now, whichever
+        is faster."""
         blank = LatencyWindow(size=self.settings.window, expiry=self.settings.expiry)
         tier = self._estimate(definition, blank, None).tier
         if previous is None or reach(previous, self.settings.limits) > max(Tier):

@@ -1,4 +1,5 @@
-"""What of a call's time was its tool's: from its sending, without the loop's delays."""
+"""How much of a call's time its tool took: from when it was sent, without the time in
+which the event loop was late."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import attrs
 from glyphoxa_trio.actors import LoopLag, OwnTime
 from glyphoxa_trio.tools.definition import CallContext, Handler
 
-# A cut call that lost more than this share of its time to others says nothing.
+# A cut call says nothing if it spent more than this share of its time waiting for
+# something other than its tool.
 _TOO_MUCH = 0.1
 
 
@@ -18,14 +20,14 @@ _TOO_MUCH = 0.1
 class Timing:
     """The clock of one call. Times in seconds.
 
-    Waiting for a server that starts, for a thread, or for a seat is no latency of the
-    tool, and neither is time in which the loop did not run. Time in which the loop
-    stood still in the tool's own code is.
+    Time in which the call waits for a server that starts, for a thread, or for a seat
+    does not count as the tool's latency. Time in which the event loop stood still does
+    not either, unless the tool's own code held it.
     """
 
     _lag: LoopLag
     departed: float = attrs.field(init=False)
-    _stalled_before: float = attrs.field(init=False)  # of the loop, until it departed
+    _stalled_before: float = attrs.field(init=False)  # the loop, until it departed
     _sent: float | None = attrs.field(default=None, init=False)
     _stalled: float = attrs.field(default=0.0, init=False)  # until it was sent
     _own: OwnTime[Any] | None = attrs.field(default=None, init=False)
@@ -38,20 +40,22 @@ class Timing:
         return self._sent is not None
 
     def sent(self) -> None:
-        """The tool begins now; also in a thread, and once more for a repetition."""
+        """The tool begins now. May be called in a thread, and again if the call is
+        repeated."""
         self._sent, self._stalled = self._lag.clock(), self._lag.total()
 
     async def run(
         self, handler: Handler, arguments: Mapping[str, Any], context: CallContext
     ) -> Any:
-        """Run a handler of this process: it begins when its task does."""
+        """Run a handler of this process, which counts as sent when it begins."""
         self.sent()
         result = cast("Awaitable[Any]", handler(arguments, context))
         self._own = OwnTime(result, self._lag.clock)
         return await self._own
 
     def kept_waiting(self) -> float:
-        """How long the loop did not run it since it departed; its own code apart."""
+        """How long the loop was late since the call departed, except by its own
+        code."""
         return self._excused(self._stalled_before)
 
     def _excused(self, before: float) -> float:
@@ -59,14 +63,15 @@ class Timing:
         return max(0.0, self._lag.total() - before - own)
 
     def ended(self) -> float | None:
-        """What the tool took until now; None if the call was never sent."""
+        """The seconds that the tool took until now; None if it was never sent."""
         if self._sent is None:
             return None
         excused = self._excused(self._stalled)
         return max(0.0, self._lag.clock() - self._sent - excused)
 
     def cut(self) -> float | None:
-        """What it had until now, not having ended; None if that says nothing of it."""
+        """The seconds that a tool had whose call is cut now, without an answer; None if
+        they say nothing of the tool."""
         if self._sent is None:
             return None
         now, excused = self._lag.clock(), self.kept_waiting()
@@ -74,5 +79,5 @@ class Timing:
         if excused > _TOO_MUCH * had:
             return None
         if self._sent - self.departed <= _TOO_MUCH * had:
-            return max(0.0, had - excused)  # the next one would have no more
+            return max(0.0, had - excused)  # the next call would have no more time
         return max(0.0, now - self._sent - self._excused(self._stalled))

@@ -41,12 +41,13 @@ class Slot:
     """One call on its way through a fan-out.
 
     ``flown`` is true once its handler was started, for it or for an identical
-    call that it joined: from then on it may have had an effect. ``reader`` names the
-    tool, if the caller has one, that reads what an answer links to. ``goes_on`` is
-    true if its turn does not wait for it and it may finish, ``pending`` if that is
-    because the turn's time was up. ``begun_as`` is its flight, until somebody waits for
-    it, ``seat`` what it needs before it may have one. ``failed`` is how its tool
-    failed while another server's was still asked, ``answered_by`` which that was.
+    call that it joined: from then on it may have had an effect. ``reader`` returns the
+    name of the tool that reads what an answer links to, if the caller has one.
+    ``goes_on`` is true if its turn does not wait for it and it may finish, ``pending``
+    if that is because the turn's time was up. ``begun_as`` is its flight until its
+    landing is awaited, ``seat`` what it must acquire before it may have a flight.
+    ``failed`` is how its tool failed while a tool of another server was still asked;
+    ``answered_by`` is that other tool, if it answered.
     """
 
     index: int
@@ -86,9 +87,9 @@ def answered(
     """The tool answered: yes or no."""
     assert slot.listing is not None
     definition = slot.listing.definition
-    # Another server's links are nothing for this server's reader.
+    # The reader of this server cannot read the links of another one.
     if result.links and slot.answered_by is None and (reader := slot.reader()):
-        how = f"{reader} reads what is linked, by its URI."
+        how = f"{reader} reads a linked resource by its URI."
         result = attrs.evolve(result, text=(*result.text, how))
     said = present(result, definition)
     wrote = definition.side_effects and not (cached or result.is_error)
@@ -155,7 +156,7 @@ def timed_out(slot: Slot, now: float, *, limit: Limit | None = None) -> Outcome:
         Limit.TOOL: "the tool's own limit",
         Limit.SERVER: "its server's limit",
         Limit.TURN: "the turn's tool time",
-        Limit.HOST: "the longest time of a call that nobody limited",
+        Limit.HOST: "the host's limit for calls that have no other",
     }[limit]
     return attrs.evolve(
         _end(

@@ -17,7 +17,7 @@ from glyphoxa_trio.tools.outcome import ToolResult
 from .fakes import fake, fan_out
 
 READY = Availability.READY
-HINT = "mcp__world__read_resource reads what is linked, by its URI."
+HINT = "mcp__world__read_resource reads a linked resource by its URI."
 
 
 def linking(links: tuple[str, ...] = ("map://1",), **more: Any) -> Tool:

@@ -150,7 +150,7 @@ async def test_every_kind_of_answer_reaches_the_npc_as_words(transport: str) -> 
         assert links.splitlines()[1:] == [
             "[link: Blob Resource 1, demo://resource/dynamic/blob/1]",
             "[link: Text Resource 2, demo://resource/dynamic/text/2]",
-            "mcp__everything__read_resource reads what is linked, by its URI.",
+            "mcp__everything__read_resource reads a linked resource by its URI.",
         ]
         text = await table.answer(
             "everything.get-resource-reference", resourceType="Text", resourceId=1
