@@ -1,9 +1,9 @@
 """One call on its way to a server: when it is sent, and whether it is sent again.
 
 A call that did nothing yet (it never arrived, or the server was too busy to run
-it) may be sent again; one whose answer was lost only if its tool only reads, or its
+it) may be sent again; one whose answer was lost only if its tool only reads, or the
 operator says that twice is as good as once. Always inside the time in which somebody
-waits for it (D12).
+waits for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sent:
     """When a call was last sent: from then on it may have had an effect.
 
     Args:
-      tell: told each time, before the request is written.
+      tell: called each time that the call is sent, before the request is written.
     """
 
     tell: Callable[[], None] = _nothing
@@ -50,7 +50,7 @@ class CallTool(Request[ToolResult]):
 
     ``deadline`` is until when the answer is of use, ``awaited_until`` until when
     somebody waits: a call that could not even be sent by then has done nothing.
-    ``repeatable`` tools only read, or their operator says that twice is as good as
+    ``repeatable``: the tool only reads, or the operator says that twice is as good as
     once.
     """
 

@@ -71,7 +71,7 @@ _BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its 
 # machine, if their tools are known; a call of one starts its server at once.
 _HEAD_START: Final = 0.2
 _GOODBYE: Final = 1.0  # seconds to tell a server that the session ends
-_SOON: Final = 0.05  # seconds; less is not worth telling
+_SOON: Final = 0.05  # seconds; a shorter wait is not worth telling
 _RELIST_PAUSE: Final = 0.1  # a server that changes its tools all the time
 _SHOWN_LINES: Final = 5
 
@@ -250,8 +250,8 @@ class _Connection:
                     self._turn()
 
     def _left_unanswered(self, request: CallTool) -> None:
-        """Nobody waits for this call any more. If its time was up, that is a doubt;
-        an interruption says nothing of the server."""
+        """Note that nobody waits for this call any more. If its time was up, the server
+        may hang; an interruption says nothing about the server."""
         sent, now = request.sent.at, trio.current_time()
         if (
             self._session is not None
@@ -276,7 +276,8 @@ class _Connection:
         raise ToolUnavailable(text)
 
     def _when(self) -> str:
-        """For a model: ``, ready in about 1.2 s,`` if that is known."""
+        """When the server is ready, for a model: ``, ready in about 1.2 s,`` if that is
+        known."""
         left = self._starts.left
         return f", ready in about {left:.1f} s," if left >= _SOON else ""
 
@@ -407,7 +408,7 @@ class _Connection:
                 if session.loss.why is not None:
                     pass  # there are worse news to come
                 elif isinstance(error, _TooSlow) and self.spec.url is not None:
-                    # Nothing else tells of an address that is open at one end only.
+                    # Nothing else tells of an HTTP connection that only we hold open.
                     session.loss.report(f"it does not answer any more: {error}")
                 else:
                     self._warn_once(f"its changed tools are not known: {error}")
@@ -417,7 +418,7 @@ class _Connection:
             await trio.sleep(_RELIST_PAUSE)
 
     async def _time_round_trip(self, session: Session) -> None:
-        """Beside its first calls: nobody waits for a ping."""
+        """Measure the round trip of a new session, while it serves calls already."""
         if await self._liveness.time(session):
             took = self._liveness.round_trip
             self._tools = tuple(
@@ -429,7 +430,7 @@ class _Connection:
             self._announce()
 
     def _expect(self, *, after: float = 0.0) -> None:
-        """A start begins in so many seconds: tell when it should be over."""
+        """A start begins ``after`` so many seconds: announce when it should be over."""
         if self.state is not ServerState.FAILED and self._starts.begin(after=after):
             self._announce()
 

@@ -87,7 +87,7 @@ def announces_tools(client: ClientSession) -> bool:
 
 
 def offers_resources(client: ClientSession) -> bool:
-    """Whether the server said that there is something to read."""
+    """Whether the server said that it has resources."""
     offered = client.server_capabilities
     return offered is not None and offered.resources is not None
 

@@ -27,7 +27,7 @@ from glyphoxa_trio.config import ServerSpec
 from .transport import Listing
 
 _VERSION: Final = 1
-_MUCH: Final = 1.25  # times as long is worth writing down
+_MUCH: Final = 1.25  # a start that takes so many times as long is worth writing down
 _LARGEST: Final = 16 * 2**20  # bytes; nobody offers so much
 
 
@@ -100,7 +100,7 @@ class Memory:
         return listing
 
     async def keep(self, listing: Listing) -> None:
-        """Write it down, if that is wanted at all and it is news."""
+        """Write the listing down, if that is wanted at all and it is news."""
         if self._known is not None and self._is_news(listing):
             self._saving += 1
             await trio.to_thread.run_sync(
@@ -109,7 +109,7 @@ class Memory:
             self._kept = listing
 
     def _is_news(self, listing: Listing) -> bool:
-        """Another list, or a start that took much longer or shorter."""
+        """True for another list of tools, or a start of quite another length."""
         if listing.tools != self._kept.tools:
             return True
         now, then = listing.start, self._kept.start
@@ -126,7 +126,7 @@ class Memory:
 
 
 def _seconds(value: Any) -> float | None:
-    """How long a start took, as a file says; None for what cannot be."""
+    """How long a start took, as a file says; None if that cannot be."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number and 0 <= value < math.inf else None
 

@@ -1,9 +1,9 @@
 """Signs of life: how fast a server answers, and whether it answers at all.
 
 A call that was cut by its turn looks the same whether its tool is slow or its server
-hangs. So the server is pinged, once a second, until it has answered anything. One
-that does one thing at a time cannot answer while it works; but no call of it may take
-longer than the server's timeout, so one that is silent for longer hangs.
+hangs. So the server is pinged, once a second, until it has answered anything. A server
+that does one thing at a time cannot answer a ping while it works; but no call may take
+longer than the server's timeout, so a server that is silent for longer hangs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from glyphoxa_trio.units import in_ms
 
 from .transport import Session
 
-LONGEST_ROUND_TRIP: Final = 0.05  # seconds that are counted
-PATIENCE: Final = 1.0  # seconds for a ping in doubt
+LONGEST_ROUND_TRIP: Final = 0.05  # seconds; a longer one counts as this
+PATIENCE: Final = 1.0  # seconds that a ping waits for its answer
 _IN_VAIN: Final = 3  # pings without an answer, at least, before a server is given up
 _PINGS: Final = 3  # of a new session: the fastest is its round trip
 _NOTABLE: Final = 0.001  # seconds by which a round trip has changed
@@ -28,10 +28,10 @@ _NOTABLE: Final = 0.001  # seconds by which a round trip has changed
 
 @attrs.define(eq=False)
 class Liveness:
-    """Of one server, through all its sessions.
+    """The signs of life of one server, through all its sessions.
 
-    ``round_trip`` is what a ping takes, seconds: 50 ms while that is not known, and
-    for a server that does not answer pings so fast.
+    ``round_trip`` is how long a ping takes, seconds. It is 50 ms while that is not
+    known, and for a server that takes longer or does not answer pings.
 
     Args:
       timeout: the longest that one call of the server may take, seconds.
@@ -41,36 +41,38 @@ class Liveness:
     round_trip: float = attrs.field(default=LONGEST_ROUND_TRIP, init=False)
     _survives_pings: bool = attrs.field(default=True, init=False)
     _heard: float = attrs.field(factory=trio.current_time, init=False)
-    # When the first call was sent of those that were cut and followed by no answer.
+    # When the first of the calls was sent that were cut, with no answer of the server
+    # since.
     _silent_since: float | None = attrs.field(default=None, init=False)
     _doubted: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def heard(self) -> None:
-        """It has answered something; a no is an answer. So is a new session."""
+        """The server has answered something; a no is an answer, and so is a new
+        session."""
         self._heard = trio.current_time()
         self._silent_since = None
 
     def cut(self, sent: float) -> None:
-        """Time was up for a call that was sent then.
+        """Time was up for a call that was sent at ``sent``.
 
-        Whoever has answered another call since is slow, and lives.
+        A server that has answered another call since then is slow, but lives.
         """
         if self._heard <= sent and self._silent_since is None:
             self._silent_since = sent
             self._doubted.set()
 
     async def time(self, session: Session) -> bool:
-        """Take the time of a new session's pings; whether ``round_trip`` is another.
+        """Measure the pings of a new session; returns whether ``round_trip`` changed.
 
-        If the session is lost meanwhile, no later one is asked: there are servers that
-        exit when they do not understand.
+        If the session is lost meanwhile, no later session is pinged: some servers exit
+        when they get a request that they do not know.
         """
         if not self._survives_pings:
             return False
         self._survives_pings = False
         fastest = LONGEST_ROUND_TRIP
-        # An answer that comes later than it counts is waited for all the same: to
-        # nobody it would be a line that is shown with the next warning.
+        # Wait also for an answer that is too late to count: if nobody waited for it, it
+        # would be shown with the next warning, as a line that belongs to no request.
         with trio.move_on_after(PATIENCE):
             for _ in range(_PINGS):
                 asked = trio.current_time()
@@ -113,6 +115,6 @@ class Liveness:
     async def _hear_from(self, session: Session) -> None:
         try:
             await session.ping()
-        except GlyphoxaError:  # that was no sign of life
+        except GlyphoxaError:  # no sign of life
             await trio.sleep_forever()
         self.heard()

@@ -1,6 +1,7 @@
 """How often a server is started again: at once, then ever later, then once a minute.
 
-On exit, not on the next call; uptime forgives (D17, A42).
+It is started when it exits, not at the next call. If it has run well for a while, its
+earlier deaths do not count any more.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from glyphoxa_trio.actors import Backoff, OnEvent, supervise
 from glyphoxa_trio.config import RestartConfig
 from glyphoxa_trio.errors import RestartsExhausted
 
-_NOTABLE: Final = 0.02  # seconds by which a start may be over earlier, or later
+_NOTABLE: Final = 0.02  # seconds; if `ready_at` moves by less, nobody is told
 SLOW_RETRY: Final = 60.0  # seconds between attempts once a server has failed
-SPARED: Final = 60.0  # seconds of which the first death costs no delay
+SPARED: Final = 60.0  # seconds; a death that is the first in so long costs no delay
 
 
 @attrs.define(eq=False)
 class Starts:
     """How long a server takes to start, and when it should be ready.
 
-    ``first`` is the first start in this run: the next run's will be like that, with
-    all that is loaded and started beside it. In seconds.
+    ``first`` is how long the first start in this run took, in seconds. The first start
+    of the next run will be like it, since as much is loaded and started beside it.
     """
 
     first: float | None = attrs.field(default=None, init=False)
@@ -38,23 +39,24 @@ class Starts:
 
     @property
     def ready_at(self) -> float | None:
-        """When the server that starts should be ready, on trio's clock; None if it
-        does not start, or may well be faster than it was."""
+        """When the server should be ready, on trio's clock; None if it is not starting,
+        or if it may be much faster than last time."""
         return self._over_at if self._sure else None
 
     @property
     def left(self) -> float:
-        """Seconds until it should be ready at the latest; 0 if nobody knows."""
+        """Seconds until it should be ready at the latest; 0 if that is not known."""
         if self._over_at is None:
             return 0.0
         return max(0.0, self._over_at - trio.current_time())
 
     def recall(self, took: float | None) -> None:
-        """What the first start of the last run took."""
+        """Take over how many seconds the first start of the last run took."""
         self._usual, self._sure = took, took is not None
 
     def begin(self, *, after: float = 0.0) -> bool:
-        """A start begins in so many seconds; whether `ready_at` is another time."""
+        """A start begins ``after`` so many seconds. Returns whether `ready_at` has
+        changed."""
         before = self.ready_at
         self._over_at = None
         if self._usual is not None:
@@ -65,11 +67,11 @@ class Starts:
         return abs(now - before) > _NOTABLE
 
     def over(self) -> None:
-        """The server does not start, or not any more."""
+        """The server is not starting, or not any more."""
         self._over_at = None
 
     def note(self, took: float, *, timed: bool) -> None:
-        """A start is over; ``timed`` as `Session` has it."""
+        """A start is over that ``took`` so many seconds; ``timed`` as in `Session`."""
         if timed or self.first is None:
             self._usual, self._sure = took, timed
         if self.first is None:
@@ -91,8 +93,8 @@ async def keep_alive(
     When restarts are switched off, the first life that raises is the last.
 
     Args:
-      served: whether the life that has just ended was of any use. If it was, and
-        is the first to end in a minute, the next one begins at once. A slow attempt
+      served: whether the life that has just ended was of any use. If it was, and no
+        other life ended in the last minute, the next one begins at once. A slow attempt
         that was of use earns quick restarts again.
       on_failed: called whenever the quick restarts, or a slow attempt, are over.
     """
@@ -106,7 +108,7 @@ async def keep_alive(
     died = -math.inf
 
     def at_once() -> bool:
-        """Also notes the death."""
+        """Whether the next life begins without a delay. Also notes this death."""
         nonlocal died
         now = trio.current_time()
         first_of_late = now - died >= SPARED

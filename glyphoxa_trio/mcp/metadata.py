@@ -65,7 +65,7 @@ def describe(
     prints: dict[str, str] = {}
     for tool in tools:
         if tool in resources.TOOLS and not spec.resources:
-            continue  # it is known from a run in which they were wanted
+            continue  # remembered from a run in which resources were switched on
         name = tool.get("name")
         if not isinstance(name, str) or not name:
             warnings.append("a tool without a name is left out")
@@ -147,8 +147,8 @@ def _definition(
 def _reach(hints: _Entries) -> tuple[bool, bool, bool]:
     """Whether a tool only reads, may destroy, and reaches the open world.
 
-    With the protocol's defaults for what it does not say; one that says both that it
-    only reads and that it destroys is believed the worse.
+    Where the tool says nothing, the protocol's defaults count. If it says both that it
+    only reads and that it destroys, it is taken to destroy.
     """
     read_only = hints.get("readOnlyHint", _flag) or False
     destroys = hints.get("destructiveHint", _flag)
@@ -242,7 +242,7 @@ def _tier(value: Any) -> Tier:
 
 
 def _category(value: Any) -> str:
-    # It is a heading on a screen, and somebody else's words.
+    # A category becomes a heading on our screens, and here the server chooses it.
     if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_KIND:
         raise ValueError(f"must be a word or two, of {_LONGEST_KIND} letters at most")
     return " ".join(value.split())

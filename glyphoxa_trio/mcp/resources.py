@@ -1,9 +1,9 @@
-"""The resources of a server, as two more tools of it: one lists, one reads (N1).
+"""The resources of a server, as two more tools of it: one lists, one reads.
 
 A server that offers resources gets `list_resources` and `read_resource` into its list
 of tools, so that granting, approving, showing, timing and calling are the same for
-them as for everything else there. What a server offers is asked when the first one is
-called, never when it connects. Pure but for the questions, which the session asks.
+them as for its own tools. The server is asked for its resources when `list_resources`
+is called, never when it connects. Pure but for the questions, which the session asks.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from glyphoxa_trio.tools.naming import LIST_RESOURCES, READ_RESOURCE
 MOST_SHOWN: Final = 50  # of one kind, in an answer
 _MOST_PAGES: Final = 50
 _MOST_LOOKED_AT: Final = 2_000
-_DESCRIPTION: Final = 120  # characters of one
-_LINE: Final = 500  # of an address or a name
+_DESCRIPTION: Final = 120  # characters of a description
+_LINE: Final = 500  # characters of an address or a name
 
-# A resource may be a page of the web: where it leads, only its server knows.
+# A resource may be a page of the web: only the server knows what it reaches.
 _HINTS: Final = {"readOnlyHint": True, "openWorldHint": True}
 
 TOOLS: Final[tuple[Mapping[str, Any], ...]] = (
@@ -59,11 +59,11 @@ TOOLS: Final[tuple[Mapping[str, Any], ...]] = (
         "annotations": _HINTS,
     },
 )
-"""As a server would list them."""
+"""The two tools, as a server would list them."""
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""A question to the server, by method and parameters; a list that it does not know
-is an empty answer."""
+"""A question to the server, by method and parameters. If the server does not know a
+method that lists something, the answer is empty."""
 
 
 def missing_from(
@@ -73,7 +73,7 @@ def missing_from(
     taken = {tool.get("name") for tool in tools}
     free = [tool for tool in TOOLS if tool["name"] not in taken]
     notes = [
-        f"{tool['name']}: its own tool of that name stays, so its resources have none"
+        f"{tool['name']}: the server has a tool of that name, so its resources get none"
         for tool in TOOLS
         if tool["name"] in taken
     ]
@@ -81,7 +81,7 @@ def missing_from(
 
 
 async def call(name: str, arguments: Mapping[str, Any], ask: Ask) -> Mapping[str, Any]:
-    """The answer of one of `TOOLS`, as a plain CallToolResult."""
+    """Answer a call of one of `TOOLS`, as a plain CallToolResult."""
     if name == READ_RESOURCE:
         return await _read(arguments["uri"], ask)
     return await _list(arguments.get("contains", ""), ask)
@@ -118,7 +118,7 @@ async def _list(contains: str, ask: Ask) -> Mapping[str, Any]:
 
 
 async def _pages(method: str, key: str, ask: Ask) -> tuple[list[Any], bool]:
-    """What is on all pages, within bounds, and whether that is all there is."""
+    """The entries of all pages, within bounds, and whether these are all there are."""
     found: list[Any] = []
     cursors: set[str] = set()
     cursor: Any = None
@@ -129,7 +129,7 @@ async def _pages(method: str, key: str, ask: Ask) -> tuple[list[Any], bool]:
         cursor = page.get("nextCursor")
         if not cursor:
             return found, True
-        # A cursor that comes again is the beginning of a circle.
+        # If a cursor comes again, the pages go round in a circle.
         if cursor in cursors or len(cursors) + 1 >= _MOST_PAGES:
             return found[:_MOST_LOOKED_AT], False
         if len(found) >= _MOST_LOOKED_AT:

@@ -2,7 +2,7 @@
 
 The SDK is the authority on protocol, types and HTTP (D27); what carries its
 messages over pipes is ours. Import this lazily.
-Above 300 lines, because what the SDK calls an error is known nowhere else.
+Above 300 lines, because no other file knows the errors of the SDK.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class SdkSession:
     # Reading the list anew tells a server that is gone from one that stumbled.
     _suspect: Callable[[], None]
     _offers_resources: bool
-    # Of the listed tools, those that the server does not know.
+    # The names of the listed tools that we added: the server does not know them.
     _ours: frozenset[str] = attrs.field(default=frozenset(), init=False)
     # The listed tools that have an output schema. The SDK would read the list for
     # any other, on the clock of a call that has had its effect already.
@@ -133,8 +133,8 @@ class SdkSession:
             await self._client.send_request(_PING, _AS_IT_CAME)
         except MCPError as error:
             meaning = self._judged(error)
-            # Over HTTP a request that is turned away has been answered. Over a pipe
-            # what is not available is a pipe that nobody reads.
+            # Over HTTP, a request that is turned away has been answered. Over a pipe,
+            # "unavailable" means that nobody reads the pipe.
             turned_away = self.pid is None and isinstance(meaning, ToolUnavailable)
             if isinstance(meaning, NeverSent) or not (
                 turned_away or isinstance(meaning, ToolError)
@@ -143,7 +143,7 @@ class SdkSession:
             return False
         except GlyphoxaError:
             raise
-        except Exception:  # foreign code: an answer that breaks the protocol is one
+        except Exception:  # foreign code: an unusable answer is an answer, too
             return False
         return True
 
@@ -218,7 +218,7 @@ class SdkSession:
         try:
             return await self._ask(method, dict(params), meta)
         except MCPError as error:
-            # Who has only one kind of resources need not know of the other.
+            # A server with one kind of resources need not know the list of the other.
             if error.code == types.METHOD_NOT_FOUND and method.endswith("/list"):
                 return {}
             raise
@@ -284,7 +284,7 @@ class _Request:
 
     _method: str
     _params: dict[str, Any]
-    # The SDK knows by the method what is named in the header of a request.
+    # As in the SDK's own request: it knows by the method what to put into a header.
     name_param: ClassVar[str | None] = types.CallToolRequest.name_param
 
     def model_dump(self, **_: object) -> dict[str, Any]:

@@ -33,8 +33,8 @@ class ServerStatus:
     clock.
 
     Before it was ready, its ``tools`` are those of an earlier run. ``ready_at`` is
-    when a server that starts should be ready, if its last start tells; it may be
-    past.
+    when a server that is starting should be ready, as far as its last start tells; that
+    may be in the past.
     """
 
     name: str

@@ -21,7 +21,7 @@ from .transport import Loss
 from .wire import Wire
 
 _LAST_WORDS: Final = 0.2  # seconds for what a dead server still has in its pipes
-_LAST_SIGH: Final = 0.01  # the same, if nobody waits for an answer
+_LAST_SIGH: Final = 0.01  # seconds, if no request waits for an answer
 
 
 @asynccontextmanager
@@ -40,8 +40,8 @@ async def open_wire(
 
     async def bury() -> None:
         await server.wait()
-        # A child that inherited stdout would keep it open for ever. A server that was
-        # idle has no answers in its pipes, and is wanted back.
+        # Not until stdout is closed: a child that inherited it may keep it open for
+        # ever. An idle server has no answers in its pipes, so it is replaced sooner.
         await trio.sleep(_LAST_WORDS if wire.waits else _LAST_SIGH)
         wire.close(process.how_it_ended(server))
 
@@ -64,10 +64,10 @@ async def open_wire(
 
 
 def unread(pipe: int) -> int | None:
-    """How many bytes are in a pipe that nobody reads any more; None if somebody may.
+    """How many bytes are in a pipe without a reader; None if it may have one.
 
-    What a server that has died never read did nothing. Whoever else has inherited its
-    stdin may still read on: then nothing is certain.
+    A request that a dead server has not read did nothing. But if another process has
+    inherited the server's stdin, it may read on, and nothing is certain.
     """
     try:
         readers = select.poll()
@@ -75,7 +75,7 @@ def unread(pipe: int) -> int | None:
         if not any(state & select.POLLERR for _, state in readers.poll(0)):
             return None
         counted = fcntl.ioctl(pipe, termios.FIONREAD, bytes(struct.calcsize("i")))
-    except (OSError, ValueError):  # closed by now, or no pipe
+    except (OSError, ValueError):  # closed by now, or not a pipe
         return None
     (found,) = struct.unpack("i", counted)
     return int(found)

@@ -28,8 +28,8 @@ from glyphoxa_trio.tools.definition import ToolUnavailable
 
 from .process import LastLines, running
 
-_A_WHILE: Final = 0.05  # seconds; loading the SDK takes longer, and having it less
-_AT_ONCE: Final = 0.1  # seconds in which a server that is up shakes hands
+_A_WHILE: Final = 0.05  # seconds; only the first import of the SDK takes longer
+_AT_ONCE: Final = 0.1  # seconds; a server that is up already shakes hands sooner
 
 
 class ConnectionFailed(GlyphoxaError):
@@ -97,14 +97,14 @@ class Session(Protocol):
 
     @property
     def timed(self) -> bool:
-        """Whether the server starts as slowly as it did: not if it had to wait for
-        this program, or shared the machine with others that started."""
+        """Whether its start tells how long the next one will take: not if the server
+        waited for this program, or shared the machine with other servers' starts."""
 
     async def ping(self) -> bool:
-        """Return as soon as it answers, False if all it says is no.
+        """Return as soon as the server answers; False if the answer is an error.
 
         Raises:
-          ToolUnavailable, ConnectionLost: as `call_tool`; no sign of life.
+          ToolUnavailable, ConnectionLost: as `call_tool`; these are no sign of life.
         """
 
     async def list_tools(self) -> Listing:
@@ -180,17 +180,21 @@ async def open_session(
 
 @attrs.define(eq=False)
 class Start:
-    """One way in, from the process to the handshake. ``waited`` is for the SDK."""
+    """One start of a server, from its process to the handshake.
+
+    ``alone``: no other server started meanwhile. ``waited``: seconds for the SDK.
+    """
 
     alone: bool = True
     waited: float = 0.0
 
     def over(self, *, shaking_hands: float | None) -> bool:
-        """The session is open: whether the server starts as slowly as it did.
+        """The session is open. Returns whether this start tells how long the next one
+        will take.
 
         Args:
-          shaking_hands: seconds since there was somebody to shake hands with; None
-            for a server that is not started by us.
+          shaking_hands: seconds that the handshake took; None for a server that we do
+            not start.
         """
         _under_way.discard(self)
         if self.waited < _A_WHILE:

@@ -7,9 +7,9 @@ until their answer wakes them. What it promises beyond the SDK's:
 * A caller who leaves is gone at once. A request of which nothing was written is
   then not sent at all; otherwise ``notifications/cancelled`` is queued, and
   whether the pipe takes it is nobody's wait.
-* When the connection ends, all requests end with it: with `Unsent` if not a byte
-  of them was written, or is known to have been read, so that they may be sent again,
-  with `Ended` otherwise.
+* When the connection ends, all requests end with it: with `Unsent` if none of their
+  bytes was written, or certainly none was read, so that they may be sent again; with
+  `Ended` otherwise.
 * Everything is bounded: what waits to be written, and what `hearing` takes in.
 * What is no message is noted and ignored. An answer that can be told to belong
   to a request, but cannot be used, ends that request at once.
@@ -91,7 +91,7 @@ class _Request:
     task: trio.lowlevel.Task
     on_progress: ProgressFnT | None
     polite: bool
-    # How many bytes went before it when it was written.
+    # How many bytes were written before this request; None if it is not written yet.
     offset: int | None = None
 
     @property
@@ -108,8 +108,8 @@ class Wire:
       note: told what the server wrote that is no message for us.
       fate: asked when a stream ends: what became of the server, or None if it
         lives on; may take a moment, in which answers are still read.
-      unread: asked at the end: how many of the bytes that were written last nobody
-        has read or ever will, or None if that is not certain.
+      unread: asked at the end how many of the bytes written last have not been read
+        and never will be; None if that is not certain.
     """
 
     _receive: trio.abc.ReceiveStream
@@ -122,7 +122,7 @@ class Wire:
     _hearing: Hearing | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _over: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    _written: int = attrs.field(default=0, init=False)  # bytes, at most
+    _written: int = attrs.field(default=0, init=False)  # bytes; may be too many
     _counter: int = attrs.field(default=0, init=False)
     _requests: dict[int | str, _Request] = attrs.field(factory=dict, init=False)
     _outbox: Outbox = attrs.field(factory=Outbox, init=False)
@@ -266,7 +266,7 @@ class Wire:
                 try:
                     await self._send.send_all(data)
                 except trio.BrokenResourceError:
-                    # Of a pipe so much is written as one, or not at all.
+                    # A pipe takes so few bytes all at once or not at all.
                     if len(data) <= select.PIPE_BUF and self._unread() is not None:
                         self._written -= len(data)
                     raise

@@ -124,7 +124,8 @@ async def test_its_own_tool_of_that_name_stays_and_is_told_of() -> None:
         assert list(watcher.tools("library")) == ["lend", "read_resource", LIST]
         (warning,) = watcher.warnings
         assert warning.text == (
-            "read_resource: its own tool of that name stays, so its resources have none"
+            "read_resource: the server has a tool of that name, so its resources get"
+            " none"
         )
         own = await watcher.call("library", READ)
         assert own.text[0] == "read_resource: here"
