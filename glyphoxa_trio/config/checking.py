@@ -1,8 +1,8 @@
-"""A `Config` that a program made, as strictly looked at as a file (D14).
+"""Check a `Config` that a program made as strictly as a file.
 
-Python checks no type, so text in place of a list of tools would be a grant of each of
-its letters. What can only be meant one way is taken: a list for a tuple, the name of a
-choice for the choice, text for a path or a secret.
+Python checks no types, so text in place of a list of tools would grant each of its
+letters. A value that can only be meant one way is accepted: a list for a tuple, the
+name of a choice for the choice, text for a path or a secret.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .problems import ConfigError, Misfit, Problems, shown, sort_of
 
 
 def checked(config: object) -> Config:
-    """``config``, if a runtime can be made of it, with its values as their types.
+    """Return ``config``, with each value converted to the type of its field.
 
     Raises:
       ConfigError: with every problem, each with its place.
@@ -33,7 +33,7 @@ def checked(config: object) -> Config:
     if not isinstance(config, Config):
         raise ConfigError(
             "expected a Config, the path of a file, or a function that makes a Config,"
-            f" got {sort_of(config)}; of a mapping glyphoxa_trio.config.parse makes one"
+            f" got {sort_of(config)}; glyphoxa_trio.config.parse makes one of a mapping"
         )
     try:
         made: Config = _object(config, Config)
@@ -58,7 +58,7 @@ def _named_twice(
 
 
 def _fitting(value: Any, kind: Any) -> Any:
-    """``value`` as what is meant by it; raises ValueError, or a `Misfit` of places."""
+    """Return ``value`` as a ``kind``; raises ValueError, or a `Misfit` with places."""
     if get_origin(kind) in (Union, UnionType):
         if value is None:
             return None
@@ -79,7 +79,7 @@ def _fitting(value: Any, kind: Any) -> Any:
 
 
 def _object(value: Any, kind: type[Any]) -> Any:
-    """The object itself, or a copy of it where a value was not of its type."""
+    """Return the object, or a copy of it if one of its values had to be converted."""
     if not isinstance(value, kind):
         raise ValueError(
             f"expected a {kind.__name__}, got {sort_of(value)}: write"

@@ -1,8 +1,9 @@
-"""``contexts``: the agents of a voice application, as seed 003 writes them (A30).
+"""``contexts``: the agents of a voice application, in the format of such applications.
 
-A map by name. What an entry says has a place in `NpcConfig`, so there is no second kind
-of NPC. Its defaults are those of an agent on a telephone, not of a character in a game:
-its prompt is its own, and each of its turns has time for tools that take seconds.
+A map by name. Everything that an entry says has a place in `NpcConfig`, so there is no
+second kind of NPC. The defaults are those of an agent on a telephone, not of a
+character in a game: the prompt is taken as it is, and each turn has time for tools that
+take seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .model import NpcConfig, TrustConfig
 from .problems import Problems, shown
 from .voices import Engine, S2SConfig, S2SProvider, VoiceConfig
 
-# How seed 003 names tools, and so how the lists of a context mean them.
+# How such applications name tools, and so what the lists of a context mean.
 NAMING: Final = NamingStyle.SINGLE
 
 # What such files call the models that speak by themselves.
@@ -36,8 +37,8 @@ class Context:
     """One entry. ``prompt``, or ``system_prompt``, is all that the model is told of
     itself; ``tools`` is what may be used.
 
-    ``provider`` names the model that speaks: the one of ``s2s``, and then ``engine`` is
-    ``s2s`` unless it is stated, or the one of ``llm``.
+    ``provider`` names the model that speaks. If it is the model of ``s2s``, ``engine``
+    is ``s2s`` unless it is stated. Otherwise the model of ``llm`` speaks.
     """
 
     provider: str | None = None
@@ -60,8 +61,8 @@ def npcs_of(
     """The NPCs of a configuration, with those of its contexts.
 
     Args:
-      beside: its other fields, as far as they are sound: ``npcs`` have their names
-        already, and ``llm`` and ``s2s`` say which models there are.
+      beside: the other fields of the configuration, as far as they are sound. The names
+        of ``npcs`` are taken, and ``llm`` and ``s2s`` say which models there are.
 
     Raises:
       ValueError: a `Misfit` with each entry that does not fit.
@@ -98,7 +99,7 @@ def npcs_of(
             )
             made.append(npc)
             if not by_itself and context.provider not in (None, llm.provider):
-                what = "provider is ignored: who speaks is the model of llm"
+                what = "provider is ignored: the model of llm speaks"
                 if speaks is not None:
                     what += f"; s2s.provider: {speaks} would make it speak by itself"
                 warnings.add(what, "contexts", name)
@@ -107,7 +108,7 @@ def npcs_of(
 
 
 def _plain(name: str) -> str:
-    """What an agent is told of itself that nobody wrote a prompt for."""
+    """The prompt of an agent for which nobody wrote one."""
     return (
         f"You are the assistant {name}. Answer in a few short spoken sentences,"
         " without markup. Use a tool when it knows better than you, and say what it"

@@ -1,7 +1,7 @@
 """Entries of a ``.mcp.json`` as Claude, Cursor, VS Code and Windsurf write them.
 
-`translated` makes of such an entry what our own file would say. It is lenient where
-the meaning is plain (a number in ``env`` is its text) and says what is wrong where it
+`translated` turns such an entry into the keys of our own file. It is lenient where the
+meaning is plain (a number in ``env`` is taken as text) and says what is wrong where it
 is not. Unknown keys belong to other programs and are ignored.
 """
 
@@ -21,7 +21,7 @@ from .layout import layout
 from .problems import Problems, shown, sort_of
 from .servers import ServerSpec, Transport
 
-# Where an entry says that other programs need not ask before they call its tools.
+# Keys by which an entry tells other programs to call its tools without asking.
 _APPROVALS: Final = ("alwaysAllow", "autoApprove")
 _ADDRESSES: Final = ("httpUrl", "url", "serverUrl")  # if several, the first counts
 _FOREIGN: Final = frozenset(
@@ -36,11 +36,11 @@ _TRANSPORTS: Final = {
     "streamablehttp": Transport.STREAMABLE_HTTP,
     "remote": Transport.STREAMABLE_HTTP,
 }
-# What means nothing to a server of the other kind, and harms nobody.
+# Keys that mean nothing to a server of the other kind, and do no harm there.
 _OF_STDIO: Final = ("command", "args", "env", "cwd", "envFile")
 _OF_HTTP: Final = (*_ADDRESSES, "headers", "auth")
 _DEEPEST: Final = 32
-# A timeout is seconds for some programs and milliseconds for others.
+# Some programs write a timeout in seconds, others in milliseconds.
 _SECONDS_BELOW: Final = 1000
 
 _VARIABLE: Final = re.compile(
@@ -52,13 +52,13 @@ _VARIABLE: Final = re.compile(
 
 @attrs.frozen
 class Entry:
-    """An entry in our own words.
+    """An entry, translated into our keys.
 
     Args:
-      keys: what our own file would have.
-      spelled: how the entry spells those of them that it spells otherwise.
-      env_file: where more variables are, as written.
-      notes: what is odd and no error.
+      keys: the keys that our own file would have, with their values.
+      spelled: for each of these that the entry spells otherwise, how it spells it.
+      env_file: the path of a file with more variables, as written.
+      notes: oddities that are no errors.
     """
 
     keys: Mapping[str, Any]
@@ -67,7 +67,7 @@ class Entry:
     notes: tuple[str, ...] = ()
 
     def place(self, place: str) -> str:
-        """A place in our words as a place in the file."""
+        """Translate a place that is told by our keys into the place in the file."""
         for ours, theirs in self.spelled.items():
             if place == f".{ours}" or place.startswith((f".{ours}.", f".{ours}[")):
                 return f".{theirs}{place.removeprefix(f'.{ours}')}"
@@ -75,7 +75,7 @@ class Entry:
 
 
 def surroundings(folder: Path, env: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment, and beside it what editors know of the folder of the file."""
+    """The environment, and the variables that editors set for the file's folder."""
     return ChainMap(
         {
             "workspaceFolder": str(folder),
@@ -91,7 +91,7 @@ def switched_off(entry: Mapping[str, Any]) -> bool:
     """Whether another program has switched the server off.
 
     Raises:
-      ValueError: a `Misfit`, if it does not say so in a word that can be read.
+      ValueError: a `Misfit`, if the key's value is neither true nor false.
     """
     problems = Problems()
     off = False
@@ -106,7 +106,7 @@ def switched_off(entry: Mapping[str, Any]) -> bool:
 
 
 def translated(entry: Mapping[str, Any]) -> Entry:
-    """What an entry says, in our words.
+    """Translate an entry into our keys.
 
     Raises:
       ValueError: a `Misfit` with every problem.
@@ -144,7 +144,7 @@ def translated(entry: Mapping[str, Any]) -> Entry:
     if isinstance(known.get("args"), list):
         known["args"] = [_as_text(value) for value in known["args"]]
     if type(known.get("command")) is str and "args" in known:
-        # Beside args it is one word for everybody else, spaces and all.
+        # Beside args, other programs take the command as one word, spaces and all.
         known["command"] = [known["command"]]
     made: dict[str, Any] = {}
     for key, value in known.items():
@@ -183,7 +183,7 @@ def variables_in(text: str) -> dict[str, str]:
 def _transport(
     known: dict[str, Any], spelled: dict[str, str], problems: Problems
 ) -> Transport | None:
-    """How the server is reached, if the entry says so; under ``transport`` then."""
+    """The transport, if the entry states it; it is then put under ``transport``."""
     said: dict[str, Transport] = {}
     for key in ("type", "transport"):
         value = known.pop(key, None)
@@ -212,10 +212,10 @@ def _transport(
 
 
 def _only_its_own(known: dict[str, Any], transport: Transport | None) -> None:
-    """Drop what means nothing to this kind of server, where the kind is certain."""
+    """Drop keys that mean nothing to this kind of server, if the kind is certain."""
     address = any(key in known for key in _ADDRESSES)
     if transport is None and ("command" in known) == address:
-        return  # it has both, or neither: that is for the reader to say
+        return  # it has both, or neither: the reader will say so
     stdio = not address if transport is None else transport is Transport.STDIO
     for key in _OF_HTTP if stdio else _OF_STDIO:
         needed = "command" in known if stdio else address
@@ -236,7 +236,7 @@ def _settle_address(known: dict[str, Any], spelled: dict[str, str]) -> None:
 
 
 def _settle_tools(known: dict[str, Any]) -> None:
-    """A list of names in place of our ``tools``: only those, or ``*`` for all."""
+    """Take a list of names as ``tools``: only these tools, or all if it has ``*``."""
     tools = known.get("tools")
     if isinstance(tools, list) and all(isinstance(x, str) for x in tools):
         del known["tools"]
@@ -251,16 +251,16 @@ def _milliseconds(value: Any) -> float:
 
 
 def _as_text(value: Any) -> Any:
-    """A number, true or false as the text that others make of it."""
+    """Return a number, true or false as text, as other programs do."""
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
 def _rewritten(value: Any, depth: int = 0) -> Any:
-    """A value with the variables of other programs written as ours."""
+    """Return a value with the variables of other programs written in our way."""
     if isinstance(value, str):
         return _VARIABLE.sub(_variable, value)
     if depth > _DEEPEST or not isinstance(value, list | Mapping):
-        return value  # nothing of ours is so deep: the reader refuses it
+        return value  # no valid value is nested so deep: the reader refuses it
     problems = Problems()
     if isinstance(value, list):
         made: Any = []
@@ -279,8 +279,8 @@ def _rewritten(value: Any, depth: int = 0) -> Any:
 def _variable(found: re.Match[str]) -> str:
     if found["input"] is not None:
         raise ValueError(
-            f"{found[0]} is asked for by an editor, and not here: write ${{VAR}} and"
-            " set that variable"
+            f"only an editor asks for {found[0]}, this program does not: write ${{VAR}}"
+            " and set that variable"
         )
     if found["env"] is not None:
         return f"${{{found['env']}{found['default'] or ''}}}"
@@ -288,10 +288,10 @@ def _variable(found: re.Match[str]) -> str:
 
 
 def whole(value: Any) -> Mapping[str, Any]:
-    """An entry as the mapping that it has to be.
+    """Return an entry, if it is a mapping.
 
     Raises:
-      ValueError: if it is none.
+      ValueError: if it is not.
     """
     if not isinstance(value, Mapping):
         raise ValueError(f"expected a mapping, got {sort_of(value)}")

@@ -113,7 +113,8 @@ def _only_references(text: str) -> bool:
 
 
 def target(entry: Mapping[str, Any]) -> str:
-    """What an entry of a file starts or reaches, and below it what it is given."""
+    """What an entry of a file starts or reaches, and in the lines below the variables
+    or headers that it gets. Secrets are hidden."""
     url, command_ = entry.get("url"), entry.get("command")
     if isinstance(url, str):
         shown = address(url)

@@ -125,7 +125,8 @@ def without_server(text: str | None, name: str) -> str:
 
 
 def _read(text: str, name: str) -> tuple[_Object, _Object | None]:
-    """Where the whole stands, and the servers of which ``name`` is one or becomes one.
+    """The object that is the whole file, and the one in it that has the server ``name``
+    or will get it; None if the file has no servers.
 
     Raises:
       ConfigError: if the text is not JSON, says a key twice, or has something

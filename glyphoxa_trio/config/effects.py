@@ -1,7 +1,7 @@
-"""What of another configuration counts in a program that runs: pure.
+"""Which parts of a new configuration take effect in a program that runs. Pure.
 
-Each key declares it (`fields`): ``live`` ones are taken over, others keep their value
-until the next start and are named.
+Each key declares when a change of it does (`fields`). A ``live`` one takes effect at
+once; any other keeps its value until the next start, and is named.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 
 def taken_over(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
-    """The new configuration as far as it counts after a reload, and the keys of it
-    that changed and count only at the next start, as the file calls them.
+    """The configuration after a reload, and the keys that have changed but take effect
+    only at the next start, as the file calls them.
     """
     config, late = _merged(old, new, "")
     return config, tuple(late)

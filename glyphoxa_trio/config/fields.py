@@ -1,8 +1,8 @@
 """How a key of the file becomes a field: units in its name, ranges, emptiness; and
-when a change of it counts.
+when a change of it takes effect.
 
-Every key declares that, itself or by the section that it is in: the declaration of a
-field holds for all below it. A reload follows it (`effects`).
+Every key declares when, itself or by the section that it is in: the declaration of a
+field holds for all fields below it. A reload follows it (`effects`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def of_hours(hours: float) -> float:
 
 
 class TakesEffect(StrEnum):
-    """When a change of a key counts in a program that runs and reloads."""
+    """When a change of a key takes effect in a program that runs and reloads."""
 
     LIVE = "live"  # from the next turn on, or sooner
     NEXT_START = "next start"
-    OFF_AT_ONCE = "off at once"  # a switch that is switched on at the next start
+    OFF_AT_ONCE = "off at once"  # a switch; switching on waits for the next start
 
 
 _DECLARED: Final = "takes effect"
@@ -47,7 +47,8 @@ OFF_AT_ONCE: Final[Mapping[str, Any]] = {_DECLARED: TakesEffect.OFF_AT_ONCE}
 
 
 def declared(field: attrs.Attribute[Any]) -> TakesEffect | None:
-    """What the field declares for itself and all below it; None if those do."""
+    """What the field declares for itself and all fields below it; None if those declare
+    it themselves."""
     found: TakesEffect | None = field.metadata.get(_DECLARED)
     return found
 
@@ -87,8 +88,8 @@ def _number(self: Any, field: attrs.Attribute[Any], value: Any) -> float:
 
 
 def _wrong(self: Any, field: attrs.Attribute[Any], what: str) -> ValueError:
-    """What is wrong with a value, and of what, if the reader of a file is not there
-    to say where."""
+    """An error about a value, with the name of its field. ``self`` is None for the
+    reader of a file, which says the place itself."""
     if self is None:
         return ValueError(what)
     return ValueError(f"{type(self).__name__}.{field.name} {what}")

@@ -35,7 +35,7 @@ def _provider(value: Provider | str) -> Provider:
         known = ", ".join(Provider)
         raise ConfigError(
             f"provider: expected one of {known}, got {value!r}; OpenAI, Ollama and most"
-            " others are spoken to by chat_completions, with a base_url"
+            " others are reached with chat_completions and a base_url"
         ) from None
 
 

@@ -41,13 +41,13 @@ def load_config(
 ) -> Config:
     """The configuration in a file; its suffix says the format. Blocks on reading.
 
-    What the project's ``.mcp.json`` holds comes with it, as ``mcp.shared`` and
-    ``mcp.left_out``: the nearest one from the file's folder upward, within its
-    repository. Nothing of it is started until somebody agrees (`admitted`).
+    The servers of the project's ``.mcp.json`` come with it, as ``mcp.shared`` and
+    ``mcp.left_out``. That is the nearest one from the file's folder upward, within its
+    repository. None of these servers is started until somebody agrees (`admitted`).
 
     Args:
-      warn: told of what is odd and no error; names the place.
-      mcp_json: False leaves that file alone.
+      warn: told of oddities that are no errors, each with its place.
+      mcp_json: False does not read that file.
 
     Raises:
       ConfigError: with every problem, each with its place.
@@ -79,7 +79,8 @@ def _ignore(_: str) -> None:
 def _load_shared(
     found: Path, source: Path, config: Config, env: Mapping[str, str] | None
 ) -> Shared:
-    """What the file holds. It is not ours alone, so nothing in it is an error here."""
+    """The servers of a ``.mcp.json``. It belongs to other programs, too, so whatever is
+    wrong in it is no error here."""
     if (why := stranger_of(found, source)) is not None:
         return Shared(left_out=(LeftOut(name=None, why=why),), warnings=(why,))
     mcp = config.mcp
@@ -112,7 +113,7 @@ def _load_shared(
 
 
 def _switched_off(found: Path) -> Shared:
-    """The names of the file, which are all that matters if MCP is switched off."""
+    """The names of the file's servers: nothing else matters if MCP is switched off."""
     data, _ = read_text(read_file(found), source=found)
     left = [
         LeftOut(name=name, why="mcp.enabled is false", switched_off=True)

@@ -16,16 +16,16 @@ from .shared import LeftOut, SharedServer
 
 @attrs.frozen(kw_only=True)
 class McpConfig:
-    """Other people's tools.
+    """The servers that bring other people's tools.
 
     Args:
       defer_threshold: with more external tools than this, a model is shown a
-        summary and ``tool_search`` in place of all of them (N24 to N26).
+        summary and ``tool_search`` in place of all of them.
       remember: keep each server's last list of tools, and which were approved,
         for the next run, in ``state_dir``; None is the user's own state folder.
-      servers: those that are started.
-      shared: those of a ``.mcp.json`` that nobody has agreed to yet (`admitted`).
-      left_out: those that are written down and not started.
+      servers: the servers that are started.
+      shared: servers of a ``.mcp.json`` that nobody has agreed to yet (`admitted`).
+      left_out: servers that some file has and that are not started.
     """
 
     enabled: bool = attrs.field(default=True, metadata=LIVE)

@@ -42,7 +42,7 @@ from .shared import LeftOut, SharedServer
 
 MCP_JSON: Final = ".mcp.json"
 SERVERS: Final = "mcpServers"
-VS_CODE: Final = "servers"  # what the same is called there
+VS_CODE: Final = "servers"  # what VS Code calls it
 
 _REPOSITORY: Final = ".git"
 
@@ -111,10 +111,10 @@ def entries_of(data: Any, *, source: Path) -> dict[str, tuple[str, Any]]:
     if not isinstance(data, Mapping):
         raise ConfigError(f"expected a mapping, got {sort_of(data)} @ {source.name}")
     found: dict[str, tuple[str, Any]] = {}
-    for key in (VS_CODE, SERVERS):  # of a name that both have, the latter counts
+    for key in (VS_CODE, SERVERS):  # if both have a name, the latter counts
         entries = data.get(key, {})
         if key == VS_CODE and not isinstance(entries, Mapping):
-            continue  # whatever that is, it is somebody else's
+            continue  # whatever that is, it belongs to another program
         if not isinstance(entries, Mapping):
             raise ConfigError(
                 f"expected a mapping, got {sort_of(entries)} @ {source.name}.{key}"
@@ -141,7 +141,7 @@ def parse_mcp_json(
       defaults: what servers get that do not state it.
       taken: names that the configuration file has, which goes first (N9).
       groups: names of built-in groups, whose tools a server would replace.
-      only: the one server that is wanted; what is wrong with others is not.
+      only: the one server that is wanted; problems of others are not told.
 
     Raises:
       ConfigError: if the file as a whole cannot be understood.
@@ -182,7 +182,7 @@ def parse_mcp_json(
 
 
 def _found(error: ValueError | ConfigError) -> list[tuple[str, str]]:
-    """What is wrong, each with its place below the entry."""
+    """Each problem, with its place below the entry."""
     if isinstance(error, Misfit):
         return error.found
     if isinstance(error, ConfigError):
@@ -232,7 +232,7 @@ def _check_name(name: str) -> None:
 def _env_file(
     entry: Entry, spec: ServerSpec, reader: Reader, notes: list[str]
 ) -> str | None:
-    """The text of the file that the entry has its variables in, if it can be read."""
+    """The text of the entry's ``envFile``; None if it has none that can be read."""
     if entry.env_file is None or spec.transport is not Transport.STDIO:
         return None
     try:
@@ -246,7 +246,7 @@ def _env_file(
 
 
 def _digest(written: Mapping[str, Any], env_file: str | None) -> str:
-    """What tells this entry from another: all that decides what is started."""
+    """A digest of everything in the entry that decides what is started."""
     try:
         facts = json.dumps([understood(written), env_file], sort_keys=True)
     except (RecursionError, TypeError) as error:
@@ -255,7 +255,7 @@ def _digest(written: Mapping[str, Any], env_file: str | None) -> str:
 
 
 def names_in(data: Any) -> Iterable[str]:
-    """The names of all servers, right or wrong; none of a file that is none."""
+    """The names of all servers, sound or not; none if the data is no ``.mcp.json``."""
     try:
         return entries_of(data, source=Path(MCP_JSON))
     except ConfigError:

@@ -70,10 +70,9 @@ class NpcConfig:
 
     ``fallback`` holds what it says when there is nothing to say (D12b), ``model``
     replaces the model of `LlmConfig`, and ``trust`` the trust of all; ``fast_model``
-    opens for a ``sentence_cascade``. ``system_prompt`` stands in place of the words
-    that make a character of it. Without ``select_tier`` each turn has its
-    ``budget_tier``, whatever is said. ``context_name`` is what `Context` it was
-    written as.
+    opens for a ``sentence_cascade``. ``system_prompt`` replaces the prompt that is made
+    of its personality. Without ``select_tier`` each turn has its ``budget_tier``,
+    whatever is said. ``context_name`` names the `Context` that the NPC was made of.
     """
 
     name: str = attrs.field(validator=not_empty)
@@ -99,7 +98,7 @@ class NpcConfig:
 
 @attrs.frozen(kw_only=True)
 class SelectorConfig:
-    """What the tier selector listens for (G19); None are its built-in rules."""
+    """What the tier selector listens for; None means its built-in rules."""
 
     deep_keywords: tuple[Text, ...] | None = None
     standard_keywords: tuple[Text, ...] | None = None
@@ -111,9 +110,9 @@ class SelectorConfig:
 class CalibrationConfig:
     """How tools are measured (D8, D9, D10).
 
-    ``at_start`` measures what NPCs are granted, what is approved for them, and what
-    only reads what is here; ``unknown`` says what becomes of tools of which nothing is
-    known. ``every`` is how often all of them are measured again, None never;
+    ``at_start`` measures tools that NPCs are granted, that are approved for them, and
+    that only read what is here; ``unknown`` says what becomes of tools of which nothing
+    is known. ``every`` is how often all of them are measured again, None never;
     ``environment`` None is derived from where each server is; ``remember`` keeps
     measurements for the next run, None as `McpConfig.remember` says.
     """
@@ -216,7 +215,7 @@ class TelemetryConfig:
 def _reachable(_: Any, __: attrs.Attribute[Any], limits: TierLimits) -> None:
     if not isinstance(limits, TierLimits):
         return  # `checking` says what it should have been
-    # A tool that is STANDARD by its estimate would fit into no turn at all.
+    # A tool whose estimate is between the two is STANDARD, but would fit into no turn.
     threshold, ceiling = limits.standard_threshold, limits.deep_ceiling
     if threshold > ceiling:
         raise ValueError(

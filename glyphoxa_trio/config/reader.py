@@ -2,7 +2,7 @@
 
 cattrs finds the reader for a type; the readers are all here and in `scalars`,
 because its own would coerce (bool("false") is True) and forget places. Above 300 lines,
-because each reader hands on to the others.
+because the readers call each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which entries of which ``.mcp.json`` this user has agreed to start.
 
-One small file for each ``.mcp.json``, in the user's own state folder whatever a
-configuration says: the file may have come with the configuration, and whoever wrote
-both must not be able to agree in the user's place.
+One small file for each ``.mcp.json``, always in the user's own state folder, whatever
+the configuration says: its author may have written the ``.mcp.json`` as well, and must
+not be able to agree in the user's place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LARGEST = 2**20  # bytes
 
 
 def own_folder() -> Path:
-    """Where what this user agreed to is kept."""
+    """The folder that keeps what this user has agreed to."""
     import platformdirs
 
     return platformdirs.user_state_path("glyphoxa") / "seen"
@@ -31,9 +31,10 @@ def own_folder() -> Path:
 
 @attrs.frozen
 class Seen:
-    """What was agreed to: digests of entries, by file and name. Blocks on the disk.
+    """The entries that the user has agreed to: their digests, by file and name. Blocks
+    on the disk.
 
-    What cannot be read counts as not agreed to.
+    An entry counts as not agreed to if its file here cannot be read.
     """
 
     folder: Path = attrs.field(factory=own_folder)
@@ -54,10 +55,10 @@ class Seen:
         return entries if isinstance(entries, dict) else {}
 
     def add(self, servers: Iterable[SharedServer]) -> None:
-        """Keep that these may be started, as they are now, where they are.
+        """Remember that these servers may be started, as they are now in their files.
 
         Raises:
-          OSError: if that cannot be kept.
+          OSError: if that cannot be written.
         """
         by_file: dict[Path, dict[str, str]] = {}
         for server in servers:
@@ -71,7 +72,7 @@ class Seen:
         return self.folder / f"{hashlib.sha256(place).hexdigest()[:32]}.json"
 
     def _write(self, source: Path, data: Mapping[str, object]) -> None:
-        """Whole or not at all, and for this user alone."""
+        """Write the file whole or not at all, readable by this user alone."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, half = tempfile.mkstemp(dir=self.folder, prefix=".", suffix=".new")
         try:

@@ -1,8 +1,8 @@
-"""What a configuration takes from a ``.mcp.json``, once somebody has agreed to it.
+"""The servers that a configuration takes from a ``.mcp.json`` once somebody agrees.
 
 The file belongs to other programs, too, and may have come with a repository that
 somebody else wrote. So its servers are kept apart (`SharedServer`) until they are
-admitted, and what cannot be used is left out (`LeftOut`), each entry by itself.
+admitted, and an entry that cannot be used is left out (`LeftOut`) without the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SharedServer:
 
     Args:
       source: the file.
-      digest: tells one content of the entry from another.
+      digest: changes when the entry does.
       target: what it starts or reaches, for people: no secrets in it.
     """
 
@@ -41,12 +41,12 @@ class SharedServer:
 
 @attrs.frozen(kw_only=True)
 class LeftOut:
-    """A server that is written down and not started, and why.
+    """A server that some file has and that is not started, and why.
 
     Args:
-      name: None stands for whatever the file may hold: it cannot be read.
-      switched_off: somebody wants it so, and no NPC's grant makes that an error.
-      exposed: names that its tools were to have, from ``expose_as``.
+      name: None stands for all servers of a file that cannot be read.
+      switched_off: it is left out on purpose: a grant that names it is no error.
+      exposed: the names that ``expose_as`` would give its tools.
     """
 
     name: str | None
@@ -69,7 +69,7 @@ def admitted(
     """The configuration with those of its shared servers that are approved.
 
     Args:
-      remedy: what to do about those that are not.
+      remedy: what a person can do about the others, for the warnings.
 
     Returns the configuration, and a warning for each server that is left out.
     """

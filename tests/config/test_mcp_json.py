@@ -241,8 +241,8 @@ def test_wrong_types_and_contradictions_leave_an_entry_out_each_with_its_place()
             " ${NOPE:-}"
         ),
         ".mcp.json.mcpServers.j.env.KEY": (
-            "${input:key} is asked for by an editor, and not here: write ${VAR} and"
-            " set that variable"
+            "only an editor asks for ${input:key}, this program does not: write ${VAR}"
+            " and set that variable"
         ),
         ".mcp.json.mcpServers.k.command": (
             "cannot be split into words: No closing quotation"
@@ -719,7 +719,7 @@ def test_the_seeds_contexts_are_agents() -> None:  # A30, A31
     assert set(config.tools) == {"dice.roll"}  # another section, another thing
     (ignored,) = told
     assert ignored == (
-        "provider is ignored: who speaks is the model of llm; s2s.provider:"
+        "provider is ignored: the model of llm speaks; s2s.provider:"
         " openai_realtime would make it speak by itself @ ava.json.contexts.support"
     )
 
