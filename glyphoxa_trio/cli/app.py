@@ -236,7 +236,7 @@ def calibrate(
         list[str] | None,
         typer.Argument(
             metavar="[TOOL]...",
-            help="Call these, whatever they do.",
+            help="Call these tools, whatever they do.",
             show_default=False,
         ),
     ] = None,
@@ -244,7 +244,7 @@ def calibrate(
         bool,
         typer.Option(
             "--all",
-            help="Call every tool, also those that write. It lists them and asks.",
+            help="Call every tool, also those that write; list them and ask first.",
         ),
     ] = False,
     within: Annotated[
@@ -254,8 +254,9 @@ def calibrate(
 ) -> None:
     """Measure each tool five times, then show the table of tools.
 
-    Without TOOL only tools are called that say that they read, and only what is here,
-    or that have probe arguments in CONFIG. It says which before it calls them.
+    Without TOOL, it calls only tools that say that they only read what is on this
+    machine, and tools with probe arguments in CONFIG. It lists them before it calls
+    them.
     """
     from .calibrate import calibrate as run
 
@@ -275,8 +276,8 @@ def check(
 ) -> None:
     """Every problem of CONFIG at once, each with its place.
 
-    A server that an NPC's grant names and that is not there is one. Exit status: 0
-    all is well, or there are only warnings; 1 there are problems.
+    A server that is not there is a problem if an NPC's grant names it, else a warning.
+    Exit status: 0 all is well, or there are only warnings; 1 there are problems.
     """
     from .check import check as run
 

@@ -39,7 +39,7 @@ def approve(tool: str, *, pid: int | None) -> int:
 
 
 def approve_in(tool: str, path: Path) -> int:
-    """The same where nothing runs: start the servers, look, and keep the answer."""
+    """As `approve`, if no program runs: start the servers, ask, and keep the answer."""
 
     async def main(config: Config) -> int:
         if not config.mcp.remember:
@@ -71,7 +71,7 @@ async def _approve(
     if not (said_yes() or await _agreed()):
         console.print("not approved", markup=False)
         return 1
-    # What was looked at, and not what its server has made of it since.
+    # Approve the tool that was shown, not what its server may have made of it since.
     await put({"do": "approve", "tool": tool, "seen": found["fingerprint"]})
     console.print("approved as it is now", markup=False)
     return 0

@@ -1,8 +1,8 @@
 """The one question of `play` at its start: which granted tools may be used at all.
 
-A group or a glob grants tools and approves none (D13a). So whoever sits at the
-terminal is asked once, with what each tool says of itself; the answer is kept as
-`glyphoxa mcp approve` keeps it, for as long as the tool stays as it is.
+A group or a glob grants tools but approves none. So the person at the terminal is
+asked once, and sees what each tool says of itself; the answer is kept as `glyphoxa mcp
+approve` keeps it, for as long as the tool stays as it is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ async def settle_approvals(runtime: Runtime, screen: Screen) -> None:
     await runtime.wait_ready(within=PATIENCE, known=True)
     if not runtime.unapproved():
         return
-    await runtime.wait_ready(within=PATIENCE)  # what is asked about must be true
+    # Ask about the tools as servers offer them now, not as they were in an earlier run.
+    await runtime.wait_ready(within=PATIENCE)
     waiting = runtime.unapproved()
     if waiting:
         await _ask(runtime, screen, waiting)
@@ -52,7 +53,7 @@ async def _ask(runtime: Runtime, screen: Screen, waiting: Sequence[Unapproved]) 
     approved: list[str] = []
     for at in sorted(picked):
         key = waiting[at].key
-        try:  # what was looked at, and not what its server has made of it since
+        try:  # the tool that was shown, not what its server has made of it since
             runtime.host.approve(key, seen=prints[key])
         except (ChangedAgain, UnknownTool) as error:
             screen.refuse(str(error))
@@ -71,7 +72,7 @@ def described(one: Unapproved) -> str:
 
 
 def unanswered(waiting: Sequence[Unapproved]) -> str:
-    """What nobody was there to be asked about, and what would approve it."""
+    """The warning where nobody can be asked: what is hidden, and what approves it."""
     more = len(waiting) - _NAMED
     names = ", ".join(one.key for one in waiting[:_NAMED])
     return (

@@ -38,8 +38,9 @@ def calibrate(
     """Probe the tools; 1 if time ran out before all were done, or it was declined.
 
     Args:
-      names: these tools, whatever they do; none is all that only read what is here.
-      everything: all of them, after a question, or with ``--yes``.
+      names: the tools to probe, whatever they do. If there are none: all that only
+        read what is here, and those with configured arguments to probe with.
+      everything: probe all tools, after a question, or with ``--yes``.
     """
 
     async def main(config: Config) -> int:
@@ -86,7 +87,7 @@ def calibrate(
 def _chosen(
     runtime: Runtime, names: Sequence[str], *, everything: bool
 ) -> list[Listing]:
-    """Raises UnknownTool, with the nearest names."""
+    """The tools to probe. Raises UnknownTool, with the nearest names."""
     snapshot = runtime.host.snapshot
     if names:
         return [snapshot.find(name) for name in dict.fromkeys(names)]
@@ -100,11 +101,11 @@ def _chosen(
 
 
 def _announced(chosen: Sequence[Listing]) -> str:
-    """Which tools are about to be called, and what they may do, as they say."""
+    """Which tools are about to be called, and what each may do, as it says."""
     if not chosen:
         return (
-            "No tool says that it only reads, and only what is here: nothing is called."
-            " Name a tool to measure it, or use --all."
+            "No tool says that it only reads what is on this machine, so none is"
+            " called. Name a tool to measure it, or use --all."
         )
     lines = [f"  {on_screen(x.key)}: {_risk(x)}" for x in chosen]
     return "\n".join([f"Calling {PROBES} times each, one after the other:", *lines])
@@ -121,12 +122,12 @@ def _risk(listing: Listing) -> str:
 
 
 async def _confirmed(errors: Console) -> bool:
-    """Ask in the terminal; without one the answer is no, with the remedy."""
+    """Ask in the terminal. Without one, say what to do, and take it as a no."""
     if not sys.stdin.isatty():
         errors.print("Nothing was called: add --yes to call all of these.", style="red")
         return False
     question = "Call all of these, with made-up arguments? [y/N] "
-    errors.print(question, end="", markup=False)  # or [y/N] is a style, and not shown
+    errors.print(question, end="", markup=False)  # as markup [y/N] would be a style
     answer = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
     return answer.strip().casefold() in ("y", "yes")
 

@@ -25,8 +25,7 @@ _THERE: Final = (ServerState.READY, ServerState.IDLE)
 def check(path: Path, *, servers: bool) -> int:
     """Print problems and warnings; 1 if there is a problem, else 0.
 
-    A server that an NPC's grant names and that is not there is a problem, another one
-    a warning.
+    A server that is not there is a problem if an NPC's grant names it, else a warning.
     """
     console = Console(highlight=False, soft_wrap=True)
 
@@ -47,11 +46,11 @@ def check(path: Path, *, servers: bool) -> int:
                 if (problem.npc, problem.pattern) in {
                     (x.npc, x.pattern) for x in missing
                 }:
-                    continue  # what it waits for is told below, as the problem it is
+                    continue  # the missing server is told below
                 _line(console, "problem" if problem.error else "warning", str(problem))
             for need in missing:
                 _line(console, "problem", str(need))
-            if servers:  # else it would be said of tools that nobody asked for
+            if servers:  # without them, each NPC would seem to lack tools
                 for text in advice:
                     _line(console, "warning", text)
                 _reach(console, runtime)

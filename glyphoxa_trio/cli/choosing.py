@@ -23,7 +23,7 @@ def somebody_is_there() -> bool:
 
 
 def chosen(answer: str, count: int) -> frozenset[int] | None:
-    """Which of so many lines an answer means, from 0; None if it cannot be understood.
+    """The numbers, from 0, of the lines that an answer picks; None if it is unclear.
 
     An empty answer means none of them.
     """
@@ -54,7 +54,7 @@ async def choose(
     """Ask until the answer can be understood, three times at most.
 
     Args:
-      tell: shows a text; the last line of it is the one that is answered.
+      tell: shows a text; the person answers on its last line.
       answer: the next line that the person types, None at the end of them.
 
     Returns which lines were chosen: none of them if nobody answers.
@@ -67,12 +67,12 @@ async def choose(
             return frozenset()
         if (picked := chosen(line, count)) is not None:
             return picked
-        tell(f"answer {ANSWERS}, of 1 to {count}\n")
+        tell(f"answer {ANSWERS}, from 1 to {count}\n")
     return frozenset()
 
 
 def numbered(lines: Sequence[str]) -> list[str]:
-    """Lines with their numbers, as they are chosen by; what goes on is indented."""
+    """The lines with the numbers to choose them by; further lines are indented."""
     width = len(str(len(lines)))
     return [
         f"  {at:>{width}}  " + line.replace("\n", "\n" + " " * (width + 4))

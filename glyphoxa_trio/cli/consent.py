@@ -1,8 +1,8 @@
-"""The user's word before a ``.mcp.json`` starts anything here for the first time.
+"""Ask the user before a ``.mcp.json`` starts anything here for the first time.
 
 The file may have come with a repository. So each entry is shown once, and again when
-it changes, before its command runs; what was agreed to is kept (`Seen`). ``--yes``
-says it beforehand, for machines. Without either, entries are left out.
+it changes, before its command runs; what the user agrees to is kept (`Seen`). ``--yes``
+agrees beforehand, where nobody can be asked. Without either, entries are left out.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Yes = Annotated[
     typer.Option(
         "--yes",
         callback=keep_yes,
-        help="Start what the project's .mcp.json names without asking.",
+        help="Start the servers of the project's .mcp.json without asking.",
     ),
 ]
-"""The option of every verb that starts servers; `said_yes` knows of it."""
+"""The option of every verb that starts servers; `said_yes` returns it."""
 
 
 def said_yes() -> bool:
@@ -68,7 +68,7 @@ async def load(
 
 
 def load_again(path: Path, *, warn: Callable[[str], None]) -> Config:
-    """The same while a program runs: nobody is asked, so only what is known starts.
+    """As `load`, while a program runs: starts only what was agreed to, asks nobody.
 
     Raises:
       ConfigError: as `load_config`.
@@ -91,7 +91,7 @@ def _with(
 async def agreed_to(
     servers: Iterable[SharedServer], *, warn: Callable[[str], None]
 ) -> list[SharedServer]:
-    """Those that may be started, after asking about the ones that are new here."""
+    """The servers that may be started, after asking about those that are new here."""
     seen = Seen()
     known: list[SharedServer] = []
     fresh: list[SharedServer] = []
@@ -112,7 +112,7 @@ def _remember(
     try:
         seen.add(new)
     except OSError as error:
-        warn(f"that it may be started could not be kept: {error}")
+        warn(f"your agreement to start it could not be kept: {error}")
 
 
 async def _asked(servers: Sequence[SharedServer], seen: Seen) -> list[SharedServer]:
@@ -125,7 +125,7 @@ async def _asked(servers: Sequence[SharedServer], seen: Seen) -> list[SharedServ
 
 
 def described(servers: Iterable[SharedServer], seen: Seen) -> list[str]:
-    """What each of them starts or reaches, numbered; no secrets."""
+    """What each server starts or reaches, numbered; without secrets."""
     from .render import on_screen
 
     return numbered(

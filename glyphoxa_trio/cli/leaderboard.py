@@ -24,7 +24,7 @@ from .render import on_screen
 from .tools import show_absences, wide_console
 
 _COLUMNS = ("category", "rank", "tool", "p50", "p99", "samples", "badge", "fits")
-_NO_RANK = "-"  # the only one of its kind
+_NO_RANK = "-"  # for the only tool of its kind
 _NUMBERS = ("rank", "p50", "p99", "samples")
 
 

@@ -12,8 +12,8 @@ from .consent import Yes, keep_yes
 mcp_app = typer.Typer(
     name="mcp",
     help=(
-        "Add, list, remove and test MCP servers; agree to start those that others"
-        " wrote down; approve tools."
+        "Add, list, remove and test MCP servers; agree to start those of a .mcp.json"
+        " that others wrote; approve tools."
         "\n\nadd and remove edit the project's .mcp.json, which other programs share:"
         " the nearest one from here upward, within the repository. Without one it is"
         " made beside .git, or else here."
@@ -47,7 +47,7 @@ def add_server(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            help="What starts the server, behind a --; or the URL where it is.",
+            help="The command that starts the server, after a --; or its URL.",
             metavar="URL | -- CMD ARGS...",
             show_default=False,
         ),
@@ -76,7 +76,7 @@ def add_server(
         typer.Option(
             "--transport",
             "-t",
-            help="stdio or http, where it would not be clear.",
+            help="stdio or http, if that is not clear.",
             show_default=False,
         ),
     ] = None,
@@ -85,7 +85,7 @@ def add_server(
         typer.Option(
             "--scope",
             "-s",
-            help="project, as other programs call this file.",
+            help="project: other programs have this option, and call this file so.",
             show_default=False,
         ),
     ] = None,
@@ -154,7 +154,7 @@ def trust_servers(
 ) -> None:
     """Look at what .mcp.json would start here, and agree to it.
 
-    Whatever it names is shown before it is started for the first time, and when it
+    Each server is shown before it is started for the first time, and when its entry
     changes; `play` asks by itself. Servers of `mcp add` need no question. Exit status:
     0 all of them may be started, 1 not all, 2 there is no such server.
     """
@@ -180,11 +180,11 @@ def approve_tool(
 ) -> None:
     """Let NPCs use a tool as it is now, for as long as it stays so.
 
-    One that a group or a glob grants and that nobody has approved, or one that its
-    server describes otherwise than when it was approved; status names the latter.
-    Shows what the tool is now, and asks. Meant is the program that runs, or, with
-    --config, the next one. Exit status: 0 approved, 1 there was no need or nobody
-    agreed, 2 not done.
+    It is for a tool that a group or a glob grants and that nobody has approved, or one
+    that its server describes otherwise than when it was approved; status names the
+    latter. Shows what the tool is now, and asks. The answer is for the program that
+    runs or, with --config, for the next one. Exit status: 0 approved, 1 there was no
+    need or nobody agreed, 2 not done.
     """
     from .approve import approve, approve_in
 
@@ -198,10 +198,10 @@ def try_server(
     name: Name,
     tool: Annotated[
         str | None,
-        typer.Argument(help="Call this tool of it, too.", show_default=False),
+        typer.Argument(help="Call this tool of the server, too.", show_default=False),
     ] = None,
     arguments: Annotated[
-        str, typer.Argument(help="What to call it with: a JSON object.")
+        str, typer.Argument(help="The arguments of the tool: a JSON object.")
     ] = "{}",
     config: ConfigOption = None,
     _yes: Yes = False,

@@ -74,12 +74,12 @@ def add(
 
 
 def _agree_to(path: Path, name: str) -> None:
-    """Whoever adds a server agrees that it is started."""
+    """Note that the server may be started: the user who adds it agrees to that."""
     added = load_mcp_json(path, env=_AnyVariable(), only=name)
     try:
         Seen().add(added.entries)
     except OSError as error:
-        warn(f"that it may be started could not be kept: {error}")
+        warn(f"your agreement to start it could not be kept: {error}")
 
 
 def remove(name: str, *, config: Path | None) -> int:
@@ -104,11 +104,11 @@ def _folder(config: Path | None) -> Path:
 def _reached_by(
     command: Sequence[str], url: str | None, transport: str | None, scope: str | None
 ) -> tuple[Sequence[str], str | None]:
-    """The command and the address, if they are given the way other programs want them:
-    the address in place of the command, beside ``--transport http``.
+    """Return the command and the address. Other programs want the address in place of
+    the command, beside ``--transport http``: that is understood, too.
 
     Raises:
-      ConfigError: for what those programs know, and this one does not.
+      ConfigError: for options of those programs that this one does not have.
     """
     problems: list[str] = []
     if scope not in (None, "project"):
@@ -118,7 +118,7 @@ def _reached_by(
         )
     if transport == "sse":
         problems.append(
-            "--transport sse: it is not spoken here; most such servers have an address"
+            "--transport sse: it is not supported; most such servers have an address"
             " for --transport http as well"
         )
     elif transport not in (None, "stdio", *_REMOTE):
@@ -132,7 +132,7 @@ def _reached_by(
     is_address = len(command) == 1 and command[0].startswith(("http://", "https://"))
     if url is None and (is_address or transport in _REMOTE):
         if len(command) != 1:
-            raise ConfigError(f"--transport {transport} wants one address")
+            raise ConfigError(f"--transport {transport} needs one address")
         return (), command[0]
     return command, url
 
@@ -185,10 +185,10 @@ def _entry(
 
 
 def _contradictions(entry: Mapping[str, Any]) -> list[str]:
-    """What is wrong with an entry that others may write, and nobody should.
+    """Problems of an entry that a ``.mcp.json`` may have without being refused.
 
-    In a file that belongs to other programs, what means nothing is ignored; whoever
-    types it is told.
+    In a file that belongs to other programs, keys that mean nothing are ignored; a
+    person who types them is told.
     """
     ours = {key: value for key, value in entry.items() if key != "type"}
     if "command" in ours:

@@ -82,8 +82,7 @@ def show(config: Path | None) -> int:
 def servers_in(path: Path) -> list[Listed]:
     """The servers that a configuration or a ``.mcp.json`` names.
 
-    Of those of a configuration it says nothing of whether they are right: that is for
-    `check`.
+    It does not check the servers of a configuration: `check` does.
 
     Raises:
       ConfigError: if the file cannot be read or is not its format.
@@ -126,7 +125,7 @@ def _shared_in(data: Any, source: Path) -> list[Listed]:
 
 
 def _in_our_words(entry: Any) -> Mapping[Any, Any]:
-    """The entry as our own file would have it, or as it stands if it cannot be."""
+    """The entry in the keys of our own file, or as it stands if it makes no sense."""
     try:
         return translated(_mapping(entry)).keys
     except ValueError:

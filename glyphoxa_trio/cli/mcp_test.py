@@ -189,7 +189,7 @@ class _Steps:
         call = partial(session.call_tool, name, self.arguments, {})
         try:
             answer = result_of(await _within(spec.timeout, call))
-        except ToolError as error:  # it answers, and that is what is asked here
+        except ToolError as error:  # a server that refuses does answer
             self._done(f"answered, and refused: {cut(str(error))}")
         else:
             said = cut(" ".join(answer.text))

@@ -24,12 +24,12 @@ def trust(names: Sequence[str], *, config: Path | None) -> int:
         wanted = _wanted(names, config)
         new = [server for server in wanted if server not in Seen()]
         if not new:
-            console.print("nothing is new here", markup=False)
+            console.print("no server is new here", markup=False)
             return 0
         if not (said_yes() or somebody_is_there()):
             for line in described(new, Seen()):
                 console.print(line, markup=False, soft_wrap=True)
-            console.print("nobody is there to agree; --yes does", markup=False)
+            console.print("there is no terminal to ask in; --yes agrees", markup=False)
             return 1
         agreed = await agreed_to(new, warn=warn)
         for server in agreed:
@@ -55,7 +55,7 @@ def _wanted(names: Sequence[str], config: Path | None) -> list[SharedServer]:
     """The entries to ask about; all of them unless there are names.
 
     Raises:
-      ConfigError: for a name that is none; if there is no file to be understood.
+      ConfigError: for an unknown name, or if no file can be read and understood.
     """
     found = _found(config)
     if not names:

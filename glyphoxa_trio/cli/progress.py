@@ -1,4 +1,4 @@
-"""A bar on the error stream, for whatever takes long and does not speak meanwhile."""
+"""A progress bar on the error stream, for work that takes long and prints nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .tools import wide_console
 
 @contextmanager
 def counting(what: str) -> Generator[Callable[[int, int], None]]:
-    """Gives a function to be told how many of how many are done.
+    """Yield a function to call with the number that is done and the number in all.
 
-    Nothing is shown where nobody looks: the error stream is no terminal.
+    Nothing is shown if the error stream is no terminal.
     """
     console = wide_console(stderr=True)
     if not console.is_terminal:

@@ -107,8 +107,8 @@ def verify(
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="Stop the evenings after so long; then the verdict is not the same"
-            " every time.",
+            help="Stop the evenings after so many seconds; then the verdict may differ"
+            " from time to time.",
             min=1.0,
             show_default="no end",
         ),
@@ -118,8 +118,8 @@ def verify(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write examples of errors into this folder, not among the temporary"
-            " files.",
+            help="Write examples of errors into this folder, instead of a temporary"
+            " one.",
             show_default=False,
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""What ``glyphoxa measurements`` does: the file of measurements, read and thinned."""
+"""``glyphoxa measurements``: show the file of measurements, or forget some of them."""
 
 from __future__ import annotations
 
@@ -77,10 +77,11 @@ def forget(path: Path, names: Sequence[str], *, everything: bool) -> int:
 
 
 async def _with_file(config: Config, use: Callable[[MeasurementFile], T]) -> T:
-    """What ``use`` makes of the file, in a thread.
+    """Open the file of measurements and return ``use(file)``, in a thread.
 
     Raises:
-      GlyphoxaError: if nothing is kept, or nothing was, or the file is unusable.
+      GlyphoxaError: if measurements are not kept, there are none yet, or the file is
+        unusable.
     """
     path = measurements_of(config)
     if path is None:
@@ -90,7 +91,7 @@ async def _with_file(config: Config, use: Callable[[MeasurementFile], T]) -> T:
 
     def in_thread() -> T:
         if not path.exists():
-            raise GlyphoxaError(f"nothing has been measured yet: no {path}")
+            raise GlyphoxaError(f"nothing has been measured yet: there is no {path}")
         file = MeasurementFile.open(path)
         try:
             return use(file)
@@ -143,7 +144,7 @@ def _print(
 def _chosen(
     known: Iterable[Place], names: Sequence[str], config: Config
 ) -> list[Place]:
-    """The places that any of the names means.
+    """The places of the tools that the names mean.
 
     Raises:
       UnknownTool: for a name that means none, with the nearest ones.
@@ -167,7 +168,7 @@ def _chosen(
 
 
 def _definition(place: Place, config: Config) -> ToolDefinition:
-    """As much of the tool as its names need: its server need not be there."""
+    """A definition that is enough to find the tool by its names, without its server."""
     group, _, name = place.key.partition(".")
     override = config.tools.get(place.key) or config.tools.get(name)
     if place.origin:

@@ -36,7 +36,7 @@ class Screen:
             self.console.print(f"\n[bold]you[/] to {escape(npc)}> ", end="")
 
     def prompt(self, text: str) -> None:
-        """A text whose last line is answered on that line."""
+        """Show a text; the player answers on its last line."""
         self.pause()
         self.console.print(text, end="", markup=False, soft_wrap=True)
 
@@ -86,6 +86,6 @@ class Screen:
         self._line(text, style)
 
     def _line(self, text: str, style: str) -> None:
-        # A terminal would end the line in the middle of a word.
+        # Left whole, a terminal would break the line in the middle of a word.
         whole = not self.console.is_terminal
         self.console.print(on_screen(text), style=style, markup=False, soft_wrap=whole)

@@ -50,8 +50,8 @@ from .screen import Screen
 from .terminal import Lines
 from .tools import show_absences, show_tools
 
-# Seconds after the first question in which questions wait for servers. A turn waits for
-# less, and what it was told of them is gone.
+# For so many seconds after the first question, questions wait for servers that start.
+# A turn alone waits for less, and without the servers its question would be wasted.
 _PATIENCE: Final = 5.0
 
 
@@ -278,7 +278,7 @@ class Table:
         self._npc = self._runtime.npc(turn.npc)
 
     async def _servers_started(self) -> None:
-        """What is asked first should not fail because a server is about to be ready."""
+        """Wait for servers that start, so that the first questions do not fail."""
         starting = [
             row.name
             for row in self._runtime.servers()

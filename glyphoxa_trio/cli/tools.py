@@ -24,7 +24,7 @@ from .render import COLUMNS, hidden_because, on_screen, tool_row
 
 _NUMBERS: Final = ("declared", "p50", "p99")
 _IN_WORDS: Final = "health"
-# What the table does without on a narrow screen, first to last.
+# The columns that are left out on a narrow screen, in this order.
 _LEFT_OUT: Final = ("badge", "p99", "declared", "exposed as", "p50")
 _WIDEST: Final = 10_000
 
@@ -95,7 +95,7 @@ async def show_tools(
 
 
 def _why(no: Refusal, judged: Usability | None) -> str:
-    """Why a tool is hidden from this turn, and what changes that."""
+    """Why a tool is hidden in this turn, and what changes that."""
     if judged is None:
         return hidden_because(no)
     return f"{no.text}; it {judged.text}" if judged.usable else judged.text
@@ -104,8 +104,8 @@ def _why(no: Refusal, judged: Usability | None) -> str:
 def _table(
     title: str, rows: Sequence[tuple[str, Sequence[str]]], console: Console
 ) -> Table:
-    """As many of the columns as the screen has room for, and never less than the
-    names need: one that is cut cannot be copied."""
+    """The table, with as many columns as the screen has room for. Names are never cut,
+    since a cut name cannot be copied."""
     unlimited = console.options.update(width=_WIDEST)
     left_out: list[str] = []
     while True:
@@ -116,7 +116,7 @@ def _table(
             table.add_column(name, justify=justify, no_wrap=name != _IN_WORDS)
         for shown, row in rows:
             cells = [
-                Text(on_screen(cell))  # somebody else's words
+                Text(on_screen(cell))  # text from a server: no markup
                 for name, cell in zip(COLUMNS, row, strict=True)
                 if name not in left_out
             ]
@@ -130,13 +130,13 @@ def _table(
 
 
 def _say(console: Console, text: str, style: str = "dim") -> None:
-    # A terminal would end the line in the middle of a word; in a file it stays whole.
+    # Left whole, a terminal would break the line in the middle of a word.
     whole = not console.is_terminal
     console.print(on_screen(text), style=style, markup=False, soft_wrap=whole)
 
 
 def _beyond(npc: str, tier: Tier, ceiling: Tier) -> str:
-    """To whoever asks for turns that an NPC never has."""
+    """The answer to a question about turns that the NPC never has."""
     return (
         f"{npc} has no {tier} turns, because its budget_tier is {ceiling}: raise it to"
         f" {tier}, or in play type /elevate {npc} {tier}"

@@ -159,8 +159,8 @@ def _write(verdict: Verdict, save: Path | None) -> dict[int, str]:
 
 
 def show(verdict: Verdict, console: Console, written: Mapping[int, str]) -> None:
-    """Who can reach nothing, a table of what can be reached, and all else that was
-    found."""
+    """Print which NPCs can reach nothing, a table of what can be reached, and then all
+    other findings."""
     for number, finding in enumerate(verdict.findings):
         if finding.what == NOTHING:
             _show(console, finding, written.get(number))

@@ -53,7 +53,7 @@ def test_play_asks_before_anything_of_an_unseen_file_starts(tmp_path: Path) -> N
             table.expect(QUESTION)
             assert told.silent()
             table.type("maybe\n")
-            table.expect("answer all, none, or numbers such as 1 3-5, of 1 to 2")
+            table.expect("answer all, none, or numbers such as 1 3-5, from 1 to 2")
             table.expect(QUESTION)
             table.type("none\n")
             table.expect(f"warning: 'seer' is left out: {UNSEEN} @ .mcp.json")
@@ -172,7 +172,7 @@ def test_mcp_trust_shows_what_is_new_and_asks(tmp_path: Path) -> None:
     shown = run("mcp", "trust", cwd=tmp_path)
     assert (shown.returncode, shown.stderr) == (1, "")
     assert shown.stdout.startswith(f"  1  seer: python {SEER} -\n  2  other: python")
-    assert shown.stdout.endswith("nobody is there to agree; --yes does\n")
+    assert shown.stdout.endswith("there is no terminal to ask in; --yes agrees\n")
     wrong = run("mcp", "trust", "sear", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "no server 'sear' to start in .mcp.json, there is seer" in wrong.stderr
@@ -182,7 +182,7 @@ def test_mcp_trust_shows_what_is_new_and_asks(tmp_path: Path) -> None:
         asked.expect("seer may be started")
         assert asked.ends() == 0
     again = run("mcp", "trust", "seer", cwd=tmp_path)
-    assert (again.returncode, again.stdout) == (0, "nothing is new here\n")
+    assert (again.returncode, again.stdout) == (0, "no server is new here\n")
     listed = run("mcp", "list", cwd=tmp_path).stdout
     assert "not agreed to yet: glyphoxa mcp trust" in listed
     assert listed.count("not agreed to yet") == 1  # the other one
