@@ -1,6 +1,6 @@
-"""What an utterance is searched for: phrases and patterns, looked up together. Pure.
+"""Search an utterance for phrases and patterns, many at once. Pure.
 
-`pattern` says how they are written.
+`pattern` says how phrases and patterns are written.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .stems import FILLER, Said, Word, keys_of, words_of
 
 @attrs.frozen(eq=False)
 class Phrases:
-    """Lines that are listened for, each by itself."""
+    """Lines that an utterance is searched for, each by itself."""
 
     lines: tuple[Line, ...]
 
     @classmethod
     def written(cls, phrases: Iterable[str]) -> Phrases:
-        """As an operator writes them.
+        """Make them of phrases as an operator writes them.
 
         Raises:
           ValueError: for a phrase without a word in it.
@@ -36,7 +36,7 @@ class Phrases:
         return cls(tuple(map(line_of_pattern, patterns)))
 
     def matches(self, heard: Heard) -> Iterator[tuple[str, int]]:
-        """What occurs, with its first place."""
+        """The names of the lines that occur, each with its first place."""
         for line in heard.among(self):
             if place := line.place(heard.said):
                 yield line.name, place
@@ -51,10 +51,10 @@ def _written(phrases: tuple[str, ...]) -> Phrases:
 
 @attrs.frozen(eq=False)
 class Patterns:
-    """Patterns, and what is none of them although it looks so. ``called`` is what
-    all of them are, in words; each is quoted if it is left out.
+    """Patterns, and exceptions: texts that fit a pattern but do not count.
 
-    "who are you" looks like a question about somebody, and is one about nobody else.
+    "who are you" looks like a question about a third person, but is none. ``called`` is
+    a name for all of the patterns; if it is empty, the one that is found is quoted.
     """
 
     likely: Phrases
@@ -68,14 +68,14 @@ class Patterns:
         return cls(Phrases.patterns(patterns), Phrases.patterns(unless), called)
 
     def find(self, heard: Heard) -> str | None:
-        """In words, the first that occurs."""
+        """The first pattern that occurs, in words; None if there is none."""
         said = heard.said
         likely = [
             (line, place)
             for line in heard.among(self.likely)
             if (place := line.place(said))
         ]
-        if not likely:  # as most talk is: exceptions need not be looked for
+        if not likely:  # the usual case: exceptions need not be looked for
             return None
         without = 0
         for exception in heard.among(self.unless):
@@ -96,7 +96,7 @@ class Patterns:
 
 @attrs.frozen
 class Keywords:
-    """What asks for a tier.
+    """The phrases and patterns that ask for a tier.
 
     Args:
       phrases: as an operator writes them; they count wherever they occur.
@@ -119,12 +119,12 @@ class Keywords:
 
     @property
     def parts(self) -> tuple[Phrases, ...]:
-        """All that `Index` has to look for."""
+        """All lines that `Index` has to look for."""
         kinds = ((x.likely, x.unless) for x in self.patterns)
         return self._written, *chain.from_iterable(kinds)
 
     def find(self, heard: Heard) -> str | None:
-        """In words, the first of what occurs; phrases before patterns."""
+        """The first phrase or pattern that occurs, in words; phrases come first."""
         for phrase, _ in self._written.matches(heard):
             return f"{phrase!r}"
         for patterns in self.patterns:
@@ -135,8 +135,9 @@ class Keywords:
 
 @attrs.frozen(eq=False)
 class Index:
-    """All lines by what a text must have for them, so that few of them are looked for:
-    their rarest word, or two in a row if all are in every other text."""
+    """All lines, each by a word that a text must have for it: its rarest one, or its
+    first two in a row if all its words are common. So only few lines of many have to be
+    looked for in a text."""
 
     parts: tuple[Phrases, ...]
     _by_word: dict[str, list[_Group]] = attrs.field(init=False, repr=False)
@@ -166,7 +167,7 @@ class Index:
                 pairs = by_pair.setdefault(key, {})
                 pairs.setdefault(following, []).append((part, lines))
 
-        # Talk has few different words, and most of them are of no interest.
+        # Talk has few different words, and most of them are in no line.
         @lru_cache(maxsize=2048)
         def known(word: str) -> Word:
             return tuple(key for key in keys_of(word) if key in vocabulary)
@@ -176,10 +177,10 @@ class Index:
         object.__setattr__(self, "_known", known)
 
     def hear(self, text: str) -> Heard:
-        """What might occur in a text."""
+        """Read a text, and find the lines that might occur in it."""
         by_word, by_pair, known = self._by_word, self._by_pair, self._known
         places: dict[str, int] = {}
-        begins: list[str] = []  # what a pair may begin with
+        begins: list[str] = []  # words that a pair may begin with
         found: dict[Phrases, list[Line]] = {}
         words = words_of(text)
         bit = 1

@@ -144,7 +144,7 @@ class Turn:
         return self.done
 
 
-# Makes an ear at this NPC for this speaker, if anything there hears now.
+# Makes an ear at this NPC for this speaker; None if the NPC cannot hear now.
 OpenEar: TypeAlias = "Callable[[Npc, str], Ear | None]"
 
 
@@ -257,8 +257,9 @@ class Npc:
         gone: Callable[[], None] = lambda: None,
     ) -> Live:
         """Let its model hear this speaker; ``told`` of each turn that this begins, and
-        whoever plays is told when they have ``interrupted``. ``gone``: it hears them no
-        more, since another configuration has it hear in another way.
+        whoever plays is told when they have ``interrupted``. ``gone`` is called when
+        the model does not hear the speaker any more, because another configuration lets
+        the NPC hear in another way.
 
         Raises:
           MicrophoneTaken: if it hears somebody already.

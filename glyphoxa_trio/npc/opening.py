@@ -18,7 +18,7 @@ class Opening:
     """As it is now: the configuration, values for its variables, and the scene.
 
     Args:
-      npc: another one may `become` it.
+      npc: the configuration; `become` takes over another one.
       defaults: for variables that nobody gave a value.
       scene: what holds where the NPC is.
     """
@@ -35,8 +35,8 @@ class Opening:
         self._greeting = self.npc.greeting
 
     def become(self, npc: NpcConfig, *, begun: bool) -> None:
-        """Be another configuration's. Once the conversation has ``begun``, what it was
-        greeted with stays: said is said."""
+        """Take over another configuration. Once the conversation has ``begun``, its
+        greeting stays: it has been said."""
         self.npc = npc
         if not begun:
             self._greeting = npc.greeting

@@ -1,9 +1,9 @@
 """One phrase: how it is written, and where in a text it occurs. Pure.
 
-Between any two words of a phrase others that say nothing may stand: "think very
-carefully". What is written down as `...` is up to six words of any kind:
-"tell me ... about". The rules that come with the package are written in patterns,
-which can say more::
+Between any two words of a phrase there may be fillers, words that say nothing: "think
+very carefully". `...` in a phrase stands for up to six words of any kind: "tell me ...
+about". The rules that come with the package are written as patterns, which can say
+more::
 
     who|what be          alternatives; `be` is found as "is", "was", "'re"
     think .. careful     up to two words of any kind
@@ -46,9 +46,9 @@ class Step:
 
 @attrs.frozen(eq=False)
 class Line:
-    """A phrase, taken apart; ``name`` is how it is spoken of.
+    """A phrase, taken apart. ``name`` is the phrase for people to read.
 
-    ``first`` and ``last``: where a text begins, and where it ends, only.
+    ``first``: it counts only where a text begins; ``last``: only where it ends.
     """
 
     name: str
@@ -68,10 +68,11 @@ class Line:
         object.__setattr__(self, "looked_for", tuple(looked_for))
 
     def place(self, said: Said, without: int = 0) -> int:
-        """Where it occurs first but for the words of ``without``; 0 is nowhere.
+        """Where the phrase occurs first, not using the words of ``without``; 0 if it
+        does not.
 
-        A number with a bit for each word, as `Said.places` has them. All places where
-        the next word may be are followed at once, so the work is bounded by the
+        The place is a number with a bit for each word, as in `Said.places`. All places
+        where the next word may be are followed at once, so the work is bounded by the
         phrase, however often its words are said.
         """
         places, keys, fillers, count = said
@@ -88,7 +89,7 @@ class Line:
             return 0
         rest = []
         for only, any_of, gap in self.looked_for:
-            if only:  # one word is quicker looked up than searched for
+            if only:  # a single word is looked up, which is quicker
                 if only not in places:
                     return 0
                 here = places[only]
@@ -121,13 +122,13 @@ class Line:
 
 
 def beyond(among: int, fillers: int) -> int:
-    """The places to the end of each run of fillers, and one more: a sum carries
-    through a run of ones."""
+    """All places up to the end of each run of fillers, and one more. The sum does it:
+    it carries through a run of ones."""
     return (among + fillers) ^ fillers
 
 
 def line_of_phrase(phrase: str) -> Line:
-    """As an operator writes it: words, and ``...``.
+    """Make a line of a phrase as an operator writes it: words, and ``...``.
 
     Raises:
       ValueError: for a phrase without a word in it.
@@ -146,7 +147,7 @@ def line_of_phrase(phrase: str) -> Line:
 
 
 def line_of_pattern(pattern: str) -> Line:
-    """As the rules of the package are written."""
+    """Make a line of a pattern, as the rules of the package are written."""
     steps: list[Step] = []
     gap, shown = 0, []
     parts = pattern.split()
@@ -168,5 +169,6 @@ def _key(word: str) -> str:
 
 
 def how_common(keys: frozenset[str]) -> int:
-    """A weight: from `MUCH` on, a word that nearly every text has is among them."""
+    """How common these words are in talk, as a weight; from `MUCH` on, at least one of
+    them is in nearly every text."""
     return sum(_WEIGHTS.get(key, 1) for key in keys)

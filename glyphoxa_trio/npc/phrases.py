@@ -1,9 +1,9 @@
 """How the built-in patterns are written down, and what makes a question. Data.
 
-`pattern` says how they are read. They describe how English asks, so they name no
-character and no place: those come from the configuration (`topics`). What asks for DEEP
-is in `phrases_deep`, what asks for STANDARD in `phrases_standard` and
-`phrases_questions`.
+`pattern` says how they are read. They describe how people ask in English, so they name
+no character and no place: those come from the configuration (`topics`). The patterns
+that ask for DEEP are in `phrases_deep`, those that ask for STANDARD in
+`phrases_standard` and `phrases_questions`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ speed, jump, swim speed, climb speed, darkvision, passive perception, challenge 
 """.replace("\n", " ").split(",")
 )
 
-# What makes a question of words that are no reason by themselves: a name, a rule.
+# Words that make a question. A name or a rule is a reason for a tier only beside them.
 ASKING: Final = lines_of(
     """
 who|whom|whose|what|where|when|why|how|which|whats|wheres

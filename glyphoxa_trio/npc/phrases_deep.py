@@ -1,4 +1,5 @@
-"""What asks for DEEP: time and thought, all of it, a plan, pictures, the web. Data."""
+"""Phrases that ask for DEEP: time to think, everything that is known, a plan, pictures,
+the web. Data."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Final
 
 from .phrases import lines_of
 
-# Seed 000's list. These count wherever they occur.
+# These count wherever they occur.
 DEEP_KEYWORDS: Final = (
     "think carefully",
     "take your time",

@@ -1,4 +1,4 @@
-"""Which questions ask for STANDARD, and which a character answers by itself. Data."""
+"""Questions that ask for STANDARD, and those that a character just answers. Data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .phrases import lines_of
 _WH = "who what where when why how which"
 _AUX = "be do can could will would should might must have has had may"
 
-# A question is about something else unless it is about those who talk.
+# A question asks for STANDARD, unless it is about the people who talk or the moment.
 QUESTIONS: Final = lines_of(
     """
 ^ WH

@@ -1,4 +1,4 @@
-"""What asks for STANDARD: what was before, lore, places, rules, quests. Data."""
+"""Phrases that ask for STANDARD: the past, lore, places, rules, quests. Data."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Final
 
 from .phrases import lines_of
 
-# Seed 000's list. These count wherever they occur; its "who is" is a question among
-# others, because "who is there" asks for nothing that has to be looked up.
+# These count wherever they occur. "who is" does not: it is among the questions, because
+# "who is there" asks for nothing that has to be looked up.
 STANDARD_KEYWORDS: Final = (
     "remember",
     "last time",

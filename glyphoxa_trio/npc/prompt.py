@@ -17,7 +17,7 @@ def system_prompt(
 ) -> str:
     """Identity, personality, knowledge, secrets, rules and voice, in this order.
 
-    Before them stands the NPC's own system prompt, or that it is a character.
+    The prompt begins with the NPC's own system prompt, or says that it is a character.
 
     Args:
       values: of the template variables in what the configuration says (A33).

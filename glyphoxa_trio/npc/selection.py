@@ -1,8 +1,8 @@
 """Which tier an utterance deserves: pure rules, no model, no memory (G18, G19).
 
-What is listened for are stems and phrases with gaps (`keywords`): those of `phrases`
-or of the operator, and, in a question, the names of the configuration and of tools
-(`topics`). The rules are cheap enough for every partial transcript.
+The rules search an utterance for stems and phrases with gaps (`keywords`): those of
+`phrases` or of the operator and, in a question, the names of the configuration and of
+tools (`topics`). They are cheap enough for every partial transcript.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .topics import ASKS, NO_TOOLS, NO_TOPICS, NamedTools, Topics
 
 @cache
 def deep_keywords() -> Keywords:
-    """What asks for DEEP unless the operator says otherwise."""
+    """The keywords that ask for DEEP unless the operator configures others."""
     return Keywords(DEEP_KEYWORDS, (Patterns.of(DEEP_PATTERNS, DEEP_UNLESS),))
 
 
 @cache
 def standard_keywords() -> Keywords:
-    """What asks for STANDARD unless the operator says otherwise."""
+    """The keywords that ask for STANDARD unless the operator configures others."""
     return Keywords(
         STANDARD_KEYWORDS,
         (
@@ -41,13 +41,13 @@ def standard_keywords() -> Keywords:
 
 @cache
 def rule_terms() -> Topics:
-    """Rules of the game, which ask for STANDARD in a question."""
+    """Words of the game's rules, which ask for STANDARD in a question."""
     return Topics(tuple((term, "") for term in (*FAR, *RULE_TERMS)))
 
 
 @attrs.frozen(kw_only=True)
 class SelectionRules:
-    """What the rules listen for. ``min_deep_interval`` in seconds.
+    """What the rules search for. ``min_deep_interval`` is in seconds.
 
     ``terms`` and ``topics`` count in a question: words of the game's rules, and names
     of the configuration.
@@ -67,7 +67,7 @@ class SelectionRules:
         object.__setattr__(self, "index", _index_of((*parts, *topics)))
 
 
-# Most rules are alike, and a hundredth of a second is a long time for a reload.
+# Most configurations have the same rules; an index takes 10 ms, long for a reload.
 _index_of = lru_cache(maxsize=16)(Index)
 
 
@@ -80,8 +80,8 @@ class Situation:
         one (D2).
       queue_depth: how many utterances wait for this NPC.
       since_deep: seconds since this session's last DEEP turn, None before it.
-      npc: who is spoken to; its own name is no topic.
-      tools: those that it may use and that a FAST turn has no time for.
+      npc: the NPC that is spoken to; its own name is no topic.
+      tools: the tools that it may use and that a FAST turn has no time for.
     """
 
     text: str

@@ -27,7 +27,7 @@ _SESSIONS = 10_000
 class Select(Request[Selection]):
     """Asked: the tier for ``text``. Only ``commit`` changes what is remembered.
 
-    ``npc`` is who is spoken to, ``tools`` are as in `Situation`.
+    ``npc`` and ``tools`` are as in `Situation`.
     """
 
     session: str

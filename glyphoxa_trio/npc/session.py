@@ -702,7 +702,7 @@ class NpcSession:
         )
 
     def _told(self, late: Iterable[Outcome]) -> None:
-        """These results are told in this turn: their calls may be made again."""
+        """Note that this turn tells these results: their calls may be made again."""
         calls = [outcome.call for outcome in late]
         for key in [key for key, call in self._pending.items() if call in calls]:
             del self._pending[key]
@@ -761,8 +761,8 @@ class NpcSession:
             return Selection(Tier.FAST, f"no tier selected: {error}")
 
     def _slow_tools(self) -> NamedTools:
-        """The tools that it may use and that a FAST turn has no time for: players may
-        ask for them by name."""
+        """The tools that the NPC may use and that a FAST turn has no time for. A player
+        who asks for one by name gets a slower turn."""
         snapshot, grant = self.host.snapshot, self.grant
         if self._slow is None or self._slow[:2] != (snapshot.revision, grant):
             tools = tuple(

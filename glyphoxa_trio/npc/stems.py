@@ -1,9 +1,9 @@
-"""Words as the tier's rules see them: stems of English, and what stands between. Pure.
+"""How the rules for tiers see words: as stems of English, and fillers. Pure.
 
-Both sides are reduced by the same function, what a player says and what is listened
-for, so a phrase is always found as it was written: "remembered" and "remember" are one,
-"question" and "quest" are two. It is no dictionary: that "hoping" and "hop" are one as
-well does no harm here.
+What a player says and the phrases of the rules are reduced by the same function, so a
+phrase is always found as it was written: "remembered" and "remember" are one word,
+"question" and "quest" are two. It is no dictionary: "hoping" and "hop" are one word as
+well, which does no harm here.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import unicodedata
 from typing import Final, NamedTuple, TypeAlias
 
 PAST: Final = "<past>"
-"""The key of every verb that is in the past."""
+"""The key of every verb in the past tense."""
 FILLER: Final = "<filler>"
-"""The key of what may stand between any two words of a phrase: "very", "er"."""
+"""The key of words that may stand between any two of a phrase: "very", "er"."""
 
 Word: TypeAlias = tuple[str, ...]
-"""All that one word is found by: its stem, "=" and the word itself, what it is."""
+"""All keys that find one word: its stem, "=" and the word itself, `PAST`, `FILLER`."""
 
 _WORD: Final = re.compile(r"\w+")
-_MOST: Final = 200  # words that are looked at, from either end of a text
+_MOST: Final = 200  # words that are looked at, at either end of a text
 _LONGEST: Final = 32  # letters of a word that has a stem
 _VOWELS: Final = frozenset("aeiouy")
 
@@ -95,7 +95,7 @@ eat: ate eaten
 rise: rose risen
 choose: chose chosen
 """
-# What endings cannot tell. "us" is another "me" to us.
+# Forms that their endings do not tell. "us" counts as "me".
 _ALSO: Final = """
 be: is are am s re m being
 have: has ve having
@@ -167,7 +167,7 @@ def stem(word: str) -> str:
 
 
 def keys_of(word: str) -> Word:
-    """All that a word is found by; of one that is too long for a word, nothing else."""
+    """All keys that find a word. One that is too long has no key but itself."""
     if len(word) > _LONGEST:
         return (word,)
     keys = [stem(word), f"={word}"]
@@ -198,11 +198,11 @@ def words_of(text: str) -> list[str]:
 
 
 class Said(NamedTuple):
-    """The words of a text, by all that they are found by.
+    """The words of a text, by all their keys.
 
     Args:
-      places: where each key is, in bits: the lowest is the first word.
-      fillers: where those are.
+      places: where each key is, in bits: the lowest bit is the first word.
+      fillers: where the fillers are, in bits.
       length: how many words there are.
     """
 

@@ -39,7 +39,7 @@ def variables(
 
 
 def names_in(text: str) -> list[str]:
-    """The variables that stand in it."""
+    """The names of the variables in a text."""
     return _PLACEHOLDER.findall(text)
 
 

@@ -1,9 +1,9 @@
-"""What a configuration and its tools are asked about: names, as phrases. Pure.
+"""The names of a configuration and its tools that players may ask about. Pure.
 
-A name is no reason by itself ("Greymantle sends his regards"), but it is in a question
-("where is Greymantle's tower?"). Which words are names is told from how they are
-written: proper names, and several content words in a row ("the northern kingdoms");
-one common word alone, such as the "ale" of a barkeep, is none.
+A name alone is no reason for a slower tier ("Greymantle sends his regards"), but in a
+question it is one ("where is Greymantle's tower?"). The spelling tells which words are
+names: proper names, and several content words in a row ("the northern kingdoms"). One
+common word alone, such as the "ale" of a barkeep, is no name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _is_common(word: str) -> bool:
 
 
 def names_of(character: str) -> Iterator[str]:
-    """What somebody is called: the whole name, and each part that is not an epithet.
+    """What a character is called: the whole name, and each part but the epithets.
 
     "Greymantle the Sage" is Greymantle; "Captain Mira Voss" is Mira and Voss.
     """
@@ -65,7 +65,7 @@ def names_of(character: str) -> Iterator[str]:
 
 
 def topics_of(text: str) -> Iterator[str]:
-    """What a sentence of a configuration is about, in phrases."""
+    """The names, as phrases, in a text of a configuration."""
     for sentence in _SENTENCE.split(text):
         first = True
         for part in _PART.split(sentence):
@@ -82,21 +82,22 @@ def topics_of(text: str) -> Iterator[str]:
 
 
 def _in_run(run: Sequence[str], *, first: bool) -> Iterator[str]:
-    """Content words in a row: each with its neighbour, and one that is a name alone."""
+    """The names in a row of content words: each pair of neighbours, and each word that
+    is a name by itself."""
     if len(run) > 1:
         for at in range(len(run) - 1):
             yield f"{run[at]} {run[at + 1]}"
     names = [word[:1].isupper() for word in run]
     for at, word in enumerate(run):
-        # The first word of a sentence has a capital whatever it is; that of "Hollow
-        # Hill" is half a name.
+        # The first word of a sentence has a capital, name or not. A word of "Hollow
+        # Hill" is only half a name.
         alone = not any(names[max(0, at - 1) : at] + names[at + 1 : at + 2])
         if names[at] and alone and not (first and at == 0) and len(word) > 2:
             yield word
 
 
 def asks(heard: Heard, place: int) -> bool:
-    """True if the words ask for something, or what is at ``place`` is asked about:
+    """True if the words ask for something, or the words at ``place`` are asked about:
     "is Ysolde blind"."""
     for _ in ASKS.matches(heard):
         return True
@@ -113,7 +114,7 @@ class Topics:
     """Phrases that count in a question, each with the NPCs whose own name it is.
 
     Args:
-      names: a phrase, and the NPC who is called so; "" for what is nobody's name.
+      names: each phrase with the NPC that has this name; "" if no NPC has.
     """
 
     names: tuple[tuple[str, str], ...] = ()
@@ -131,7 +132,7 @@ class Topics:
         )
 
     def find(self, heard: Heard, listener: str = "") -> str | None:
-        """The first that is asked about, and that is not ``listener``'s own name."""
+        """The first phrase that is asked about and is not ``listener``'s own name."""
         for phrase, place in self.phrases.matches(heard):
             if listener and listener in self._owners[phrase]:
                 continue
@@ -142,12 +143,12 @@ class Topics:
 
 @attrs.frozen(cache_hash=True)
 class NamedTools:
-    """Tools that somebody may ask for by name: key, exposed name, tier."""
+    """Tools that a player may ask for by name: key, exposed name, tier."""
 
     tools: tuple[tuple[str, str, Tier], ...] = ()
 
     def find(self, text: str) -> tuple[str, Tier] | None:
-        """The slowest tool that is asked for, by its key."""
+        """The key and the tier of the slowest tool that is asked for."""
         found: tuple[str, Tier] | None = None
         index, phrases, tools = _compiled(self)
         heard = index.hear(text)
@@ -164,7 +165,7 @@ NO_TOPICS: Final = Topics()
 NO_TOOLS: Final = NamedTools()
 
 
-# Of a tool that has one word for a name its group is part of what it is called.
+# If a tool's name is a single word, its group belongs to the phrase that asks for it.
 @lru_cache(maxsize=64)
 def _compiled(
     named: NamedTools,
@@ -179,7 +180,7 @@ def _compiled(
 
 
 def _called(group: str, own: str) -> Iterator[tuple[str, bool]]:
-    """Ways to say a tool's name, each with whether it counts in questions only."""
+    """Phrases that name a tool, each with whether it counts in questions only."""
     words, of_group = _parts(own), _parts(group)
     if len(words) > 1:
         yield " ... ".join(words), False
@@ -195,7 +196,7 @@ def _parts(name: str) -> list[str]:
 
 
 def topics(named: Iterable[str], texts: Iterable[str]) -> Topics:
-    """Of the characters of a configuration and of what it says about them."""
+    """The topics of a configuration: its characters, and what it says about them."""
     names = {(name, npc): None for npc in named for name in names_of(npc)}
     names |= {(x, ""): None for text in texts for x in topics_of(text)}
     return Topics(tuple(names))

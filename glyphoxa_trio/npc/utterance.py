@@ -119,9 +119,9 @@ class Say(Request[None]):
 @attrs.frozen(eq=False)
 class LendEar(Request["Live | None"]):
     """Asked: let the model hear this speaker, and say of each turn that it begins, and
-    when they ``interrupted``; ``gone`` if another configuration hears another way and
-    they are heard no more. The reply is the conversation, None if its model does
-    not hear."""
+    when they ``interrupted``. ``gone`` is called when another configuration lets the
+    NPC hear in another way, so that the model does not hear the speaker any more. The
+    reply is the conversation, None if its model does not hear."""
 
     speaker: str
     told: Callable[[Utterance], None]

@@ -85,7 +85,7 @@ class TurnInProgress:
       nursery: the session's, for what the turn does not wait for. It must not fail.
       fast: the model that opens, and ``cascade`` when it does.
       opener: what it has said of the answer.
-      pending: calls of the conversation that go on, see `Caller`.
+      pending: calls of the conversation that go on after their turn; see `Caller`.
       fillers: what is said while tools are waited for; None is nothing.
     """
 

@@ -83,7 +83,7 @@ class S2SEngine:
             await self.live.run()
 
     def close(self) -> None:
-        """Its NPC answers another way from now on: hang up, and hear nobody."""
+        """Hang up and hear nobody: the NPC answers with another engine from now on."""
         live = self.live
         live.on_spoken = live.on_speech = live.on_usage = live.on_complaint = None
         self._scope.cancel("another engine")
@@ -131,7 +131,7 @@ class S2SEngine:
             self._told = None
 
     def _deafen(self) -> None:
-        """Hear nobody, and tell whoever was heard."""
+        """Hear nobody from now on, and tell the speaker who was heard."""
         if self._told is not None:
             self._told = None
             self._gone()
@@ -256,7 +256,8 @@ class S2SEngine:
         config: S2SConfig | None = None,
         defer_threshold: int | None = None,
     ) -> None:
-        """Be another configuration's, from the next turn on; None is as it was."""
+        """Take over another configuration from the next turn on; None changes
+        nothing."""
         bridge = self._bridge
         self.grant = bridge.grant = grant
         if config is not None:
@@ -266,10 +267,11 @@ class S2SEngine:
             self.defer_threshold = bridge.defer_threshold = defer_threshold
         if successor is not None:
             if _sound(successor) != _sound(self.live):
-                self._deafen()  # their microphone gives what is not wanted any more
+                self._deafen()  # the speaker's microphone gives the wrong sound now
             self.live.become(successor)
 
 
 def _sound(live: Live) -> tuple[bool, int]:
-    """What a microphone has to know of a conversation."""
+    """What a microphone must know of a conversation: who finds the turns, and the
+    rate."""
     return live.automatic, live.capabilities.input_rate

@@ -115,14 +115,14 @@ class ModelEar:
         utterance.stream.leave()
 
     async def _next(self) -> Utterance | None:
-        """The next turn, None if none will come any more."""
+        """The next turn; None if no more turns will come."""
         while not self._waiting and not self._over:
             self._arrived = trio.Event()
             await self._arrived.wait()
         return self._waiting.popleft() if self._waiting else None
 
     def _gone(self) -> None:
-        """It is not heard any more."""
+        """The model does not hear this microphone any more."""
         self._live = self._talking = None
         self._over = True
         self._arrived.set()

@@ -245,7 +245,7 @@ class Live:
     def become(self, successor: Live) -> None:
         """Go on with another model, or voice, as the configuration has it now."""
         same = successor._spoken_with == self._spoken_with
-        # Also where it looks the same: the next socket may need another key.
+        # Also if it speaks the same way: the next socket may need another key.
         self.provider = self._sockets.provider = successor.provider
         self.voice, self.language = successor.voice, successor.language
         self.automatic = successor.automatic
@@ -254,11 +254,11 @@ class Live:
             self._handle = None
             if self._sockets.current is not None:
                 self._sockets.replace(within=self.settings.swap)
-        self._sockets.look()  # at what is too old, or idle for too long, from now on
+        self._sockets.look()  # a socket may be too old or idle by the new settings
 
     @property
     def _spoken_with(self) -> tuple[str, str | None, str | None, bool]:
-        """What a socket is set up for: with another one it has to be replaced."""
+        """What a socket was opened with: if it changes, the socket is replaced."""
         return self.provider.label, self.voice, self.language, self.automatic
 
     def respond(
