@@ -28,7 +28,7 @@ class Known(StrEnum):
     STATED = "stated"  # in the file of the simulation
     MEASURED = "measured"  # by this installation
     DECLARED = "declared"  # by the tool's author or the configuration: one number
-    UNKNOWN = "unknown"  # to nobody: it is on trial, and taken for quick
+    UNKNOWN = "unknown"  # not at all: the tool is on trial, and taken for quick
 
 
 def _share(_: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -151,8 +151,8 @@ def usual(
 ) -> Latency:
     """How long a tool takes, by the best that is known: stated, measured, declared.
 
-    One of which nothing is known takes what its server takes to answer at all: so it is
-    estimated until it was tried.
+    A tool of which nothing is known takes as long as its server takes to answer at all:
+    that is its estimate until it has been tried.
     """
     found = stated or measured
     if found is not None:

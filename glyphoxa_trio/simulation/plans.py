@@ -67,7 +67,7 @@ FOREVER: Final = 7200.0
 # After the last word: every call that may go on has ended, every limit is over.
 SETTLING: Final = 120.0
 APPROVAL: Final = 2.0
-_SHOWN: Final = 12  # utterances of a plan
+_SHOWN: Final = 12  # utterances of a plan that its repr shows
 
 
 class Slip(StrEnum):
@@ -150,10 +150,10 @@ class Event:
 
 @attrs.frozen(kw_only=True)
 class Spell:
-    """A time in which a tool, or all tools of a server, do something else.
+    """A time in which a tool, or all tools of a server, behave in another way.
 
-    Without an ``act`` every call is answered when the spell is over: a server that
-    loads its index, for example.
+    Without an ``act`` every call is answered when the spell is over, as by a server
+    that loads its index.
     """
 
     whom: str
@@ -175,13 +175,13 @@ class Answer(StrEnum):
 
 
 def _some(said: tuple[Utterance, ...]) -> str:
-    """All of an ordinary evening; of a long one its beginning."""
+    """The utterances as text; those of a long evening are cut."""
     more = len(said) - _SHOWN
     return repr(said) if more <= 0 else f"{said[:_SHOWN]!r} and {more} more"
 
 
 def _people(later: tuple[Config, ...]) -> str:
-    """A configuration fills pages; what a reload changes is mostly its NPCs."""
+    """Configurations as text: only their NPCs, since a whole one fills pages."""
     return repr([config.npcs for config in later])
 
 
@@ -195,7 +195,7 @@ class Plan:
       starts: how many seconds a start of a server takes, by its name.
       acts: by a tool's key, what its runs do, one after the other, then from the
         beginning.
-      spells: times in which they do something else; the first one counts.
+      spells: times in which tools behave in another way; the first that fits counts.
       answers: of the approver, in turn, each after some seconds; None is nobody.
       later: what the configuration is reloaded to.
       measured: what earlier runs have measured, as of Unix time 0.
@@ -466,7 +466,7 @@ class _Stage:
                 self._scenery.server(event.whom).offer(offers)
 
 
-# After these a tool has to be seen to be well once more.
+# Deeds that change tools or servers: how well a tool was before does not count then.
 _TO_TOOLS: Final = {Deed.RELOAD, Deed.DIE, Deed.FREEZE, Deed.THAW, Deed.OFFER}
 
 
@@ -491,7 +491,7 @@ def _director(plan: Plan) -> Callable[[str, Mapping[str, Any]], Act]:
 
 
 def _well(plan: Plan, key: str) -> Well | None:
-    """What is true of a tool at this moment, if it answers every call."""
+    """How well a tool is at this moment; None if it does not answer every call."""
     now = trio.current_time()
     acts = plan.acts.get(key) or (Act(),)
     mine = [x for x in plan.spells if x.concerns(key) and x.begins <= now]

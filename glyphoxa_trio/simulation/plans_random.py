@@ -610,8 +610,8 @@ def plans(draw: st.DrawFn) -> Plan:
 
 @st.composite
 def spells(draw: st.DrawFn) -> Plan:
-    """An hour's quarter with one tool that is ill at first, perhaps twice, and then
-    well; somebody asks for it all the time, whatever happens."""
+    """A quarter of an hour with one tool that is ill at first, perhaps twice, and then
+    well. A player asks for it all the time."""
     external, tier = draw(st.booleans()), draw(one_of_these(*Tier))
     listed = draw(listed_tools("t0", draw(one_of_these(Theme.UNKNOWN, Theme.ANYTHING))))
     own = attrs.evolve(

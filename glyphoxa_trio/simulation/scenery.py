@@ -6,8 +6,9 @@
 
 Everything between a session with a server and the events of a turn is the real
 thing: connections and their restarts, lists, the gate, flights, deadlines. What a
-tool does when it is called, and for how long, is the director's: a function. A few
-lines above 300: servers, their sessions and what they perform are one made-up world.
+tool does when it is called, and for how long, is for the director, a function, to say.
+Above 300 lines, because servers, their sessions and the runs of their tools are one
+made-up world.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ class _Session:
 
     async def ping(self) -> bool:
         await self._unless_frozen()
-        return False  # it answers, and says that it knows no pings
+        return False  # its answer is that it does not know pings
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]

@@ -83,7 +83,7 @@ def simulate(
       offers: what each server lists (`survey`).
       measured: latencies by environment and key (`survey.measured`).
       tier_by: in place of the configured one.
-      tell: told how many turns are over, after each.
+      tell: told after each turn how many are over.
 
     Raises:
       ConfigError: for a script that the configuration cannot play.

@@ -43,9 +43,9 @@ class Promise(StrEnum):
     WHOLE = "what a model is told is a whole conversation"
     ENDS = "every utterance ends, and every turn in one TurnDone"
     NOTHING_LEFT = "when the runtime closes nothing is left"
-    ASKED = "nothing is called unasked that nobody granted and approved"
-    TRIALS = "of a tool of which nothing is known, two calls run at once at most"
-    SHOWN_AGAIN = "what is well is shown again within five minutes of talk"
+    ASKED = "no tool is called unasked that is not granted and approved"
+    TRIALS = "at most two calls at once of a tool of which nothing is known"
+    SHOWN_AGAIN = "a tool that is well is shown again within five minutes of talk"
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class CallSeen:
     definition: ToolDefinition | None
     slot: int
     arguments: str = attrs.field(init=False)
-    on_trial: bool = False  # nothing was known of its tool
+    on_trial: bool = False  # nothing was known of its tool's latency
     ahead: bool = False  # it may have been begun before it was asked for
     started_as: int = 0  # of all events; times alone do not tell what came first
     ended_as: int = 0
@@ -98,12 +98,12 @@ class CallSeen:
 
     @property
     def pending(self) -> bool:
-        """Whether it was said to go on when its turn's time was up."""
+        """Whether its outcome says that it goes on after its turn's time was up."""
         return self.outcome is not None and self.outcome.status is Status.PENDING
 
     @property
     def goes_on(self) -> bool:
-        """Whether it survives an interruption, by its policy, or its turn."""
+        """Whether it goes on after its turn, or, by its policy, when interrupted."""
         if self.pending:
             return True
         if not self.interrupted or self.definition is None:

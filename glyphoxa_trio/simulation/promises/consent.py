@@ -1,8 +1,8 @@
 """Which tools may be called although no model asked for it, in the plainest words.
 
-The opposite number of `glyphoxa_trio.tools.consent`, so it calls nothing of it, nor of
-whatever reads a server's hints: it looks at what the server really listed. What our own
-author or the operator wrote down counts; a server's hints only make matters worse.
+This judges `glyphoxa_trio.tools.consent`, so it calls none of its code, and none that
+reads a server's hints: it looks at what the server really listed. The word of the
+operator counts, and that of the author of a tool in this process.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from glyphoxa_trio.tools.definition import ToolDefinition
 
 @attrs.frozen
 class Nature:
-    """What one run of a tool may have done, as far as anybody has said.
+    """What one run of a tool may have done, by the words of those who may say so.
 
     Args:
       reads: it changes nothing.
       stays: it reaches nothing beyond this machine.
-      twice_is_once: a second call does no more than the first, by the word of the
-        operator or of our own author.
-      probe: the operator wrote down what to measure it with.
+      twice_is_once: a second call does no more than the first, as the operator says, or
+        the author of a tool in this process.
+      probe: the operator configured arguments to measure it with.
     """
 
     reads: bool
@@ -36,7 +36,7 @@ class Nature:
 
 
 def nature(run: Performance, definition: ToolDefinition, ledger: Ledger) -> Nature:
-    """Of the tool as it was when it ran."""
+    """The nature of a run, by the tool as it was when it ran."""
     if run.listed is None:  # in this process, where the author's word counts
         return Nature(
             reads=definition.read_only,
@@ -68,10 +68,10 @@ def nature(run: Performance, definition: ToolDefinition, ledger: Ledger) -> Natu
 def why_not_unasked(
     what: Nature, *, granted: bool, probed: bool, ahead: bool
 ) -> str | None:
-    """Why a run that no call accounts for must not have been; None if it may.
+    """Why a run that belongs to no call must not have happened; None if it may have.
 
     Args:
-      granted: some NPC may use the tool without asking anybody.
+      granted: some NPC may use the tool without anybody being asked.
       probed: tools are measured at a start.
       ahead: tools may be called before they are asked for, or a second time while the
         first call is slow.
@@ -81,7 +81,7 @@ def why_not_unasked(
     if not what.reads:
         return "may change something"
     if not granted:
-        return "is granted to nobody who need not ask"
+        return "no NPC may use it without asking"
     if ahead or (probed and what.stays):
         return None
     return "may reach beyond this machine" if probed else "was not to be measured"

@@ -62,8 +62,8 @@ class ToolSeen:
     def took(
         self, before: float, runs: Iterable[Performance], lives: Iterable[float]
     ) -> Iterable[Took]:
-        """Its calls from the beginning of its server's present life, as they ran: what
-        a call waited before it was sent is no doing of the tool."""
+        """The tool's calls in the present life of its server, as they ran. The time
+        that a call waited before it was sent does not count."""
         ran = list(runs)
         born = max((x for x in lives if x <= before), default=0.0)
         answers = [x.over for x in ran if x.over is not None and x.over >= born]
@@ -124,10 +124,10 @@ class Doorkeeper:
       report: told of each broken promise.
       snapshot, failed, held: the catalogue, the servers that have failed, now.
       first: by key, the tool as its server described it first.
-      runs: by key, every run of a tool so far; None if that is not to be seen.
+      runs: by key, every run of a tool so far; None if nobody can see that.
       lives: when the sessions with a server were opened, by its name.
       remembered: what earlier runs measured, by origin and key of a tool.
-      watch: looks at what is absent for too long.
+      watch: looks for tools that are absent for too long.
       steady: False once tools may have been taken away and come back.
     """
 
@@ -252,7 +252,7 @@ class Doorkeeper:
         if listing.estimate.tier > tier:
             return f"it is {listing.estimate.tier} in a {tier} turn"
         if self.runs is None:
-            return None  # how long it really takes is not to be seen
+            return None  # nobody can see how long it really takes
         runs = self.runs.get(listing.key, ())
         if listing.definition.cacheable and len(runs) >= _IN_A_ROW:
             return None  # who of several callers measured is not to be seen
@@ -267,7 +267,7 @@ class Doorkeeper:
         return too_slow(listing, tier, self.limits, at, known, unknown)
 
     def on_trial(self, listing: Listing) -> bool:
-        """Whether surely nothing is known of what the tool takes."""
+        """Whether it is certain that nothing is known of the tool's latency."""
         if self.runs is None or listing.definition.estimated_duration is not None:
             return False
         return (

@@ -22,9 +22,9 @@ from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.outcome import Effect, Status
 
-# A call that goes on ends after so many seconds, if nobody limited it.
+# A call that goes on ends after so many seconds if it has no other limit.
 _LONGEST: Final = 30.0
-# Of a tool on trial so many calls run at once, until so many have ended.
+# So many calls of a tool on trial run at once, until so many have ended.
 _AT_ONCE: Final = 2
 _ENOUGH: Final = 5
 _ANSWERS = {Ending.ANSWER, Ending.STUBBORN, Ending.SAY_NO}
@@ -50,9 +50,9 @@ class Journal:
       probed: calibration may have called tools that may be probed.
       ahead: tools that may be called before they are asked for (speculation).
       attempts: how often one call of a repeatable tool may be sent.
-      ledger: who was granted what.
+      ledger: what each NPC was granted, and when.
       exposed: the names that models see, by key.
-      remembered: the tools of which earlier runs have measured something.
+      remembered: the keys of tools that earlier runs have measured.
       steady: nothing was taken away in between.
       closing: when the runtime's block was left: that ends everything.
       moments: when somebody did something to the runtime; what ends in the same
@@ -121,7 +121,8 @@ class Journal:
                 return
 
     def _seats(self, key: str, runs: Sequence[Performance]) -> Iterator[Broken]:
-        """Nothing is known of a tool until five of its calls have ended."""
+        """Too many calls at once of a tool on trial, which it is until five have
+        ended."""
         known = self.definitions[key]
         if (
             any(x.estimated_duration is not None for x in known)

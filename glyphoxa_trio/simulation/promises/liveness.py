@@ -1,8 +1,8 @@
-"""The judge of absences: what is well is shown again (liveness).
+"""The judge of absences: a tool that is well is shown again (liveness).
 
 All other promises say what must not happen, so a runtime that shows nothing keeps them.
-This one says what must: a tool that an NPC may use, and whose ceiling has room for
-what it takes now, is shown again within five minutes of talk, whatever was slow before.
+This one says what must happen: a tool that an NPC may use, and that its ceiling has
+room for, is shown again within five minutes of talk, however slow it was before.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from glyphoxa_trio.simulation.promises.rights import unmeasured_tier
 from glyphoxa_trio.tools.gate import Availability, Reason
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 
-# Seconds of talk. Between two turns at most so many of them count as talk.
+# Seconds of talk. Of the time between two turns at most `_PAUSE` counts as talk.
 PATIENCE: Final = 300.0
 _PAUSE: Final = 30.0
-# A tool at the very edge of a tier may be counted to the next one.
+# A tool at the very edge of a tier may be counted as one of the next tier.
 _ROOM: Final = 0.9
 _SPEED: Final = (Reason.OVER_TIER, Reason.OVER_BUDGET)
 
@@ -32,8 +32,8 @@ _SPEED: Final = (Reason.OVER_TIER, Reason.OVER_BUDGET)
 class Well:
     """A tool answers every call within ``seconds``, from ``since`` on.
 
-    Before that it was ill ``ills`` times within an hour: each time doubles how long it
-    may take until it is believed.
+    Before that it was ill ``ills`` times within an hour. Each time after the first
+    doubles the time until it has to be shown again.
     """
 
     since: float
@@ -53,8 +53,8 @@ class Watch:
     """Counts how long NPCs talk without a tool that is well.
 
     Args:
-      well: what is true of a tool by its key, by the word of whoever plays it; None if
-        it is not well, or if nobody knows.
+      well: how well a tool is, by its key. The world that plays it knows; None if it
+        is not well, or that is not known.
     """
 
     limits: TierLimits
@@ -92,7 +92,7 @@ class Watch:
             absence = self._absent.get(place)
             if absence is None or absence.since != well.since:
                 absence = self._absent[place] = _Absence(well.since)
-            # All absences since it is well count together: one that is shown for a
+            # All absences since it is well are added up: a tool that is shown for a
             # moment now and then is not back.
             if counts and absence.last is not None:
                 absence.talk += min(at - absence.last, _PAUSE)
@@ -100,7 +100,7 @@ class Watch:
             if absence.talk > PATIENCE * 2 ** max(0, well.ills - 1):
                 text = (
                     f"{listing.key} takes {well.seconds:g} s since {well.since:g} s,"
-                    f" and is hidden for {absence.talk:g} s of talk"
+                    f" but was hidden for {absence.talk:g} s of talk"
                 )
                 self.report(Broken(Promise.SHOWN_AGAIN, turn.where, at, text))
                 absence.talk = 0.0

@@ -84,8 +84,8 @@ class Monitor:
         showing into ``listings``, by exposed name.
       remembered: what earlier runs measured of calls that went well, newest last, by
         the tool's origin and key.
-      well: since when a tool answers well, and within how many seconds; None if it
-        does not, or if nobody knows.
+      well: by key, since when a tool answers every call, and within how many seconds;
+        None if it does not, or if that is not known.
     """
 
     config: Config
@@ -169,8 +169,8 @@ class Monitor:
         self.ledger.accepted(trio.current_time(), config)
 
     def stirred(self, *, until: float | None = None) -> None:
-        """Something is done to a server, or to all of the tools: what they were before
-        does not count. ``until`` infinity it is not over yet."""
+        """Something is done to servers or tools: how well they were before does not
+        count. ``until`` is when that is over, by default now."""
         self._stirred = trio.current_time() if until is None else until
 
     def elevates(self, npc: str, tier: Tier, seconds: float) -> None:
@@ -295,8 +295,8 @@ class Monitor:
             case FanOutDone():
                 round_ = turn.round(event.round)
                 round_.fan_out = (at, event)
-                # Its first calls may all have waited for a seat, which nobody is told,
-                # and have been refused when they had one.
+                # Its first calls may all have waited for a seat, of which there is no
+                # event, and have been refused when they had one.
                 refused = (Status.SKIPPED, Status.UNAVAILABLE, Status.DENIED)
                 waited = any(x.on_trial for x in round_.calls) or any(
                     x.status in refused and self._may_be_tried(x.tool)
@@ -346,7 +346,7 @@ class Monitor:
             and (x.npc, x.tool, x.arguments) == (call.npc, call.tool, call.arguments)
             for x in self._going_on
         ):
-            text = f"{call.tool} was called again, and it is still working"
+            text = f"{call.tool} was called again while it was still working"
             self._no(Promise.ONCE, turn.where, text)
         self._door.seen(event.tool).flying += 1
 
@@ -357,7 +357,7 @@ class Monitor:
         if round_.began is None:
             round_.began = at
             if end.status is Status.SKIPPED and end.limit is Limit.TURN:
-                # All this time it waited for a seat, and nothing else was begun.
+                # It waited for a seat all this time, and no other call began.
                 budget = 0.0 if turn.selected is None else turn.selected.budget
                 round_.began = at - (budget - turn.spent(event.round))
         round_.ends.append((at, end))
@@ -384,7 +384,8 @@ class Monitor:
                 seen.flying -= 1
                 return
             self._going_on.append(call)
-            # Both in one moment: its own limit, and the interruption that it survives.
+            # Its late result may come before this event, if both are in one moment: it
+            # reached its own limit when the turn was interrupted.
             for when, late in tuple(self._told_first):
                 if when == at and late.outcome.call == call.call:
                     self._told_first.remove((when, late))
@@ -471,7 +472,7 @@ class Monitor:
             self._no(Promise.ENDS, "runtime", f"{runtime.turns_running} turns run")
         for _, event in self._told_first:
             where = f"{event.npc}, turn {event.turn}"
-            self._no(Promise.ONE_OUTCOME, where, "a late result of nothing")
+            self._no(Promise.ONE_OUTCOME, where, "a late result without a call")
         for call in self._going_on:
             if not call.tie:
                 text = "it went on and was not heard of again"

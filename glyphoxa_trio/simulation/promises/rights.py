@@ -3,8 +3,8 @@
 This is the gate's opposite number, so it calls nothing of the gate, of estimates or
 of naming: a mistake there must not be repeated here. It is slower and knows less;
 where two answers are possible, because two things happened in one moment, it takes
-the milder one. Above 300 lines, because who may and what is too slow are read
-together by whoever judges a showing.
+the milder one. Above 300 lines, because a showing is judged by both: who may use a
+tool, and which tool is too slow.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from glyphoxa_trio.tools.tier import Tier, TierLimits
 _UNMEASURED: Final = 5
 # So many that the window holds enough of them, whatever was not counted.
 _SURELY_MEASURED: Final = 6
-# So many that not all of them are the first of its server's life.
+# Of so many calls at least one is not the first of its server's life.
 _SURELY_SLOW: Final = 2
 _WINDOW: Final = 100
 _LONGEST_DEFERRAL: Final = 60.0  # then a reload does not wait for turns (D16)
-# After so many seconds at the least a tool that was too slow is tried again.
+# A tool that was too slow is tried again after so many seconds at the earliest.
 _FIRST_TRIAL: Final = 60.0
-# Of an earlier run, or of an earlier life of its server, so many calls are believed.
+# So many calls of an earlier run, or of an earlier life of the server, are believed.
 _BELIEVED: Final = 5
 
 
@@ -210,8 +210,8 @@ class Ledger:
         )
 
     def may_be_called_for_somebody(self, tool: Offered) -> bool:
-        """Whether some NPC of some configuration may use it, and nobody need be
-        asked."""
+        """Whether some NPC of some configuration may use the tool without anybody
+        being asked."""
         return any(
             _covers(npc, tool) and _approves(npc, config, tool)
             for config in self.configs
@@ -219,7 +219,7 @@ class Ledger:
         )
 
     def overrides(self, key: str) -> list[ToolOverride]:
-        """What the operator wrote down of a server's tool, in any configuration."""
+        """What any configuration says of a server's tool."""
         group, _, name = key.partition(".")
         return [
             spec.tools[name]
@@ -267,8 +267,8 @@ def _means(pattern: str, listing: Offered) -> bool:
 def unmeasured_tier(
     definition: ToolDefinition, limits: TierLimits, unknown: Unknown
 ) -> Tier:
-    """Where a tool belongs of which there is no more than what it declares; one that
-    declares nothing is tried out in every tier, unless configured otherwise."""
+    """The tier of a tool that has not been measured, by what it declares. One that
+    declares nothing is tried in every tier, unless configured otherwise."""
     declared = definition.estimated_duration
     if declared is None:
         tier = Tier.FAST if unknown is Unknown.TRIAL else Tier.DEEP
@@ -283,10 +283,10 @@ def unmeasured_tier(
 
 @attrs.frozen
 class Took:
-    """How long one call of a tool took that really ran, and when it was over. Seconds.
+    """How long a call that really ran took, and when it was over. Seconds.
 
-    ``cut``: nobody saw its end, and ``first`` in the life of its server, which says
-    nothing of the next one.
+    ``cut``: nobody saw its end. ``first``: it was the first in its server's life, which
+    says nothing of later ones.
     """
 
     seconds: float
@@ -297,13 +297,13 @@ class Took:
 
 @attrs.frozen(kw_only=True)
 class Speed:
-    """What anybody can know of how fast a tool is, by what was seen of it.
+    """What can be known of a tool's speed, by what was seen of it.
 
     Args:
       runs: how often it ran at most, probes included.
-      took: its calls that were seen, of the present life of its server.
-      remembered: what earlier runs measured, newest last, calls that went well.
-      silent: calls that ran and said nothing of it.
+      took: the calls that were seen in the present life of its server.
+      remembered: what earlier runs measured of calls that went well, newest last.
+      silent: how many calls ran but say nothing of its speed.
     """
 
     runs: int
@@ -322,8 +322,8 @@ def too_slow(
 ) -> str | None:
     """Why a tool does not belong into ``tier``; None if nothing speaks against it.
 
-    One that was too slow is tried again later, so what was seen of it a minute ago
-    speaks against nothing.
+    A tool that was too slow is tried again later, so calls that ended more than a
+    minute ago do not speak against it.
     """
     if listing.definition.min_tier > tier:
         return f"its floor is {listing.definition.min_tier}"

@@ -17,7 +17,7 @@ from glyphoxa_trio.simulation.promises.calls import (
 from glyphoxa_trio.tools.outcome import Effect, Limit, Outcome, Status
 from glyphoxa_trio.tools.tier import TierLimits
 
-# A call that goes on ends after so many seconds, if nobody limited it.
+# A call that goes on ends after so many seconds if it has no other limit.
 _LONGEST: Final = 30.0
 _NOT_RUN: Final = {Status.DENIED, Status.SKIPPED, Status.INVALID_ARGUMENTS}
 
@@ -200,20 +200,21 @@ def _own_limit(call: CallSeen) -> float:
 
 
 def judged_late(call: CallSeen, at: float, end: Outcome, slack: float) -> str | None:
-    """Whatever is wrong with the end of a call that its turn did not wait for."""
+    """What is wrong with the end of a call that its turn did not wait for, if
+    anything."""
     own = _own_limit(call)
     limit = own if own < float("inf") else _LONGEST
     took = at - call.began
     if took > limit + slack:
-        return f"went on for {took:g} s, and may {limit:g} s"
+        return f"went on for {took:g} s, but its limit is {limit:g} s"
     if end.status is Status.PENDING:
-        return "ends as still working"
+        return "ended as still working"
     if end.status is not Status.TIMEOUT:
         return None
     if (end.limit is Limit.HOST) is not (own == float("inf")):
         return f"ended at the limit of its {end.limit}"
     if end.limit is Limit.TURN:
-        return "ended with a turn that had ended before"
+        return "ended at the limit of a turn that was over before"
     if abs(took - limit) > slack and not _shareable(call):
         return f"was cut after {took:g} s of {limit:g}"
     return None

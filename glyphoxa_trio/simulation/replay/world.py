@@ -139,9 +139,11 @@ def sample_of(data: Mapping[str, Any]) -> Sample:
 
 
 def probes_of(recorded: Recorded) -> dict[int, Observe | None]:
-    """What calibration measured meanwhile, by the number of its call; None is nothing.
+    """What calibration measured, by the number of each call; None if it measured
+    nothing.
 
-    A sample begins when the request was sent; where that is not said, with the call.
+    A sample begins when the request was sent or, in recordings without that, when the
+    call began.
     """
     calls = {x["call"]: x for x in recorded.of("call") if x.get("until") is not None}
     sent = {x["call"]: float(x["at"]) for x in recorded.of("sent")}

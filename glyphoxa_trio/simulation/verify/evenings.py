@@ -96,8 +96,8 @@ def explore(
     """Play so many evenings, or as many as the time allows; shrink what breaks.
 
     Args:
-      seconds: of real time, all in all; None is without end.
-      tell: called after each of them.
+      seconds: real time for all of them; None is without limit.
+      tell: called after each evening.
     """
     found = Explored()
     if not scene.config.npcs or evenings <= 0:
@@ -196,8 +196,8 @@ def any_evening(draw: st.DrawFn, scene: Scene) -> Plan:
 
 @st.composite
 def ill_for_a_while(draw: st.DrawFn, scene: Scene) -> Plan:
-    """Somebody asks for one tool all evening: for a while it is slow, hangs, or loads
-    something, and then it is well again. So it has to be shown again, too."""
+    """A player asks for one tool all evening. For a while it is slow, hangs, or loads
+    something; then it is well, so it has to be shown again."""
     npc = draw(st.sampled_from(scene.config.npcs))
     granted = [x for x in scene.granted(npc) if scene.usual[x.key].percentile(50) < 4]
     if not granted:

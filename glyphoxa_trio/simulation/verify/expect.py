@@ -25,7 +25,7 @@ from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import in_ms
 
-_NAMED: Final = 5  # of many tools
+_NAMED: Final = 5  # so many of the tools are named
 _SOME: Final = 0.05  # of the calls: fewer are an accident
 
 
@@ -112,7 +112,7 @@ def _tool(
 
 
 def _unknown(scene: Scene, reaches: Sequence[Reach]) -> Iterator[Finding]:
-    """Tools in use of which nobody has said or measured what they take."""
+    """Tools in use whose latency is neither declared, measured nor stated."""
     used = {one.key for reach in reaches for one in reach.called}
     keys = [
         x.key
@@ -155,17 +155,17 @@ def _out_of_reach(
     *,
     alone: bool,
 ) -> Iterator[Finding]:
-    """What an NPC is granted and finds in none of its turns, by why that is so.
+    """The tools that an NPC is granted but has in none of its turns, by the reason.
 
     Args:
-      alone: there is nothing else that it can reach.
+      alone: the NPC can reach no other tools.
     """
     groups: dict[tuple[Severity, str, str], list[tuple[Listing, str]]] = {}
     for listing in listings:
         known = [x.hidden[listing.key] for x in reaches if listing.key in x.hidden]
         no = known[-1] if known else None
         why = "it is in none of its turns" if no is None else no.text
-        if len(listings) > 1:  # the names stand before it
+        if len(listings) > 1:  # the names are in front of it
             why = why.removeprefix(listing.exposed).strip()
         remedy = _remedy(scene, npc, listing, no)
         general = remedy.replace(repr(listing.key), "their names")
@@ -201,11 +201,11 @@ def _kind(no: Refusal | None) -> str:
 def _severity(
     scene: Scene, npc: NpcConfig, listing: Listing, no: Refusal | None
 ) -> Severity:
-    """An error is what was asked for by its name and cannot come true."""
+    """An error if the tool is granted by its name and can never be used."""
     in_full = any(
         names_in_full(x, listing.definition, listing.exposed) for x in npc.tools
     )
-    # What is only not measured yet may still come true.
+    # A tool that is only not measured yet may turn out to be fast enough.
     unknown = scene.usual[listing.key].known is How.UNKNOWN
     open_ = unknown and listing.definition.min_tier <= npc.budget_tier
     asked = no is not None and no.reason is Reason.NEEDS_APPROVAL
@@ -213,7 +213,7 @@ def _severity(
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first of many names."""
+    """The first few of many names."""
     if len(names) <= _NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"

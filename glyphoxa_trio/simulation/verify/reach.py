@@ -122,7 +122,7 @@ def scout(config: Config, known: Known) -> Scene:
 
 
 def remembered(config: Config, known: Known) -> Measurements:
-    """What a runtime that starts now would know of earlier ones: no more than that."""
+    """The measurements that a runtime would remember if it started now."""
     settings = settings_of(config)
     found = Measurements(settings)
     samples = (
@@ -153,7 +153,8 @@ def arguments_of(listing: Listing) -> Mapping[str, object]:
 
 
 def reaches(scene: Scene, tell: Callable[[], None] = lambda: None) -> list[Reach]:
-    """For every NPC and tier up to its ceiling; ``tell`` is called after each."""
+    """The reach of every NPC in each tier up to its ceiling; ``tell`` is called after
+    each."""
     found = []
     for npc in scene.config.npcs:
         for tier in Tier:
@@ -164,8 +165,8 @@ def reaches(scene: Scene, tell: Callable[[], None] = lambda: None) -> list[Reach
 
 
 def _reach(scene: Scene, npc: NpcConfig, tier: Tier) -> Reach:
-    """What is shown in the first turn, or found by a search in it, is called once, each
-    in a turn of its own."""
+    """Call every tool once that is shown in the first turn, or found by a search in it,
+    each in a turn of its own."""
     granted = scene.granted(npc)
     first = _first_turn(scene, npc, tier)
     usable = {*first.shown, *first.deferred}
@@ -214,7 +215,7 @@ def _called(
     *,
     deferred: Container[str],
 ) -> dict[str, Outcome]:
-    """How a call of each ends, by key."""
+    """How a call of each tool ends, by the tool's key."""
     said = [
         Utterance(
             at=SETTLED + number * _APART,
@@ -242,5 +243,5 @@ def _called(
 
 
 def _finding(listing: Listing) -> Asks:
-    """A search that finds it: by its own name."""
+    """A search that finds the tool, by its own name."""
     return Asks(_SEARCH, json.dumps({"query": listing.exposed}), "s")

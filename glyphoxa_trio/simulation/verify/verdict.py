@@ -69,7 +69,7 @@ class Called:
     Args:
       usual: what it usually takes, and how that is known.
       status, limit, took: what became of the call.
-      searched: it is not listed at first, and was found by a search of the same turn.
+      searched: the model was not shown it, and found it by a search in the same turn.
     """
 
     key: str
@@ -158,10 +158,10 @@ def verify(
     """Look at a configuration from all sides. Blocks; not from within a trio run.
 
     Args:
-      evenings: how many random ones. The same number with the same ``seed`` is the
-        same verdict.
-      seconds: of real time for them, shrinking included; None is without end.
-      tell: told how many rehearsals of how many are done, as they are.
+      evenings: how many random evenings. The same number with the same ``seed`` gives
+        the same verdict.
+      seconds: real time for them, shrinking included; None is without limit.
+      tell: told after each rehearsal how many of how many are done.
 
     Raises:
       ConfigError: if nothing can be opened with it at all.
