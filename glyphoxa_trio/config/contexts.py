@@ -34,8 +34,8 @@ _SPEAKS: Final = {
 
 @attrs.frozen(kw_only=True)
 class Context:
-    """One entry. ``prompt``, or ``system_prompt``, is all that the model is told of
-    itself; ``tools`` is what may be used.
+    """One agent. ``prompt``, or ``system_prompt``, is all that the model is told of
+    itself; ``tools`` are those that it may use.
 
     ``provider`` names the model that speaks. If it is the model of ``s2s``, ``engine``
     is ``s2s`` unless it is stated. Otherwise the model of ``llm`` speaks.

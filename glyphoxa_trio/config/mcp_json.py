@@ -193,7 +193,7 @@ def _found(error: ValueError | ConfigError) -> list[tuple[str, str]]:
 def _server(
     name: str, written: Mapping[str, Any], source: Path, reader: Reader
 ) -> tuple[SharedServer, tuple[str, ...]]:
-    """One entry as a server, and what is odd about it.
+    """Read one entry as a server; also returns its oddities, as notes.
 
     Raises:
       ValueError, ConfigError: for what is wrong with it.

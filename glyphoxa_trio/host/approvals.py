@@ -7,7 +7,7 @@ remembered by its `fingerprint` when it is first seen (trust on first use). One
 that differs later is *held back*: the gate refuses it, with `Reason.CHANGED`, to
 show and to run, until it is approved again or is as it was.
 
-A person may approve a tool as it is, whatever the configuration says of it: `agreed`
+A person may approve a tool as it is, even if the configuration does not: `agreed`
 are the tools that are still as they were then. One that changes is held back as well.
 
 `Approvals` is the state and its rules, without a clock or I/O; `Keeper` loads and

@@ -312,7 +312,7 @@ class Runtime:
             return
         if self._fleet.settled and not self._publisher.measuring:
             self._tell_advice()
-        else:  # what is not there yet, or not measured, would be taken for missing
+        else:  # tools that are not there yet, or not measured, would seem to be missing
             self._advice_due = True
             self._background.start_soon(self._advise_later)
 

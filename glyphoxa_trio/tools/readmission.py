@@ -1,7 +1,7 @@
 """The way back for a tool that measurement has put out of reach. Pure.
 
-A tool that was slow once is hidden from the tiers that it was too slow for. Nobody
-calls what is hidden, so nobody would notice that it is well again. Therefore it is
+A tool that was slow once is hidden from the tiers that it was too slow for. No model
+calls a hidden tool, so nobody would notice that it is well again. Therefore it is
 shown once more where it used to be, after 1, 2 and then every 4 minutes, until one call
 of it was made; the turn's clock bounds what that costs. One call that ends in time
 beats all that was slow before. The minutes are those in which its NPCs have turns,

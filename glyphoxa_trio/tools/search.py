@@ -161,8 +161,8 @@ def search(query: str, tools: Sequence[F], limit: int = FOUND) -> list[F]:
 
 
 def _less_of_the_same(scores: Sequence[float], tools: Sequence[F]) -> list[float]:
-    """Of tools that have one name on several servers the best one counts in full, and
-    each other less: five of them would leave no room for anything else."""
+    """Lower the scores of tools that have one name on several servers, except for the
+    best one: five of them would leave no room for anything else."""
     order = sorted(range(len(tools)), key=lambda at: -scores[at])
     seen: Counter[str] = Counter()
     fair = list(scores)

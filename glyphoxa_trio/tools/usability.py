@@ -84,7 +84,7 @@ class Usability:
 
     @property
     def text(self) -> str:
-        """In words: in which turns, or why not and what changes that."""
+        """In which turns the NPC can use it, or why not, and what changes that."""
         if self.fastest is None:
             return "; and ".join(need.text for need in self.needs)
         turns = [str(tier) for tier in Tier if self.fastest <= tier <= self.ceiling]
