@@ -132,7 +132,7 @@ def _reached_by(
     is_address = len(command) == 1 and command[0].startswith(("http://", "https://"))
     if url is None and (is_address or transport in _REMOTE):
         if len(command) != 1:
-            raise ConfigError(f"--transport {transport} needs one address")
+            raise ConfigError(f"--transport {transport} wants one address")
         return (), command[0]
     return command, url
 
