@@ -239,7 +239,7 @@ def record(plan: Plan, file: IO[bytes]) -> Monitor:
 
     class Listening(Recorder):
         def history(self, history: History | None) -> History | None:
-            return super().history(_Remembering(plan.measured).history(history))
+            return super().history(Remembering(plan.measured).history(history))
 
     async def main() -> Monitor:
         recorder = Listening(
@@ -298,7 +298,7 @@ async def play(
     if listens is not None:
         world = listens(monitor.world())
     else:
-        world = attrs.evolve(monitor.world(), witness=_Remembering(plan.measured))
+        world = attrs.evolve(monitor.world(), witness=Remembering(plan.measured))
     model = MadeUpModel(plan, monitor)
     approver = None if plan.answers is None else _approver(plan.answers)
     with trio.move_on_after(FOREVER) as patience, ExitStack() as taps:
@@ -354,7 +354,7 @@ class _Kept:
 
 
 @attrs.frozen
-class _Remembering(Witness):
+class Remembering(Witness):
     """Lets the runtime remember what the plan says was measured."""
 
     _measured: tuple[Measured, ...]

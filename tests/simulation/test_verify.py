@@ -127,7 +127,11 @@ def test_a_tool_above_its_npcs_ceiling_is_an_error_with_an_example() -> None:
     finding = the_finding(look(table("oracle.consult"), known(deep)))
     assert finding.severity is Severity.ERROR
     assert finding.what == "can reach nothing"
-    assert "raise the NPC's budget_tier" in finding.remedy
+    # In the words of the runtime, which a test follows.
+    assert finding.remedy == (
+        "raise Bo's budget_tier to deep, or set min_tier to standard under"
+        " mcp.servers[oracle].tools[consult]"
+    )
     assert finding.example is not None
     monitor = rehearse(finding.example)
     assert monitor.broken == []
@@ -163,7 +167,14 @@ def test_without_trials_an_unknown_tool_is_out_of_reach() -> None:
     config = attrs.evolve(table("oracle.consult"), calibration=deep)
     finding = the_finding(look(config, known(tool("consult"))))
     assert (finding.severity, finding.what) == (Severity.WARNING, "can reach nothing")
-    assert "calibrate" in finding.remedy
+    assert "or set calibration.unknown to trial" in finding.remedy
+
+
+def test_one_remedy_is_said_of_many_tools() -> None:
+    deep = known(*(tool(f"t{n}", min_tier="deep") for n in range(12)))
+    finding = the_finding(look(table("*.*", **FULL), deep))
+    assert "Bo, granted oracle.t0, oracle.t1, oracle.t10" in finding.text
+    assert "to standard under mcp.servers[oracle].tools[TOOL]" in finding.remedy
 
 
 def test_who_can_reach_nothing_comes_first() -> None:

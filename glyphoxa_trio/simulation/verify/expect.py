@@ -168,7 +168,9 @@ def _out_of_reach(
         if len(listings) > 1:  # the names are in front of it
             why = why.removeprefix(listing.exposed).strip()
         remedy = _remedy(scene, npc, listing, no)
-        general = remedy.replace(repr(listing.key), "their names")
+        general = remedy.replace(f"[{listing.definition.name}]", "[TOOL]").replace(
+            listing.key, "TOOL"
+        )
         place = (_severity(scene, npc, listing, no), general, _kind(no))
         groups.setdefault(place, []).append((listing, why))
     for (severity, general, _), members in groups.items():
@@ -222,18 +224,12 @@ def _some(names: Sequence[str]) -> str:
 def _remedy(
     scene: Scene, npc: NpcConfig, listing: Listing, refusal: Refusal | None
 ) -> str:
-    if refusal is not None and refusal.reason is Reason.OVER_BUDGET:
-        takes = in_ms(scene.usual[listing.key].percentile(50))
-        return f"no turn has the {takes} that it takes: raise a ceiling, or drop it"
-    if refusal is None or refusal.reason is not Reason.OVER_TIER:
+    """As the runtime advises it."""
+    judged = scene.judged.get((npc.name, listing.key))
+    if judged is None or judged.usable:
         return "" if refusal is None else refusal.remedy
-    belongs = listing.definition.min_tier
-    if belongs > npc.budget_tier:
-        return f"its min_tier is {belongs}: raise the NPC's budget_tier, or lower that"
-    needed = scene.config.tiers.tier_of(scene.usual[listing.key].percentile(50))
-    if scene.usual[listing.key].known is How.UNKNOWN:
-        return refusal.remedy
-    return f"raise the NPC's budget_tier to {max(needed, belongs)}, or take it away"
+    needed = [need.remedies for need in judged.needs if need.remedies]
+    return "; and ".join(", or ".join(x.text for x in any_of) for any_of in needed)
 
 
 def _cut(

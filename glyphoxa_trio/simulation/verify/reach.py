@@ -13,7 +13,7 @@ import attrs
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.host import Listing
 from glyphoxa_trio.host.measurements import Measurements
-from glyphoxa_trio.npc import TierSelected, ToolFinished, ToolsShown
+from glyphoxa_trio.npc import ApprovalRequest, TierSelected, ToolFinished, ToolsShown
 from glyphoxa_trio.runtime import open_runtime
 from glyphoxa_trio.runtime.assembly import settings_of
 from glyphoxa_trio.runtime.grants import Problem, grant_of
@@ -23,6 +23,7 @@ from glyphoxa_trio.simulation.plans import (
     Answer,
     Asks,
     Plan,
+    Remembering,
     Utterance,
     rehearsable,
     rehearse,
@@ -37,6 +38,7 @@ from glyphoxa_trio.tools.outcome import Outcome
 from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.usability import Usability
 from glyphoxa_trio.tools.window import SampleKind
 
 _ENDED: Final = (SampleKind.OK, SampleKind.TIMEOUT)
@@ -54,6 +56,7 @@ class Scene:
       listings: the tools there are, when all servers are ready.
       problems: what NPCs are granted and nobody offers.
       warnings: what an operator would see.
+      judged: whether an NPC can use a tool, and what changes that, by both.
     """
 
     config: Config
@@ -62,6 +65,7 @@ class Scene:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
     usual: Mapping[str, Latency] = attrs.field(factory=dict)
+    judged: Mapping[tuple[str, str], Usability] = attrs.field(factory=dict)
 
     def granted(self, npc: NpcConfig) -> list[Listing]:
         grant = grant_of(npc, self.config, approver=self.known.approver)
@@ -105,7 +109,10 @@ def scout(config: Config, known: Known) -> Scene:
             config, calibration=attrs.evolve(config.calibration, at_start=False)
         )
         async with open_runtime(
-            quiet, world=scenery.world(), wait_for_servers=0
+            quiet,
+            world=attrs.evolve(scenery.world(), witness=Remembering(known.measured)),
+            approver=_nobody_is_asked if known.approver else None,
+            wait_for_servers=0,
         ) as runtime:
             await runtime.wait_ready(within=SETTLED)
             return Scene(
@@ -114,11 +121,16 @@ def scout(config: Config, known: Known) -> Scene:
                 listings=runtime.host.snapshot.listings,
                 problems=tuple(runtime.problems()),
                 warnings=tuple(f"{x.server}: {x.text}" for x in runtime.warnings),
+                judged={(x.npc, x.tool): x for x in runtime.usability()},
             )
 
     scene = virtual.run(look)
     took = partial(_usual, remembered(config, known), known)
     return attrs.evolve(scene, usual={x.key: took(x) for x in scene.listings})
+
+
+async def _nobody_is_asked(request: ApprovalRequest) -> bool:
+    return False
 
 
 def remembered(config: Config, known: Known) -> Measurements:
