@@ -157,8 +157,8 @@ class Terminal:
         self._keys = -1
 
     def _more(self, what: str) -> bool:
-        piece = _ANSI.sub("", _read(self._keys, what)).replace("\r\n", "\n")
-        self.screen += piece
+        piece = _read(self._keys, what)
+        self.screen += _ANSI.sub("", piece).replace("\r\n", "\n")
         return bool(piece)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .support import environment, run, seer, written
+import pytest
+
+from .support import LIMIT, environment, run, seer, terminal, written
 
 
 def test_the_command_simulates_the_tavern() -> None:
@@ -60,3 +62,21 @@ def test_what_was_measured_here_is_used(tmp_path: Path) -> None:
     known = {tool["key"]: tool["latency"] for tool in report["tools"]}
     assert known["oracle.consult"] == "measured"
     assert known["files.write_file"] == "declared"  # nobody probes a write
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("simulate", "--turns=40", "--tier-by=p50"), "talking"),
+        (("verify", "--evenings=8"), "rehearsing"),
+    ],
+)
+def test_whoever_waits_at_a_terminal_sees_how_far_it_is(
+    words: tuple[str, ...], shown: str, tmp_path: Path
+) -> None:
+    # Found: half a minute of silence.
+    path = written(tmp_path, npcs=[{"name": "Bo", "tools": ["dice.*"]}])
+    command, *options = words
+    with terminal(command, path, "--offline", *options) as table:
+        table.expect(shown)
+        assert table.ends(within=LIMIT) == 0
