@@ -68,16 +68,17 @@ class ToolSeen:
         born = max((x for x in lives if x <= before), default=0.0)
         answers = [x.over for x in ran if x.over is not None and x.over >= born]
         first_over = min(answers, default=math.inf)
+        begins: dict[str, list[float]] = {}
+        for run in ran:
+            begins.setdefault(run.arguments, []).append(run.began)
         for call in {id(x): x for x in self.ended}.values():
             at, end = (call.ended, call.outcome) if call.late is None else call.late
             if end is None or at is None or at >= before or call.ahead:
                 continue
-            mine = [
-                x.began
-                for x in ran
-                if x.arguments == call.arguments and call.began <= x.began <= at
-            ]
-            if not mine or call.began < born:
+            if call.began < born:
+                continue
+            mine = [x for x in begins.get(call.arguments, ()) if call.began <= x <= at]
+            if not mine:
                 continue
             if end.ok or end.status is Status.TIMEOUT:
                 yield Took(
