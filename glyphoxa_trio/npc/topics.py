@@ -19,25 +19,11 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .keywords import Heard, Index, Phrases
 from .phrases import ASKING
+from .scene.addressing import STOP_WORDS, TITLES
 from .stems import plain_words
 
-_COMMON: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-a an the and or nor but so if as at by for from in into of off on onto out over to under
-up upon with without i me my mine we us our ours you your yours he him his she her hers
-it its they them their theirs this that these those who whom whose what which when where
-why how am is are was were be been being do does did done have has had having can could
-may might must shall should will would not no yes all any both each few more most other
-some such only own same than too very just also again here there now then once ever
-never always about let lets knows know known
-al auf bin das de del den der des di die du el et ibn la las le les los und van von y zu
-lord lady sir dame mister mr mrs ms miss dr doctor master mistress king queen prince
-princess captain sergeant guard brother sister father mother uncle aunt saint st
-old young big little great small tall good bad poor dear
-""",
-    )
+_COMMON: Final = (
+    STOP_WORDS | TITLES | {"about", "let", "lets", "knows", "know", "known"}
 )
 _PART: Final = re.compile(r"[.!?;:,()\"\u201c\u201d\u2013\u2014\n]+|\s-+\s")
 _EPITHET: Final = re.compile(
