@@ -2,7 +2,8 @@
 
 The file may have come with a repository. So each entry is shown once, and again when
 it changes, before its command runs; what was agreed to is kept (`Seen`). ``--yes``
-says it beforehand, for machines. Without either, entries are left out.
+says it beforehand, for machines. Without either, entries are left out. The ``--yes`` of
+``calibrate`` and ``mcp approve`` is another one: it speaks of tools.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Yes = Annotated[
         help="Start what the project's .mcp.json names without asking.",
     ),
 ]
-"""The option of every verb that starts servers; `said_yes` knows of it."""
+"""The option of verbs that start servers; `said_yes` knows of it."""
 
 
 def said_yes() -> bool:
