@@ -250,7 +250,14 @@ def calibrate(
     within: Annotated[
         float, typer.Option(help="Give up after so many seconds.", min=1.0)
     ] = 120.0,
-    _yes: Yes = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="Call what --all lists without asking. It starts no server of the"
+            " project's .mcp.json that nobody has agreed to; `mcp trust --yes` does.",
+        ),
+    ] = False,
 ) -> None:
     """Measure each tool five times, then show the table of tools.
 
@@ -261,7 +268,7 @@ def calibrate(
     from .calibrate import calibrate as run
 
     raise typer.Exit(
-        run(config, names=names or (), everything=everything, within=within)
+        run(config, names=names or (), everything=everything, yes=yes, within=within)
     )
 
 

@@ -17,15 +17,18 @@ from glyphoxa_trio.control.desk import Desk
 from glyphoxa_trio.runtime import open_runtime
 
 from .common import WAIT, Model, run, run_orderly, without_calibration
-from .consent import said_yes
 from .render import on_screen
 from .status import the_one
 from .terminal import Lines
 from .tools import wide_console
 
 
-def approve(tool: str, *, pid: int | None) -> int:
-    """Show the tool as it is now, ask, and approve that; 1 if it is not approved."""
+def approve(tool: str, *, pid: int | None, yes: bool) -> int:
+    """Show the tool as it is now, ask, and approve that; 1 if it is not approved.
+
+    Args:
+      yes: without asking.
+    """
 
     async def main() -> int:
         address = the_one(pid)
@@ -33,12 +36,12 @@ def approve(tool: str, *, pid: int | None) -> int:
         async def put(request: Mapping[str, Any]) -> Mapping[str, Any]:
             return await ask(address, request)
 
-        return await _approve(tool, put)
+        return await _approve(tool, put, yes=yes)
 
     return run_orderly(main)
 
 
-def approve_in(tool: str, path: Path) -> int:
+def approve_in(tool: str, path: Path, *, yes: bool) -> int:
     """As `approve`, if no program runs: start the servers, ask, and keep the answer."""
 
     async def main(config: Config) -> int:
@@ -53,13 +56,16 @@ def approve_in(tool: str, path: Path) -> int:
             async def put(request: Mapping[str, Any]) -> Mapping[str, Any]:
                 return desk.put(request)
 
-            return await _approve(tool, put)
+            return await _approve(tool, put, yes=yes)
 
     return run(main, path, Model())
 
 
 async def _approve(
-    tool: str, put: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+    tool: str,
+    put: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]],
+    *,
+    yes: bool,
 ) -> int:
     console = wide_console()
     found = (await put({"do": "tool", "tool": tool}))["tool"]
@@ -68,7 +74,7 @@ async def _approve(
     if not (found["held"] or found["waits"]):
         console.print("it is not held back", markup=False)
         return 1
-    if not (said_yes() or await _agreed()):
+    if not (yes or await _agreed()):
         console.print("not approved", markup=False)
         return 1
     # Approve the tool that was shown, not what its server may have made of it since.

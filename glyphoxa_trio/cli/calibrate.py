@@ -14,13 +14,12 @@ import trio
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import DeadlineExceeded
-from glyphoxa_trio.host import PROBES, Listing, Probed
+from glyphoxa_trio.host import Listing, Probed
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.runtime import Runtime, open_runtime
-from glyphoxa_trio.tools.consent import harmless
 
 from .common import WAIT, Model, run, without_calibration
-from .consent import said_yes
+from .measuring import announce, keys_of, unnamed
 from .render import on_screen
 from .tools import show_absences, show_advice, show_tools, wide_console
 
@@ -33,6 +32,7 @@ def calibrate(
     *,
     names: Sequence[str] = (),
     everything: bool,
+    yes: bool,
     within: float,
 ) -> int:
     """Probe the tools; 1 if time ran out before all were done, or it was declined.
@@ -40,7 +40,8 @@ def calibrate(
     Args:
       names: the tools to probe, whatever they do. If there are none: all that only
         read what is here, and those with configured arguments to probe with.
-      everything: probe all tools, after a question, or with ``--yes``.
+      everything: probe all tools, after a question.
+      yes: do not ask that question.
     """
 
     async def main(config: Config) -> int:
@@ -50,16 +51,20 @@ def calibrate(
         ) as runtime:
             await runtime.wait_ready(within=WAIT)
             chosen = _chosen(runtime, names, everything=everything)
-            errors.print(_announced(chosen), markup=False, soft_wrap=True)
-            if everything and not said_yes() and not await _confirmed(errors):
+            announce(runtime, chosen, errors)
+            if everything and not yes and not await _confirmed(errors):
                 return 1
-            keys = [listing.key for listing in chosen]
+            shown = [x for x in chosen if _is_as_shown(x, runtime)]
             late = False
             with _bar(errors) as progress:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(_follow, runtime, progress)
                     try:
-                        probed = await runtime.host.calibrate(within=within, keys=keys)
+                        probed = await runtime.host.calibrate(
+                            within=within,
+                            keys=keys_of(shown),
+                            harmless_only=not (names or everything),
+                        )
                     except DeadlineExceeded:
                         probed, late = (), True
                     nursery.cancel_scope.cancel()
@@ -67,14 +72,10 @@ def calibrate(
             await show_advice(runtime, console, always=True)
             for one in probed:
                 if one.note:
-                    errors.print(
-                        on_screen(
-                            f"{one.key}: {one.samples} samples, then: {one.note}"
-                        ),
-                        style="yellow",
-                        markup=False,
-                        soft_wrap=True,
-                    )
+                    _say(errors, f"{one.key}: {one.samples} samples, then: {one.note}")
+            for listing in chosen:
+                if listing not in shown:
+                    _say(errors, f"{listing.key}: not called: it changed meanwhile")
             await _lost_are_explained(runtime)
             show_absences(runtime, errors)
             if late:
@@ -91,34 +92,17 @@ def _chosen(
     snapshot = runtime.host.snapshot
     if names:
         return [snapshot.find(name) for name in dict.fromkeys(names)]
-    return [
-        listing
-        for listing in snapshot.listings
-        if everything
-        or harmless(listing.definition)
-        or listing.definition.probe is not None
-    ]
+    return list(snapshot.listings) if everything else unnamed(runtime)
 
 
-def _announced(chosen: Sequence[Listing]) -> str:
-    """Which tools are about to be called, and what each may do, as it says."""
-    if not chosen:
-        return (
-            "No tool says that it only reads what is on this machine, so none is"
-            " called. Name a tool to measure it, or use --all."
-        )
-    lines = [f"  {on_screen(x.key)}: {_risk(x)}" for x in chosen]
-    return "\n".join([f"Calling {PROBES} times each, one after the other:", *lines])
+def _is_as_shown(listing: Listing, runtime: Runtime) -> bool:
+    """Whether the tool is still what was announced; a question may wait for long."""
+    now = runtime.host.snapshot.by_key.get(listing.key)
+    return now is not None and now.definition == listing.definition
 
 
-def _risk(listing: Listing) -> str:
-    definition = listing.definition
-    if definition.probe is not None:
-        return "with the arguments that are configured for it"
-    does = "only reads"
-    if definition.side_effects:
-        does = "may delete or overwrite" if definition.destructive else "may write"
-    return does + (", may reach the network" if definition.open_world else "")
+def _say(errors: Console, text: str) -> None:
+    errors.print(on_screen(text), style="yellow", markup=False, soft_wrap=True)
 
 
 async def _confirmed(errors: Console) -> bool:

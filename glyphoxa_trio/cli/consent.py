@@ -2,7 +2,8 @@
 
 The file may have come with a repository. So each entry is shown once, and again when
 it changes, before its command runs; what the user agrees to is kept (`Seen`). ``--yes``
-agrees beforehand, where nobody can be asked. Without either, entries are left out.
+agrees beforehand, where nobody can be asked. Without either, entries are left out. The
+``--yes`` of ``calibrate`` and ``mcp approve`` is another one: it agrees to tools only.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Yes = Annotated[
         help="Start the servers of the project's .mcp.json without asking.",
     ),
 ]
-"""The option of every verb that starts servers; `said_yes` returns it."""
+"""The option of verbs that start servers; `said_yes` knows of it."""
 
 
 def said_yes() -> bool:

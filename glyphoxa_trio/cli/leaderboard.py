@@ -20,6 +20,7 @@ from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.units import in_ms
 
 from .common import WAIT, Model, run, without_calibration
+from .measuring import measure_unnamed
 from .render import on_screen
 from .tools import show_absences, wide_console
 
@@ -75,7 +76,7 @@ async def _measured(config: Config, *, calibrate: bool) -> AsyncGenerator[Runtim
     ) as runtime:
         await runtime.wait_ready(within=WAIT)
         if calibrate:
-            await runtime.calibrate()
+            await measure_unnamed(runtime, wide_console(stderr=True))
         yield runtime
 
 

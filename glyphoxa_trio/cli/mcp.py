@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .consent import Yes, keep_yes
+from .consent import Yes
 
 mcp_app = typer.Typer(
     name="mcp",
@@ -173,9 +173,13 @@ def approve_tool(
         typer.Option("--pid", help="In this process only.", show_default=False),
     ] = None,
     config: ApprovedIn = None,
-    _yes: Annotated[
+    yes: Annotated[
         bool,
-        typer.Option("--yes", callback=keep_yes, help="Approve it without asking."),
+        typer.Option(
+            "--yes",
+            help="Approve it without asking. It starts no server of the project's"
+            " .mcp.json that nobody has agreed to; `mcp trust --yes` does.",
+        ),
     ] = False,
 ) -> None:
     """Let NPCs use a tool as it is now, for as long as it stays so.
@@ -189,8 +193,8 @@ def approve_tool(
     from .approve import approve, approve_in
 
     if config is not None:
-        raise typer.Exit(approve_in(tool, config))
-    raise typer.Exit(approve(tool, pid=pid))
+        raise typer.Exit(approve_in(tool, config, yes=yes))
+    raise typer.Exit(approve(tool, pid=pid, yes=yes))
 
 
 @mcp_app.command(name="test")

@@ -52,8 +52,7 @@ def show(config: Path | None) -> int:
                 else row
                 for row in servers_in(shared)
             ]
-            why = config and stranger_of(shared, config.absolute())
-            if why:
+            if stranger_of(shared, folder if config is None else config.absolute()):
                 rows = [
                     attrs.evolve(row, state="not read: the file is somebody else's")
                     if row.source == shared

@@ -20,7 +20,7 @@ from glyphoxa_trio.config import (
     load_config,
     load_mcp_json,
 )
-from glyphoxa_trio.config.mcp_json import find_mcp_json
+from glyphoxa_trio.config.mcp_json import find_mcp_json, stranger_of
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import Session, open_session
 from glyphoxa_trio.mcp.metadata import describe, result_of
@@ -87,7 +87,8 @@ async def _spec(name: str, config: Path | None) -> ServerSpec:
 
     Raises:
       ConfigError: with the nearest names; or that the file says it is disabled, or
-        cannot be used; or that nobody agreed to start it.
+        cannot be used; or that the file is somebody else's; or that nobody agreed to
+        start it.
     """
     own: Sequence[ServerSpec] = ()
     left_out: Sequence[LeftOut] = ()
@@ -103,6 +104,8 @@ async def _spec(name: str, config: Path | None) -> ServerSpec:
                 f"no server {name!r}: there is no .mcp.json from here upward;"
                 " give --config"
             )
+        if (why := stranger_of(path, Path.cwd())) is not None:
+            raise ConfigError(why)
         found = load_mcp_json(path, only=name)
         for text in found.warnings:
             warn(text)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from glyphoxa_trio.config import ConfigError, SharedServer, load_config, load_mcp_json
-from glyphoxa_trio.config.mcp_json import find_mcp_json
+from glyphoxa_trio.config.mcp_json import find_mcp_json, stranger_of
 from glyphoxa_trio.config.seen import Seen
 from glyphoxa_trio.tools.naming import nearest
 
@@ -45,6 +45,8 @@ def _found(config: Path | None) -> tuple[SharedServer, ...]:
     path = find_mcp_json(Path.cwd())
     if path is None:
         raise ConfigError("there is no .mcp.json from here upward; give --config")
+    if (why := stranger_of(path, Path.cwd())) is not None:
+        raise ConfigError(why)
     found = load_mcp_json(path)
     for text in found.warnings:
         warn(text)

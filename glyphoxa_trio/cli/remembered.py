@@ -48,7 +48,7 @@ def show(path: Path) -> int:
             _print(found, config, console)
         return 0
 
-    return run(main, path, Model())
+    return run(main, path, Model(), starts=False)
 
 
 def forget(path: Path, names: Sequence[str], *, everything: bool) -> int:
@@ -73,7 +73,7 @@ def forget(path: Path, names: Sequence[str], *, everything: bool) -> int:
         )
         return 0
 
-    return run(main, path, Model())
+    return run(main, path, Model(), starts=False)
 
 
 async def _with_file(config: Config, use: Callable[[MeasurementFile], T]) -> T:

@@ -20,6 +20,7 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.usability import Usability
 
 from .common import WAIT, Model, run, without_calibration
+from .measuring import measure_unnamed
 from .render import COLUMNS, hidden_because, on_screen, tool_row
 
 _NUMBERS: Final = ("declared", "p50", "p99")
@@ -40,7 +41,7 @@ def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) ->
         ) as runtime:
             await runtime.wait_ready(within=WAIT)
             if calibrate:
-                await runtime.calibrate()
+                await measure_unnamed(runtime, wide_console(stderr=True))
             await show_tools(runtime, wide_console(), tier=tier, npc=npc)
             await show_advice(runtime, wide_console(), always=False)
             show_absences(runtime, wide_console(stderr=True))

@@ -8,7 +8,8 @@ messages, what it does with each, and its probes are one actor.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Protocol
 
 import attrs
@@ -16,7 +17,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Call, Inbox, Request
-from glyphoxa_trio.tools.consent import Purpose, harmless, unasked
+from glyphoxa_trio.tools.consent import Purpose, measured_unnamed, unasked
 from glyphoxa_trio.tools.definition import ToolDefinition, ToolError
 from glyphoxa_trio.tools.estimate import Estimate
 from glyphoxa_trio.tools.gate import Grant
@@ -114,22 +115,25 @@ class Sampled:
     sample: Sample
 
 
+class Word(StrEnum):
+    """At whose word tools are probed, and so which of them may be."""
+
+    NAMED = "named"  # somebody named them, or confirmed all: whatever they do
+    UNNAMED = "unnamed"  # somebody asked to measure: what `measured_unnamed` says
+    NOBODY = "nobody"  # what the NPCs' grants consent to, if it lacks samples
+
+
 @attrs.frozen(kw_only=True)
 class Calibrate(Request[tuple[Probed, ...]]):
     """Asked: probe tools.
 
     Args:
-      keys: the tools to probe, whatever they do, since a person has named them. None
-        is all tools that only read what is here, and those with configured arguments
-        to probe with.
-      unsafe: with ``keys`` None, all tools without exception.
-      unasked: given if no person has asked for this. Of ``keys`` only those are probed
-        that these grants consent to, and that have not been measured enough.
+      keys: no others than these; None is any.
+      word: which of them may be probed. That is looked at again before each call.
     """
 
     keys: tuple[str, ...] | None = None
-    unsafe: bool = False
-    unasked: tuple[Grant, ...] | None = None
+    word: Word = Word.UNNAMED
 
 
 @attrs.frozen
@@ -159,6 +163,7 @@ class Calibrator:
       tell: told of every sample, and as probes finish; must neither block nor raise.
       held: the keys of tools that nobody may call, so they are not probed either.
       agreed: the keys of tools that a person approved, for every NPC.
+      granted: what the NPCs are granted now, for probes that nobody asked for.
     """
 
     _measurements: Measurements
@@ -167,6 +172,7 @@ class Calibrator:
     _tell: Callable[[Probed | Sampled], None]
     _held: Callable[[], Container[str]] = frozenset
     _agreed: Callable[[], Container[str]] = frozenset
+    _granted: Callable[[], Iterable[Grant]] = tuple
     _slots: trio.Semaphore = attrs.field(init=False)
     _late: Disregard = attrs.field(default=Disregard(math.inf, -math.inf), init=False)
 
@@ -280,16 +286,18 @@ class Calibrator:
     async def _calibrate(self, call: Call[Calibrate]) -> None:
         with call.answering():
             request = call.request
+            granted = tuple(self._granted())
             targets = [
                 listing
                 for key, listing in self._catalogue.current.by_key.items()
-                if key not in self._held() and self._may_probe(listing, request)
+                if (request.keys is None or key in request.keys)
+                and self._is_meant(listing, request.word, granted)
             ]
             done: list[Probed] = []
 
             async def one(listing: Listing) -> None:
                 async with self._slots:
-                    samples, note = await self._probe_tool(listing)
+                    samples, note = await self._probe_tool(listing, request.word)
                 probed = Probed(
                     key=listing.key,
                     samples=samples,
@@ -305,25 +313,43 @@ class Calibrator:
                     nursery.start_soon(one, listing)
             call.reply(tuple(done))
 
-    def _may_probe(self, listing: Listing, request: Calibrate) -> bool:
-        definition = listing.definition
-        if request.keys is not None and listing.key not in request.keys:
+    def _is_meant(self, listing: Listing, word: Word, granted: Iterable[Grant]) -> bool:
+        if word is Word.NAMED:
+            return True  # if it may not be called, whoever named it is told why
+        if self._why_not(listing, word, granted) is not None:
             return False
-        if request.unasked is not None:
-            no = unasked(
+        window = self._measurements.window(listing.definition)
+        few = window.latency_count(trio.current_time()) < PROBES
+        return word is Word.UNNAMED or few
+
+    def _why_not(
+        self, listing: Listing, word: Word, granted: Iterable[Grant]
+    ) -> str | None:
+        """Why the tool may not be called now, in words; None if it may."""
+        key, definition = listing.key, listing.definition
+        now = self._catalogue.current.by_key.get(key)
+        if now is None:
+            return "it is gone"
+        if now.definition != definition:
+            return "it is described otherwise now"
+        if key in self._held():
+            return (
+                "it has changed since it was approved; look at it with"
+                f" glyphoxa mcp approve {key}"
+            )
+        if word is Word.NOBODY:
+            return unasked(
                 definition,
                 Purpose.PROBE,
-                request.unasked,
-                exposed=listing.exposed,
-                agreed=listing.key in self._agreed(),
+                granted,
+                exposed=now.exposed,
+                agreed=key in self._agreed(),
             )
-            window = self._measurements.window(definition)
-            return no is None and window.latency_count(trio.current_time()) < PROBES
-        if request.keys is not None or request.unsafe:
-            return True
-        return harmless(definition) or definition.probe is not None
+        if word is Word.UNNAMED and not measured_unnamed(definition):
+            return "it does not only read what is here"
+        return None
 
-    async def _probe_tool(self, listing: Listing) -> tuple[int, str]:
+    async def _probe_tool(self, listing: Listing, word: Word) -> tuple[int, str]:
         """Measure one tool; how many samples there are, and what went wrong.
 
         It ends with the first call that fails, since the next one would fail as well.
@@ -337,6 +363,11 @@ class Calibrator:
         ceiling = self._measurements.settings.limits.ceiling(Tier.DEEP)
         samples = 0
         while samples < PROBES:
+            # A call takes its time, and so does waiting for a slot: meanwhile the
+            # tool may have changed, and a reload may have taken its grant away.
+            why_not = self._why_not(listing, word, self._granted())
+            if why_not is not None:
+                return samples, f"not called: {why_not}"
             deadline = trio.current_time() + ceiling
             try:
                 probed = await self._probe(listing, dict(arguments), deadline=deadline)

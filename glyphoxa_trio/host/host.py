@@ -67,6 +67,7 @@ from .calibrator import (
     Report,
     Sampled,
     TrialBegan,
+    Word,
 )
 from .catalogue import Catalogue, Listing, Snapshot
 from .executor import Caller, Executor, ExecutorStatistics
@@ -103,6 +104,7 @@ class ToolHost:
     _attempts: Attempts
     _flights: Flights
     _calibrator: Ref[Any]
+    granted: Callable[[], Iterable[Grant]] = tuple
     _history: History | None = None
 
     # The catalogue.
@@ -304,6 +306,7 @@ class ToolHost:
         within: float,
         keys: Iterable[str] | None = None,
         unsafe: bool = False,
+        harmless_only: bool = False,
     ) -> tuple[Probed, ...]:
         """Probe tools, five times each, because the caller wants it.
 
@@ -313,24 +316,31 @@ class ToolHost:
             what is here, and those with configured arguments to probe with.
           unsafe: with ``keys`` None, also tools that may write or reach beyond this
             machine.
+          harmless_only: of ``keys`` only those that None would mean, too.
+
+        A tool that changes or goes meanwhile is not called any more; `Probed.note` says
+        so, and also if a named tool is held back.
 
         Raises:
           DeadlineExceeded: if some probes were not done.
         """
         chosen = None if keys is None else tuple(keys)
+        named = unsafe if chosen is None else not harmless_only
+        word = Word.NAMED if named else Word.UNNAMED
         return await self._calibrator.ask(
-            Calibrate(keys=chosen, unsafe=unsafe), within=within
+            Calibrate(keys=chosen, word=word), within=within
         )
 
     async def measure(
-        self, keys: Iterable[str], grants: Iterable[Grant], *, within: float
+        self, keys: Iterable[str], *, within: float
     ) -> tuple[Probed, ...]:
         """Probe tools although nobody asked for it: of ``keys`` those that the grants
-        consent to (`tools.consent`) and that have not been measured enough.
+        of ``granted`` consent to (`tools.consent`) and that have not been measured
+        enough.
 
         Raises as `calibrate`.
         """
-        request = Calibrate(keys=tuple(keys), unasked=tuple(grants))
+        request = Calibrate(keys=tuple(keys), word=Word.NOBODY)
         return await self._calibrator.ask(request, within=within)
 
     def disregard(self, since: float, until: float) -> None:
@@ -367,6 +377,7 @@ async def open_host(
     history: History | None = None,
     hedging: HedgingRules = NO_HEDGING,
     stand_in: Callable[[Tool], Tool] | None = None,
+    granted: Callable[[], Iterable[Grant]] = tuple,
 ) -> AsyncGenerator[ToolHost]:
     """A tool host for as long as the block lasts.
 
@@ -379,6 +390,7 @@ async def open_host(
       history: where measurements outlive the run; without it they do not.
       hedging: which servers are asked as well when another is slow.
       stand_in: what is called in place of each tool, for rehearsals.
+      granted: what the NPCs are granted now. No other tool is probed unasked.
     """
     chosen = settings or CalibratorSettings()
     measurements = Measurements(chosen, history)
@@ -424,6 +436,7 @@ async def open_host(
                 events.publish,
                 lambda: approvals.held,
                 lambda: approvals.agreed,
+                granted,
             )
             ref = spawn(
                 nursery,
@@ -456,6 +469,7 @@ async def open_host(
                     attempts,
                     flights,
                     ref,
+                    granted,
                     history,
                 )
             finally:

@@ -159,6 +159,7 @@ async def open_runtime(
                 ),
                 history=witness.history(history_of(chosen, partial(told, OURS))),
                 hedging=chosen.hedging,
+                granted=lambda: grants_of(runtime.config),
             )
         )
         music: Topic[MusicEvent] = Topic()
@@ -211,7 +212,6 @@ async def open_runtime(
             background,
             chosen.calibration.at_start,
             warn,
-            lambda: grants_of(runtime.config),
         )
         runtime._publisher = publisher
         runtime._fleet = await stack.enter_async_context(

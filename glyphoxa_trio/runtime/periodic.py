@@ -13,7 +13,7 @@ import trio
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.npc.activity import Activity
-from glyphoxa_trio.tools.consent import harmless
+from glyphoxa_trio.tools.consent import measured_unnamed
 from glyphoxa_trio.tools.gate import Availability
 
 from .publisher import CALIBRATION
@@ -53,8 +53,7 @@ class Periodic:
             x.key
             for x in self._host.snapshot.listings
             # A server that was not needed yet is not started for this.
-            if x.availability is Availability.READY
-            and (harmless(x.definition) or x.definition.probe is not None)
+            if x.availability is Availability.READY and measured_unnamed(x.definition)
         ]
         first = [key for key in self._due if key in there]
         self._due = first + [key for key in there if key not in first]
@@ -81,7 +80,9 @@ class Periodic:
 
             nursery.start_soon(give_way)
             with suppress(GlyphoxaError):  # what was measured by then is kept
-                await self._host.calibrate(within=CALIBRATION, keys=keys)
+                await self._host.calibrate(
+                    within=CALIBRATION, keys=keys, harmless_only=True
+                )
             done = True
             nursery.cancel_scope.cancel("the probes are done")
         return done

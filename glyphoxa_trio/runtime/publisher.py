@@ -15,7 +15,7 @@ from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.mcp import ServerState, ServerWarning
 from glyphoxa_trio.tools.consent import Purpose, unasked
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
-from glyphoxa_trio.tools.gate import Availability, Grant
+from glyphoxa_trio.tools.gate import Availability
 
 _MOST_TOLD: Final = 200
 # How long a calibration may take, seconds.
@@ -37,17 +37,14 @@ class Publisher:
 
     It warns once of tools that are left out because of their names, and of a list
     that the host refuses as a whole: then the server keeps the tools that it had.
-
-    Args:
-      grants: those of all NPCs. Only tools that they are granted and approved for are
-        measured unasked.
+    Only tools that NPCs are granted and approved for (`ToolHost.granted`) are measured
+    unasked.
     """
 
     _host: ToolHost
     _nursery: trio.Nursery
     _calibrate: bool
     _warn: Callable[[ServerWarning], None]
-    _grants: Callable[[], Sequence[Grant]]
     _told: set[tuple[str, str]] = attrs.field(factory=set, init=False)
     _states: dict[str, ServerState] = attrs.field(factory=dict, init=False)
     # By where they are, too: elsewhere, a tool is as fast as nobody knows.
@@ -101,7 +98,7 @@ class Publisher:
     def _measure(self, definitions: Sequence[ToolDefinition]) -> None:
         if not self._calibrate:
             return
-        grants = self._grants()
+        grants = tuple(self._host.granted())
         fresh = [
             definition
             for definition in definitions
@@ -120,15 +117,13 @@ class Publisher:
             keys = [definition.key for definition in fresh]
             batch = object()
             self._running.add(batch)
-            self._nursery.start_soon(self._carry_out, batch, keys, grants)
+            self._nursery.start_soon(self._carry_out, batch, keys)
 
-    async def _carry_out(
-        self, batch: object, keys: Sequence[str], grants: Sequence[Grant]
-    ) -> None:
+    async def _carry_out(self, batch: object, keys: Sequence[str]) -> None:
         """Measure as many of these tools as possible; a failure is not an error."""
         try:
             with suppress(GlyphoxaError):  # what was measured by then is kept
-                await self._host.measure(keys, grants, within=CALIBRATION)
+                await self._host.measure(keys, within=CALIBRATION)
         finally:
             self._running.remove(batch)
             if not self._running:

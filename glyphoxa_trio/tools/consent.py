@@ -67,3 +67,9 @@ def harmless(definition: ToolDefinition) -> bool:
     """True if an operator need not be asked before it is called: it only reads, and
     only what is here."""
     return definition.read_only and not definition.open_world
+
+
+def measured_unnamed(definition: ToolDefinition) -> bool:
+    """True if a person who asks to measure, and names no tool, means this one as well:
+    it is harmless, or the operator wrote down what to call it with."""
+    return harmless(definition) or definition.probe is not None

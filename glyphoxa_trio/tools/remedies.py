@@ -18,7 +18,7 @@ import attrs
 
 from glyphoxa_trio.units import in_ms, milliseconds
 
-from .consent import harmless
+from .consent import measured_unnamed
 from .definition import ToolDefinition
 from .estimate import Estimate, Source, Unknown, estimate
 from .gate import (
@@ -239,7 +239,7 @@ def _faster(state: State) -> Iterator[Way]:
             _set_for_tool(state, "estimated_duration_ms", most, text),
             state.with_estimate(state.reckoned(told), estimated_duration=room),
         )
-    if harmless(definition) or definition.probe is not None:
+    if measured_unnamed(definition):
         # Assumes that it is fast enough: whether it is, the measurement will show.
         measured = attrs.evolve(
             now, source=Source.MEASURED, seconds=room, tier_by_number=state.ceiling

@@ -6,10 +6,15 @@ With real files, servers that tell when they start, and a real terminal.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from glyphoxa_trio.cli.mcp_list import show
+from glyphoxa_trio.cli.mcp_test import check_server
+from glyphoxa_trio.cli.mcp_trust import trust
 
 from .support import SEER, Reports, reports, run, terminal, written
 
@@ -186,6 +191,50 @@ def test_mcp_trust_shows_what_is_new_and_asks(tmp_path: Path) -> None:
     listed = run("mcp", "list", cwd=tmp_path).stdout
     assert "not agreed to yet: glyphoxa mcp trust" in listed
     assert listed.count("not agreed to yet") == 1  # the other one
+
+
+def test_a_yes_to_tools_starts_nothing_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Found: `mcp approve --yes` agreed to every server of the file, for ever.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # nothing else runs here
+    with reports(tmp_path) as told:
+        path = project(tmp_path, {"seer": entry(told)})
+        for words in (
+            ("mcp", "approve", "dice.roll", "--config", path, "--yes"),
+            ("calibrate", path, "--all", "--yes"),
+        ):
+            done = run(*words)
+            assert f"'seer' is left out: {UNSEEN}" in done.stderr
+        assert told.silent()
+        assert run("mcp", "trust", "--yes", "--config", path).returncode == 0
+        assert "left out" not in run("calibrate", path, "seer.whisper").stderr
+        told.expect("started")
+
+
+def test_the_file_of_somebody_else_is_not_believed_without_a_configuration_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Found: whoever may write to /tmp named servers for every folder below.
+    project(tmp_path, {"seer": entry()})
+    below = tmp_path / ".mcp.json"
+    monkeypatch.chdir(tmp_path)
+    real = Path.stat
+
+    def stat(path: Path, **more: Any) -> Any:
+        seen = real(path, **more)
+        if path != below:
+            return seen
+        return os.stat_result((*seen[:4], seen.st_uid + 4242, *seen[5:]))
+
+    monkeypatch.setattr(Path, "stat", stat)
+    why = f"belongs to somebody else than {tmp_path.name}, so it is not read @ {below}"
+    assert trust([], config=None) == 2
+    assert why in capsys.readouterr().err
+    assert check_server("seer", config=None) == 2
+    assert why in capsys.readouterr().err
+    assert show(None) == 0
+    assert "not read: the file is somebody else's" in capsys.readouterr().out
 
 
 # -------------------------------------------- an entry is nobody else's trouble

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,15 @@ def test_a_tool_that_was_slow_once_is_shown_again_when_it_is_forgotten(
     assert "glyphoxa measurements forget CONFIG dice.roll" in before
     assert run("measurements", "forget", path, "dice.roll").returncode == 0
     assert "hidden: dice.roll" not in run("tools", path, "--npc", "Bo").stdout
+
+
+def test_nobody_is_asked_about_servers_that_are_not_started(path: Path) -> None:
+    # Found: each run warned of them, or asked whether to start them.
+    (path.parent / ".git").mkdir()
+    servers = {"clock": {"command": "x", "tools": {"now": {"expose_as": "hour"}}}}
+    (path.parent / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    listed = run("measurements", "list", path)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    gone = run("measurements", "forget", path, "hour")  # as models see it
+    assert (gone.returncode, gone.stderr) == (0, "")
+    assert kept(path) == {DICE, THEN, OLD}

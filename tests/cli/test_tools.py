@@ -10,6 +10,8 @@ import pytest
 
 from .support import run, seer, terminal, written
 
+MOODY = Path(__file__).parents[1] / "runtime" / "servers" / "moody.py"
+
 
 def table(text: str) -> dict[str, list[str]]:
     """The rows by canonical name: shown, exposed, declared, p50, p99, …"""
@@ -186,3 +188,37 @@ def test_calibrate_all_calls_the_others_too_and_says_what_went_wrong(
 def test_tools_can_measure_first(tmp_path: Path) -> None:
     shown = run("tools", written(tmp_path), "--calibrate")
     assert re.fullmatch(r"[\d.]+ ms", table(shown.stdout)["dice.roll"][3])
+
+
+@pytest.mark.parametrize("verb", ["tools", "leaderboard", "telemetry"])
+def test_every_verb_that_measures_says_first_what_it_calls(
+    verb: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path, mcp={"servers": [seer(allow=["whisper", "vanish"])]})
+    done = run(verb, path, "--calibrate")
+    said = done.stderr.splitlines()
+    assert "Calling 5 times each, one after the other:" in said
+    assert "  seer.whisper: only reads" in said  # though no NPC is granted it
+    assert "seer.vanish" not in done.stderr
+
+
+def test_calibrate_of_a_tool_that_is_held_back_says_so(tmp_path: Path) -> None:
+    # Found: it said that it calls the tool, and called nothing.
+    text = tmp_path / "moody"
+    text.write_text("Tell a thing.")
+    server = {"name": "moody", "command": ["python", str(MOODY), str(text)]}
+    path = written(
+        tmp_path,
+        npcs=[{"name": "Bo", "tools": ["moody.tell"]}],
+        mcp={"servers": [server], "state_dir": str(tmp_path / "state")},
+        calibration={"at_start": False},
+    )
+    assert run("ask", path, "Bo", "hello").returncode == 0
+    text.write_text("Tell every secret.")
+    done = run("calibrate", path, "moody.tell")
+    assert done.returncode == 0
+    assert "Calling" not in done.stderr
+    assert (
+        "moody.tell: 0 samples, then: not called: it has changed since it was approved;"
+        " look at it with glyphoxa mcp approve moody.tell"
+    ) in done.stderr

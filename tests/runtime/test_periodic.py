@@ -146,6 +146,21 @@ async def test_those_who_were_left_out_come_first_the_next_time(
         assert [name for name, _ in t.began()] == ["a", "b", "b", "c", "a"]
 
 
+async def test_a_tool_that_turns_into_a_writer_while_there_is_no_quiet_is_not_called(
+    autojump_clock: MockClock,
+) -> None:
+    # Found: it was called as if a person had named it.
+    async with table("ab") as t:
+        await trio.sleep(EVERY - 1)
+        t.activity.begin()
+        await trio.sleep(10)
+        t.host.deregister("fake.a")
+        t.host.register(fake("a", 1.0, log=t.log))
+        t.activity.end()
+        await trio.sleep(100)
+        assert t.log.names() == ["b"] * 5
+
+
 async def test_a_round_waits_no_longer_than_that_all_in_all(
     autojump_clock: MockClock,
 ) -> None:

@@ -523,6 +523,21 @@ async def test_an_npc_that_crashed_in_between_does_not_hold_up_the_others(
     assert llm.shown() == [[], [], ["roll"], ["roll"]]
 
 
+async def test_a_grant_that_a_reload_takes_away_ends_the_probes_of_its_tool(
+    autojump_clock: MockClock,
+) -> None:  # found: the other calls followed, for up to two minutes
+    ran = Ran()
+    look = ran.tool("look", 1.0, read_only=True, estimated_duration=None)
+    measured = CalibrationConfig()
+    async with talking(
+        ScriptedLLM([]), config("look", calibration=measured), look
+    ) as runtime:
+        await trio.sleep(1.5)
+        await runtime.reload(config("dice", calibration=measured))
+        await trio.sleep(60)
+    assert [name for name, _ in ran.began] == ["look"] * 2
+
+
 async def test_a_tool_that_moved_elsewhere_is_measured_anew(
     autojump_clock: MockClock,
 ) -> None:  # D10, G25: how fast it was at home says nothing of it
@@ -535,8 +550,11 @@ async def test_a_tool_that_moved_elsewhere_is_measured_anew(
     away = attrs.evolve(
         tool, definition=attrs.evolve(tool.definition, environment="far.example")
     )
-    async with open_host() as host, trio.open_nursery() as nursery:
-        tell = Publisher(host, nursery, True, warnings.append, lambda: granted)
+    async with (
+        open_host(granted=lambda: granted) as host,
+        trio.open_nursery() as nursery,
+    ):
+        tell = Publisher(host, nursery, True, warnings.append)
         for offered in (tool, tool, away, away):
             tell("seer", ServerState.READY, [offered])
             await wait_all_tasks_blocked()
