@@ -28,7 +28,7 @@ def announce(runtime: Runtime, chosen: Sequence[Listing], errors: Console) -> No
         lines.insert(0, f"Calling {PROBES} times each, one after the other:")
     elif not chosen:
         lines = [
-            "No tool says that it only reads what is on this machine, so none is called.",
+            "No tool says that it only reads what is on this machine: none is called.",
             "Name a tool to measure it with glyphoxa calibrate, or use --all there.",
         ]
     for line in lines:
