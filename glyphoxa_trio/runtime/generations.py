@@ -170,6 +170,8 @@ class Generations:
             self._narrowed.discard(member.spec.name)
             old = self.fleet.switch(member)
             if old is not None:
+                # Its tools may read as before: what the old one did is not theirs.
+                self.host.begin_life(member.spec.name)
                 ending = partial(old.end, after=old.spec.timeout)
                 self.nursery.start_soon(ending)
         self._last = attrs.evolve(

@@ -42,6 +42,7 @@ from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, World
 from glyphoxa_trio.runtime.models import Models
 from glyphoxa_trio.runtime.publisher import Publisher
+from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
@@ -747,6 +748,30 @@ async def test_a_successor_that_was_overtaken_ends_and_a_newcomer_may_go_again(
         await wait_all_tasks_blocked()
         assert runtime.servers() == ()
         assert len(server.goodbyes) == 3
+
+
+async def test_a_changed_server_is_not_blamed_for_what_its_predecessor_did(
+    autojump_clock: MockClock,
+) -> None:  # a wrong variable, put right: its tools are worth another try at once
+
+    def with_variable(value: str) -> Config:
+        env = {"KEY": Secret(value)}
+        spec = ServerSpec(name="faq", command=("x",), env=env, timeout=0.2)
+        return config("faq.sleep", mcp=McpConfig(remember=False, servers=(spec,)))
+
+    async with scripted(FakeServer(), with_variable("wrong")) as runtime:
+        assert await runtime.wait_ready(within=5)
+
+        async def sleep(seconds: float) -> Status:
+            grant, arguments = runtime.npc("Bo").grant, {"seconds": seconds}
+            end = await runtime.host.execute("faq.sleep", arguments, grant=grant)
+            return end.status
+
+        for _ in range(5):
+            assert await sleep(9.0) is Status.TIMEOUT
+        assert await sleep(0.1) is Status.UNAVAILABLE
+        await runtime.reload(with_variable("right"))
+        assert await sleep(0.1) is Status.OK
 
 
 async def test_another_list_of_the_same_length_is_taken_over(
