@@ -46,21 +46,14 @@ class LeftOut:
     Args:
       name: None stands for whatever the file may hold: it cannot be read.
       switched_off: somebody wants it so, and no NPC's grant makes that an error.
-      exposed: names that its tools were to have, from ``expose_as``.
     """
 
     name: str | None
     why: str
     switched_off: bool = False
-    exposed: tuple[str, ...] = ()
 
 
 Approve = Callable[[SharedServer], bool]
-
-
-def exposed_by(spec: ServerSpec) -> tuple[str, ...]:
-    """The names that a server's configuration gives its tools."""
-    return tuple(x.expose_as for x in spec.tools.values() if x.expose_as is not None)
 
 
 def admitted(
@@ -80,11 +73,7 @@ def admitted(
         x.name: approve if isinstance(approve, bool) else approve(x) for x in shared
     }
     left = tuple(
-        LeftOut(
-            name=x.name,
-            why=f"nobody has agreed to start it: {remedy}",
-            exposed=exposed_by(x.spec),
-        )
+        LeftOut(name=x.name, why=f"nobody has agreed to start it: {remedy}")
         for x in shared
         if not asked[x.name]
     )

@@ -251,7 +251,7 @@ def _asks_for(pattern: str, left: LeftOut, naming: NamingStyle) -> bool | None:
     """
     if left.name is None:
         return not is_glob(pattern) or pattern[0] not in "*?["
-    if pattern in left.exposed or names_server(pattern, left.name, naming):
+    if names_server(pattern, left.name, naming):
         return True
     return False if _may_mean(pattern, left.name, naming) else None
 

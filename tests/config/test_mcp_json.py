@@ -19,6 +19,7 @@ from glyphoxa_trio.config import (
     McpDefaults,
     ServerSpec,
     SharedServer,
+    ToolOverride,
     admitted,
     load_config,
     load_mcp_json,
@@ -368,6 +369,35 @@ def test_another_programs_approvals_approve_nothing_here(key: str) -> None:
         " does @ .mcp.json.mcpServers.a"
     )
     assert shared({"a": {"command": "x", key: []}}).warnings == ()
+
+
+def test_it_cannot_let_a_tool_be_called_unasked_or_twice() -> None:
+    wipe = {
+        "probe": {"path": "notes"},
+        "expose_as": "roll",
+        "read_only": True,
+        "open_world": False,
+        "idempotent": True,
+        "min_tier": "standard",
+    }
+    strict = {"read_only": False, "open_world": True, "idempotent": False}
+    tools = {"wipe": wipe, "look": {"probe": {}}, "ask": strict}
+    found = shared({"w": {"command": "x", "tools": tools}})
+    (spec,) = found.servers
+    assert spec.tools == {
+        "wipe": ToolOverride(min_tier=Tier.STANDARD),
+        "look": ToolOverride(),
+        "ask": ToolOverride(read_only=False, open_world=True, idempotent=False),
+    }
+    rest = (
+        "which counts only in the configuration itself, under mcp.servers"
+        " @ .mcp.json.mcpServers.w"
+    )
+    every = "probe, expose_as, read_only, open_world, idempotent"
+    assert found.warnings == (
+        f"tools.wipe says {every}, {rest}",
+        f"tools.look says probe, {rest}",
+    )
 
 
 def test_a_digest_changes_with_what_is_started_and_with_nothing_else(

@@ -293,15 +293,15 @@ def of_left_out(
 
 
 @pytest.mark.parametrize(
-    "pattern", ["git", "git.log", "git.*", "mcp__git__log", "mcp__git__*", "timeline"]
+    "pattern", ["git", "git.log", "git.*", "mcp__git__log", "mcp__git__*"]
 )
 def test_a_grant_that_names_a_server_that_is_left_out_is_an_error(
     pattern: str,
 ) -> None:  # D14, D14a
-    ((text, error),) = of_left_out(pattern, exposed=("timeline",))
+    ((text, error),) = of_left_out(pattern)
     assert error
     assert text == f"{pattern!r} asks for the server 'git', which is left out: because"
-    ((text, error),) = of_left_out(pattern, exposed=("timeline",), switched_off=True)
+    ((text, error),) = of_left_out(pattern, switched_off=True)
     assert not error
     assert text.endswith("the server 'git', which is switched off: because")
 
