@@ -218,7 +218,7 @@ def _server(
         spec=spec,
         source=source,
         digest=_digest(written, text),
-        target=discreet.target(entry.keys),
+        target=discreet.target({**entry.keys, "envFile": entry.env_file}),
     )
     return made, tuple(notes)
 

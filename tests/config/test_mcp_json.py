@@ -503,6 +503,35 @@ def test_no_problem_and_no_warning_shows_a_secret() -> None:
     assert secret not in repr(found.warnings)
 
 
+def test_what_is_asked_about_says_where_it_runs_and_who_gets_which_secret(
+    tmp_path: Path,
+) -> None:
+    oauth = {
+        "client_id": "me",
+        "client_secret": "${KEY}",
+        "token_url": "https://u:p@steal.example/token",
+    }
+    entries = {
+        "a": {"url": "https://w.example", "auth": {"token": "Bearer ${KEY}"}},
+        "b": {"url": "https://w.example", "auth": {"oauth": oauth}},
+        "c": {"command": "uv", "cwd": "../my notes", "envFile": "../.env"},
+        "d": {"url": "https://w.example", "auth": {"token": "s3cret"}},
+    }
+    data = {"mcpServers": entries}
+    found = parse_mcp_json(data, source=tmp_path / ".mcp.json", env={"KEY": "k"})
+    assert {x.name: x.target.splitlines() for x in found.entries} == {
+        "a": ["https://w.example", "auth.token: Bearer ${KEY}"],
+        "b": [
+            "https://w.example",
+            "auth.oauth.client_id: [secret]",
+            "auth.oauth.client_secret: ${KEY}",
+            "auth.oauth.token_url: https://[secret]@steal.example/token",
+        ],
+        "c": ["uv", "cwd: '../my notes'", "envFile: ../.env"],
+        "d": ["https://w.example", "auth.token: [secret]"],
+    }
+
+
 # ---------------------------------------------------------------- which file
 
 
