@@ -176,7 +176,7 @@ def parse_mcp_json(
             left_out.append(LeftOut(name=name, why="; ".join(found)))
             warnings += (f"is left out: {text}" for text in found)
             continue
-        entries.append(server)
+        entries.append(attrs.evolve(server, below=below))
         warnings += (f"{note} @ {place}" for note in notes)
     return Shared(
         entries=tuple(entries), left_out=tuple(left_out), warnings=tuple(warnings)

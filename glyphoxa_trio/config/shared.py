@@ -27,12 +27,14 @@ class SharedServer:
       source: the file.
       digest: tells one content of the entry from another.
       target: what it starts or reaches, for people: no secrets in it.
+      below: the key of the file that it stands below.
     """
 
     spec: ServerSpec
     source: Path
     digest: str
     target: str
+    below: str = "mcpServers"
 
     @property
     def name(self) -> str:
@@ -81,6 +83,10 @@ def admitted(
     mcp = attrs.evolve(
         config.mcp,
         servers=(*config.mcp.servers, *(x.spec for x in shared if asked[x.name])),
+        from_mcp_json={
+            **config.mcp.from_mcp_json,
+            **{x.name: x.below for x in shared if asked[x.name]},
+        },
         shared=(),
         left_out=(*config.mcp.left_out, *left),
     )

@@ -267,7 +267,10 @@ class Runtime:
         }
         absent = [spec for spec in self.config.mcp.servers if spec.name not in there]
         return [
-            *map(NameProblem, snapshot.collisions),
+            *(
+                NameProblem(x, shared=self.config.mcp.from_mcp_json)
+                for x in snapshot.collisions
+            ),
             *check_grants(self.config, snapshot, absent=absent),
         ]
 

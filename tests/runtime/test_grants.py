@@ -19,6 +19,7 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.host import Snapshot
 from glyphoxa_trio.host.catalogue import Catalogue
 from glyphoxa_trio.runtime.grants import (
+    NameProblem,
     approved_by,
     check_grants,
     grant_of,
@@ -30,7 +31,7 @@ from glyphoxa_trio.runtime.grants import (
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.estimate import Estimate, Source
 from glyphoxa_trio.tools.gate import TrustMode
-from glyphoxa_trio.tools.naming import NamingStyle
+from glyphoxa_trio.tools.naming import Collision, NamingStyle
 from glyphoxa_trio.tools.tier import Tier
 
 UNKNOWN = Estimate(
@@ -385,3 +386,17 @@ def test_only_groups_and_globs_of_servers_may_need_a_word(
     trusting = attrs.evolve(chosen, mcp=mcp, trust=TrustConfig(mode=TrustMode.FULL))
     assert not may_need_approval(trusting)
     assert not may_need_approval(chosen)
+
+
+def test_a_name_that_two_have_is_settled_where_that_counts() -> None:
+    twice = Collision(name="look", left_out=("far.look", "near.look"))
+    place = "mcp.servers[{}].tools.look.expose_as"
+    assert str(NameProblem(twice)).endswith(f" @ {place.format('near')}")
+    # A `.mcp.json` cannot say it.
+    found = NameProblem(twice, shared={"near"})
+    assert str(found).endswith(f" @ {place.format('far')}")
+    found = NameProblem(twice, shared={"near", "far"})
+    assert str(found).endswith(
+        " with expose_as, for which the configuration must have the server 'near'"
+        f" itself @ {place.format('near')}"
+    )
