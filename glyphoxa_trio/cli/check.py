@@ -90,11 +90,12 @@ class Missing:
     pattern: str
     server: str
     why: str
+    section: str
 
     def __str__(self) -> str:
         return (
             f"{self.pattern!r} needs the server {self.server!r}, which is not there:"
-            f" {self.why} @ npcs[{self.npc}].tools"
+            f" {self.why} @ {self.section}[{self.npc}].tools"
         )
 
 
@@ -106,6 +107,7 @@ def _missing(config: Config, rows: Iterable[ServerStatus]) -> list[Missing]:
             need.pattern,
             need.server,
             absent[need.server].last_error or f"it is {absent[need.server].state}",
+            need.section,
         )
         for need in needs(config)
         if need.server in absent

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 HIDDEN: Final = "[secret]"
@@ -128,7 +128,31 @@ def target(entry: Mapping[str, Any]) -> str:
         if isinstance(pairs := entry.get(key), Mapping)
         for name, given in pairs.items()
     ]
-    return "\n".join([shown or "nothing", *beside])
+    places = [
+        f"{key}: {command([place])}"
+        for key in ("cwd", "envFile")
+        if isinstance(place := entry.get(key), str)
+    ]
+    return "\n".join([shown or "nothing", *places, *beside, *_way_in(entry)])
+
+
+def _way_in(entry: Mapping[str, Any]) -> Iterator[str]:
+    """What a server is told of who we are, and where a token for it comes from."""
+    auth = entry.get("auth")
+    if not isinstance(auth, Mapping):
+        return
+    oauth = auth.get("oauth")
+    given = {
+        "auth.token": auth.get("token"),
+        **{
+            f"auth.oauth.{key}": oauth.get(key)
+            for key in ("client_id", "client_secret", "token_url")
+            if isinstance(oauth, Mapping)
+        },
+    }
+    for key, text in given.items():
+        if isinstance(text, str):
+            yield f"{key}: {address(text) if key.endswith('_url') else value(text)}"
 
 
 def _words(command: Any) -> list[str]:

@@ -92,7 +92,7 @@ _DIFFERENCES: Final[Mapping[type, tuple[frozenset[str], Mapping[str, Any]]]] = {
             "defaults": ServerDefaults,
         },
     ),
-    McpConfig: (frozenset({"shared", "left_out"}), {}),
+    McpConfig: (frozenset({"from_mcp_json", "shared", "left_out"}), {}),
     TierLimits: (
         frozenset(field.name for field in attrs.fields(TierLimits)),
         {"fast": Band, "standard": Band, "deep": LastBand},

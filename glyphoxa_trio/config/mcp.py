@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
@@ -24,6 +25,8 @@ class McpConfig:
       remember: keep each server's last list of tools, and which were approved,
         for the next run, in ``state_dir``; None is the user's own state folder.
       servers: the servers that are started.
+      from_mcp_json: which of them a ``.mcp.json`` has, each with the key that it
+        stands below there.
       shared: servers of a ``.mcp.json`` that nobody has agreed to yet (`admitted`).
       left_out: servers that some file has and that are not started.
     """
@@ -37,5 +40,6 @@ class McpConfig:
     state_dir: Path | None = attrs.field(default=None, metadata=NEXT_START)
     defaults: McpDefaults = attrs.field(default=McpDefaults(), metadata=LIVE)
     servers: tuple[ServerSpec, ...] = attrs.field(default=(), metadata=LIVE)
+    from_mcp_json: Mapping[str, str] = attrs.field(factory=dict, metadata=LIVE)
     shared: tuple[SharedServer, ...] = attrs.field(default=(), metadata=LIVE)
     left_out: tuple[LeftOut, ...] = attrs.field(default=(), metadata=LIVE)

@@ -7,7 +7,8 @@ The file is not ours alone, so every entry is judged by itself: one that cannot 
 used is left out, with a warning, and the rest goes on. It is an error only where an
 NPC's grant names its server, which the runtime finds out. An entry may have every
 key that a server of our own file has, and those of Claude, Cursor, VS Code and
-Windsurf (`dialects`).
+Windsurf (`dialects`). What it says of tools is not the operator's word, so what would
+let one be called unasked or twice is left out, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from .dialects import (
     whole,
 )
 from .formats import read_file
+from .overrides import ToolOverride
 from .problems import ConfigError, Misfit, place_of, sort_of
 from .reader import Reader
 from .scalars import Scalars
@@ -174,7 +176,7 @@ def parse_mcp_json(
             left_out.append(LeftOut(name=name, why="; ".join(found)))
             warnings += (f"is left out: {text}" for text in found)
             continue
-        entries.append(server)
+        entries.append(attrs.evolve(server, below=below))
         warnings += (f"{note} @ {place}" for note in notes)
     return Shared(
         entries=tuple(entries), left_out=tuple(left_out), warnings=tuple(warnings)
@@ -207,6 +209,7 @@ def _server(
         )
     except Misfit as misfit:
         raise Misfit([(entry.place(at), what) for at, what in misfit.found]) from None
+    spec = _not_the_operators(spec, notes)
     text = _env_file(entry, spec, reader, notes)
     if text is not None:
         more = {key: Secret(value) for key, value in variables_in(text).items()}
@@ -215,9 +218,25 @@ def _server(
         spec=spec,
         source=source,
         digest=_digest(written, text),
-        target=discreet.target(entry.keys),
+        target=discreet.target({**entry.keys, "envFile": entry.env_file}),
     )
     return made, tuple(notes)
+
+
+def _not_the_operators(spec: ServerSpec, notes: list[str]) -> ServerSpec:
+    """The server without what only an operator may say of its tools.
+
+    Who agrees that a server is started has seen its command, and not this.
+    """
+    tools: dict[str, ToolOverride] = {}
+    for name, override in spec.tools.items():
+        tools[name], opens = override.of_somebody_else()
+        if opens:
+            notes.append(
+                f"tools{place_of(name)} says {', '.join(opens)}, which counts only in"
+                " the configuration itself, under mcp.servers"
+            )
+    return attrs.evolve(spec, tools=tools)
 
 
 def _check_name(name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -17,6 +17,16 @@ from .fields import InMs, InSeconds, Text, above_zero, if_given, not_negative
 def _exposable(_: Any, __: attrs.Attribute[Any], value: str) -> None:
     if not is_exposed_name(value):
         raise ValueError(NO_NAME)
+
+
+# What opens a door that hints of a server do not, each with the value that opens none.
+_OPENS: Final[Mapping[str, bool | None]] = {
+    "probe": None,  # arguments that it may be called with, unasked
+    "expose_as": None,  # a name that NPCs may have been granted
+    "read_only": False,
+    "open_world": True,
+    "idempotent": False,
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -67,3 +77,13 @@ class ToolOverride:
             if (value := getattr(self, field.name)) is not None
         }
         return attrs.evolve(definition, **stated)
+
+    def of_somebody_else(self) -> tuple[ToolOverride, tuple[str, ...]]:
+        """As much of it as somebody else than the operator may say, and the keys of
+        the rest. Whatever makes a tool stricter is not held against anybody."""
+        opens = tuple(
+            key
+            for key, shut in _OPENS.items()
+            if getattr(self, key) is not None and getattr(self, key) is not shut
+        )
+        return attrs.evolve(self, **dict.fromkeys(opens)), opens

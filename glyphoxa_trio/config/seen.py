@@ -65,10 +65,10 @@ class Seen:
             by_file.setdefault(server.source, {})[server.name] = server.digest
         for source, digests in by_file.items():
             entries = {**self.of(source), **digests}
-            self._write(source, {"file": str(source.resolve()), "entries": entries})
+            self._write(source, {"file": str(_place(source)), "entries": entries})
 
     def _path(self, source: Path) -> Path:
-        place = str(source.resolve()).encode("utf-8", "surrogateescape")
+        place = str(_place(source)).encode("utf-8", "surrogateescape")
         return self.folder / f"{hashlib.sha256(place).hexdigest()[:32]}.json"
 
     def _write(self, source: Path, data: Mapping[str, object]) -> None:
@@ -83,3 +83,9 @@ class Seen:
             with suppress(OSError):
                 os.unlink(half)
             raise
+
+
+def _place(source: Path) -> Path:
+    """The file in its folder. A file that is itself a link stays where it is: what its
+    entries start is looked for there, and not where it leads to."""
+    return source.parent.resolve() / source.name

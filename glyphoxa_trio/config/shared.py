@@ -27,12 +27,14 @@ class SharedServer:
       source: the file.
       digest: changes when the entry does.
       target: what it starts or reaches, for people: no secrets in it.
+      below: the key of the file that it stands below.
     """
 
     spec: ServerSpec
     source: Path
     digest: str
     target: str
+    below: str = "mcpServers"
 
     @property
     def name(self) -> str:
@@ -46,21 +48,14 @@ class LeftOut:
     Args:
       name: None stands for all servers of a file that cannot be read.
       switched_off: it is left out on purpose: a grant that names it is no error.
-      exposed: the names that ``expose_as`` would give its tools.
     """
 
     name: str | None
     why: str
     switched_off: bool = False
-    exposed: tuple[str, ...] = ()
 
 
 Approve = Callable[[SharedServer], bool]
-
-
-def exposed_by(spec: ServerSpec) -> tuple[str, ...]:
-    """The names that a server's configuration gives its tools."""
-    return tuple(x.expose_as for x in spec.tools.values() if x.expose_as is not None)
 
 
 def admitted(
@@ -80,11 +75,7 @@ def admitted(
         x.name: approve if isinstance(approve, bool) else approve(x) for x in shared
     }
     left = tuple(
-        LeftOut(
-            name=x.name,
-            why=f"nobody has agreed to start it: {remedy}",
-            exposed=exposed_by(x.spec),
-        )
+        LeftOut(name=x.name, why=f"nobody has agreed to start it: {remedy}")
         for x in shared
         if not asked[x.name]
     )
@@ -92,6 +83,10 @@ def admitted(
     mcp = attrs.evolve(
         config.mcp,
         servers=(*config.mcp.servers, *(x.spec for x in shared if asked[x.name])),
+        from_mcp_json={
+            **config.mcp.from_mcp_json,
+            **{x.name: x.below for x in shared if asked[x.name]},
+        },
         shared=(),
         left_out=(*config.mcp.left_out, *left),
     )

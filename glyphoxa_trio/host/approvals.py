@@ -11,7 +11,8 @@ A person may approve a tool as it is, even if the configuration does not: `agree
 are the tools that are still as they were then. One that changes is held back as well.
 
 `Approvals` is the state and its rules, without a clock or I/O; `Keeper` loads and
-saves it beside, so that no call ever waits for a disk.
+saves it beside, so that no call ever waits for a disk. Above 300 lines, because what
+is kept and how are read together.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class Approvals:
     _remembered: dict[str, str] = attrs.field(factory=dict, init=False)
     _offered: dict[str, str] = attrs.field(factory=dict, init=False)
     _told: set[str] = attrs.field(factory=set, init=False)
+    _whose: dict[str, str] = attrs.field(factory=dict, init=False)
 
     @property
     def remembered(self) -> dict[str, str]:
@@ -100,6 +102,27 @@ class Approvals:
     def recall(self, remembered: Mapping[str, str]) -> None:
         """What was approved in earlier runs."""
         self._remembered.update(remembered)
+
+    def serve(
+        self, group: str, whose: str, remembered: Mapping[str, str] | None = None
+    ) -> None:
+        """The tools of ``group`` are those of the server ``whose`` from now on.
+
+        What was approved of another server of that name says nothing of it.
+
+        Args:
+          whose: tells one server from another, as a store does.
+          remembered: what was approved of it in earlier runs. What this run knows of
+            it is newer.
+        """
+        if self._whose.setdefault(group, whose) != whose:
+            self._whose[group] = whose
+            for key in [key for key in self._remembered if _group_of(key) == group]:
+                del self._remembered[key]
+            self._told -= {key for key in self._told if _group_of(key) == group}
+        for key, said in (remembered or {}).items():
+            if _group_of(key) == group:
+                self._remembered.setdefault(key, said)
 
     def offer(self, group: str, fingerprints: Mapping[str, str]) -> None:
         """These, by key, are the server's tools now; `review` says what follows."""

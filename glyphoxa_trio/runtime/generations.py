@@ -8,7 +8,7 @@ to whatever was accepted last. What cannot serve changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,6 +20,7 @@ from glyphoxa_trio.config import ConfigError, ServerSpec
 from glyphoxa_trio.host import CalibratorSettings, Catalogue, Snapshot, ToolHost
 from glyphoxa_trio.host.measurements import Measurements
 from glyphoxa_trio.mcp import Fleet, Member, ServerState
+from glyphoxa_trio.mcp.known import identity
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
@@ -71,6 +72,7 @@ class Generations:
     _by_hand: set[str] = attrs.field(factory=set, init=False)
     _brought: set[str] = attrs.field(factory=set, init=False)
     _accepted: Plan = attrs.field(init=False)
+    _remembered: Mapping[str, str] = attrs.field(factory=dict, init=False)
     _last: Reloaded = attrs.field(factory=lambda: Reloaded(generation=1), init=False)
     _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _switching: trio.Lock = attrs.field(factory=trio.Lock, init=False)
@@ -79,6 +81,8 @@ class Generations:
         self._accepted = self.serving
         self._builtin = self.serving.builtin
         self._servers = dict(self.serving.servers)
+        for spec in self._servers.values():
+            self.host.approvals.serve(spec.name, identity(spec))
 
     def fresh(self, plan: Plan) -> list[ServerSpec]:
         """The servers that are new, another than the one of that name, or failed:
@@ -93,8 +97,12 @@ class Generations:
     def _failed(self) -> set[str]:
         return {x.name for x in self.fleet.status() if x.state is ServerState.FAILED}
 
-    def accept(self, plan: Plan) -> None:
+    def accept(self, plan: Plan, remembered: Mapping[str, str] | None = None) -> None:
         """Take away what the plan does not have any more; `carry_out` does the rest.
+
+        Args:
+          remembered: what was approved in earlier runs of the servers that are
+            `fresh`. Of one that takes another's place it counts from the switch on.
 
         Raises:
           ConfigError: if the plan cannot serve; nothing has changed.
@@ -102,6 +110,7 @@ class Generations:
         snapshot = self._with(plan)
         refuse_faults(plan.config, snapshot, plan.problems)
         self._accepted = plan
+        self._remembered = remembered or {}
         self._waiting.cancel("another configuration was accepted")
         # A server that was taken away by hand comes back if the new plan has it.
         self._brought |= self._by_hand & plan.servers.keys()
@@ -111,6 +120,8 @@ class Generations:
         for name in [name for name in self._servers if name not in plan.servers]:
             self._remove(self._servers.pop(name))
         for spec in self.fresh(plan):
+            if self.fleet.spec(spec.name) is None:
+                self._serve(spec)  # before it can say anything
             if spec.allow and spec.name in self._servers:
                 self.fleet.narrow(spec.name, spec.allow)
                 self._narrowed.add(spec.name)
@@ -150,6 +161,7 @@ class Generations:
         )
         for spec in fresh:
             if self.fleet.spec(spec.name) is None:
+                self._serve(spec)  # the one before it may have been ending until now
                 self.fleet.add(spec)
                 self._servers[spec.name] = spec
             else:
@@ -169,8 +181,12 @@ class Generations:
         for member in staged:
             self._servers[member.spec.name] = member.spec
             self._narrowed.discard(member.spec.name)
+            if member.spec.name not in self._by_hand:  # else there is nothing to switch
+                self._serve(member.spec)
             old = self.fleet.switch(member)
             if old is not None:
+                # Its tools may read as before: what the old one did is not theirs.
+                self.host.begin_life(member.spec.name)
                 ending = partial(old.end, after=old.spec.timeout)
                 self.nursery.start_soon(ending)
         self._last = attrs.evolve(
@@ -180,6 +196,11 @@ class Generations:
         self.serving = plan
         groups, self._torn = self._torn.union(self._last.groups), set()
         self._replace(groups, plan.builtin)
+
+    def _serve(self, spec: ServerSpec) -> None:
+        """What is approved of a server's tools is now what was approved of this one."""
+        approvals = self.host.approvals
+        approvals.serve(spec.name, identity(spec), self._remembered)
 
     def _with(self, plan: Plan, more: Sequence[Tool] = ()) -> Snapshot:
         """The catalogue as it would be, without what servers will bring.

@@ -37,19 +37,22 @@ class GrantProblem:
     pattern: str
     text: str
     error: bool
+    section: str = "npcs"
 
     def __str__(self) -> str:
-        return f"{self.text} @ npcs[{self.npc}].tools"
+        return f"{self.text} @ {self.section}[{self.npc}].tools"
 
 
 @attrs.frozen
 class NameProblem:
     """Tools of servers that are left out because they would share one exposed name.
 
-    The problem belongs to no NPC, so ``npc`` is empty.
+    The problem belongs to no NPC, so ``npc`` is empty. ``shared`` are the servers of a
+    ``.mcp.json``, which cannot say ``expose_as``.
     """
 
     collision: Collision
+    shared: Collection[str] = ()
     npc: str = ""
     error: bool = True
 
@@ -63,12 +66,22 @@ class NameProblem:
         return str(self.collision)
 
     def __str__(self) -> str:
-        key = self.collision.left_out[-1]
-        server, _, name = key.partition(".")
-        return f"{self.text} @ mcp.servers[{server}].tools.{name}.expose_as"
+        names = [key.partition(".") for key in reversed(self.collision.left_out)]
+        ours = [x for x in names if x[0] not in self.shared]
+        server, _, name = (ours or names)[0]
+        place = f"mcp.servers[{server}].tools.{name}.expose_as"
+        if ours:
+            return f"{self.text} @ {place}"
+        has = f"for which the configuration must have the server {server!r} itself"
+        return f"{self.text}, {has} @ {place}"
 
 
 Problem = GrantProblem | NameProblem
+
+
+def section_of(npc: NpcConfig) -> str:
+    """The section of the configuration that the NPC is in."""
+    return "contexts" if npc.context_name else "npcs"
 
 
 def grant_of(npc: NpcConfig, config: Config, *, approver: bool) -> Grant:
@@ -218,7 +231,9 @@ def check_grants(
                     if left.switched_off:
                         certain = False
                     break
-            problems.append(GrantProblem(npc.name, pattern, text, certain))
+            problems.append(
+                GrantProblem(npc.name, pattern, text, certain, section_of(npc))
+            )
     return problems
 
 
@@ -251,7 +266,7 @@ def _asks_for(pattern: str, left: LeftOut, naming: NamingStyle) -> bool | None:
     """
     if left.name is None:
         return not is_glob(pattern) or pattern[0] not in "*?["
-    if pattern in left.exposed or names_server(pattern, left.name, naming):
+    if names_server(pattern, left.name, naming):
         return True
     return False if _may_mean(pattern, left.name, naming) else None
 
@@ -281,12 +296,13 @@ class Need:
     npc: str
     pattern: str
     server: str
+    section: str = "npcs"
 
 
 def needs(config: Config) -> list[Need]:
     """Every grant that names a configured server, in the order of the NPCs."""
     return [
-        Need(npc.name, pattern, spec.name)
+        Need(npc.name, pattern, spec.name, section_of(npc))
         for npc in config.npcs
         for pattern in npc.tools
         for spec in config.mcp.servers

@@ -21,6 +21,7 @@ from glyphoxa_trio.config.checking import checked
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Probed, ToolHost
 from glyphoxa_trio.mcp import Approved, Fleet, ServerState, ServerStatus, ServerWarning
+from glyphoxa_trio.mcp.known import identity
 from glyphoxa_trio.npc import (
     CostStatistics,
     Npc,
@@ -220,8 +221,11 @@ class Runtime:
             raise ConfigError(*problems)
         spec = in_environment(spec, self.config)
         self._fleet.add(spec)
-        if self._approved is not None:  # before it can say anything
-            self._remember(outcome.capture(self._approved.load_of, (spec,)))
+        found = {}
+        if self._approved is not None:
+            found = self._read(outcome.capture(self._approved.load_of, (spec,)))
+        # Before it can say anything.
+        self.host.approvals.serve(spec.name, identity(spec), found)
 
     async def remove_server(self, name: str) -> None:
         """Disconnect a server; its tools are gone at once. A reload whose configuration
@@ -263,7 +267,10 @@ class Runtime:
         }
         absent = [spec for spec in self.config.mcp.servers if spec.name not in there]
         return [
-            *map(NameProblem, snapshot.collisions),
+            *(
+                NameProblem(x, shared=self.config.mcp.from_mcp_json)
+                for x in snapshot.collisions
+            ),
             *check_grants(self.config, snapshot, absent=absent),
         ]
 
@@ -371,8 +378,8 @@ class Runtime:
             if plan.config.llm != self.config.llm:
                 models = self._models(plan.config.llm)
             llm = models.for_npc(None)
-            await self._recall(self._generations.fresh(plan))
-            self._generations.accept(plan)
+            remembered = await self._recall(self._generations.fresh(plan))
+            self._generations.accept(plan, remembered)
             known = set(idle_keys(self.config))
             for text in idle_keys(plan.config):
                 if text not in known:
@@ -389,28 +396,26 @@ class Runtime:
         self._advise()
         return done
 
-    async def _recall(self, servers: Iterable[ServerSpec]) -> None:
+    async def _recall(self, servers: Iterable[ServerSpec]) -> dict[str, str]:
         """What was approved in earlier runs of servers that are new in this one."""
-        if self._approved is not None:
-            found = await trio.to_thread.run_sync(
-                partial(outcome.capture, self._approved.load_of, servers),
-                abandon_on_cancel=True,
-            )
-            self._remember(found)
+        if self._approved is None:
+            return {}
+        found = await trio.to_thread.run_sync(
+            partial(outcome.capture, self._approved.load_of, servers),
+            abandon_on_cancel=True,
+        )
+        return self._read(found)
 
-    def _remember(self, found: outcome.Maybe[dict[str, str]]) -> None:
+    def _read(self, found: outcome.Maybe[dict[str, str]]) -> dict[str, str]:
+        approved: dict[str, str] = {}
         try:
             approved = found.unwrap()
         except OSError as error:
             text = f"what was approved in earlier runs is lost: {error}"
             self._warn(ServerWarning(server=OURS, text=text))
-        else:
-            known = self.host.approvals.remembered
-            self.host.approvals.recall(
-                {key: value for key, value in approved.items() if key not in known}
-            )
         if self._approved is not None:
             self._approved.tell(self._warn)
+        return approved
 
     async def calibrate(
         self, *, within: float = CALIBRATION, unsafe: bool = False

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from glyphoxa_trio.config import Config, NpcConfig
+from glyphoxa_trio.config.mcp_json import MCP_JSON
 from glyphoxa_trio.host import ToolHost
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.remedies import Places
 from glyphoxa_trio.tools.usability import Usability, Use, judge
 
-from .grants import Problem, grant_of
+from .grants import Problem, grant_of, section_of
 
 # A warning names at most so many tools, and counts the rest.
 _NAMED: Final = 3
@@ -33,10 +34,10 @@ def usability_of(
       builtin: the keys of the tools that the configuration can change under ``tools``.
     """
     candidates = host.candidates()
-    own_servers = {spec.name for spec in config.mcp.servers}
     for npc in npcs:
         grant = grant_of(npc, config, approver=approver)
-        trust = ("trust",) if npc.trust is None else ("npcs", npc.name, "trust")
+        section = section_of(npc)
+        trust = ("trust",) if npc.trust is None else (section, npc.name, "trust")
         for listing, candidate in candidates:
             definition = candidate.definition
             if granted and not grant.covers(definition, listing.exposed):
@@ -48,21 +49,25 @@ def usability_of(
                 config.tiers,
                 unknown=config.calibration.unknown,
                 places=Places(
+                    npcs=section,
                     trust=trust,
-                    tool=_place(definition, own_servers, builtin),
+                    tool=_place(definition, config, builtin),
                 ),
             )
 
 
 def _place(
-    definition: ToolDefinition, servers: Collection[str], builtin: Collection[str]
+    definition: ToolDefinition, config: Config, builtin: Collection[str]
 ) -> tuple[str, ...] | None:
-    """The keys under which the configuration describes a tool; None if it cannot."""
+    """Where the configuration, or the ``.mcp.json``, describes a tool; None: nowhere."""
     if not definition.external:
         return ("tools", definition.key) if definition.key in builtin else None
-    if definition.group not in servers:  # one that `Runtime.add_server` added
-        return None
-    return "mcp", "servers", definition.group, "tools", definition.name
+    server = definition.group
+    if (below := config.mcp.from_mcp_json.get(server)) is not None:
+        return MCP_JSON, below, server, "tools", definition.name
+    if all(spec.name != server for spec in config.mcp.servers):
+        return None  # one that `Runtime.add_server` added
+    return "mcp", "servers", server, "tools", definition.name
 
 
 def warnings_of(

@@ -52,7 +52,8 @@ class Remedy:
 
     Args:
       where: the keys that lead to the place in the configuration, the last one being
-        the list or the key itself; an NPC and a server stand by their names.
+        the list or the key itself; an NPC and a server stand by their names. A place
+        in the project's ``.mcp.json`` begins with that.
       value: what to add or set, or the words of a command behind ``glyphoxa``.
     """
 
@@ -64,11 +65,12 @@ class Remedy:
 
 @attrs.frozen(kw_only=True)
 class Places:
-    """Where the configuration speaks of an NPC's trust and of a tool.
+    """Where the configuration speaks of NPCs, of an NPC's trust and of a tool.
 
     ``tool`` is None for one that the configuration cannot change: an embedder's own.
     """
 
+    npcs: str = "npcs"
     trust: tuple[str, ...] = ("trust",)
     tool: tuple[str, ...] | None = None
 
@@ -160,7 +162,7 @@ def _named(state: State) -> Iterator[Way]:
     remedy = Remedy(
         kind=Kind.ADD,
         text=f"add {name!r} to the tools of {grant.npc}",
-        where=("npcs", grant.npc, "tools"),
+        where=(state.places.npcs, grant.npc, "tools"),
         value=name,
     )
     more = attrs.evolve(grant, tools=(*grant.tools, name))
@@ -201,7 +203,7 @@ def _raised(state: State) -> Iterator[Way]:
                 Remedy(
                     kind=Kind.SET,
                     text=f"raise {npc}'s budget_tier to {tier}",
-                    where=("npcs", npc, "budget_tier"),
+                    where=(state.places.npcs, npc, "budget_tier"),
                     value=str(tier),
                 ),
                 after,

@@ -127,7 +127,9 @@ def judge(
         None,
     )
     if fastest is not None:
-        approved = grant.approves(candidate.definition, candidate.exposed)
+        approved = candidate.agreed or grant.approves(
+            candidate.definition, candidate.exposed
+        )
         use = Use.NOW if approved else Use.ASKED
     else:
         comes = all(any(x.kind is Kind.WAIT for x in n.remedies) for n in needs)

@@ -19,6 +19,7 @@ from glyphoxa_trio.config import (
     McpDefaults,
     ServerSpec,
     SharedServer,
+    ToolOverride,
     admitted,
     load_config,
     load_mcp_json,
@@ -370,6 +371,35 @@ def test_another_programs_approvals_approve_nothing_here(key: str) -> None:
     assert shared({"a": {"command": "x", key: []}}).warnings == ()
 
 
+def test_it_cannot_let_a_tool_be_called_unasked_or_twice() -> None:
+    wipe = {
+        "probe": {"path": "notes"},
+        "expose_as": "roll",
+        "read_only": True,
+        "open_world": False,
+        "idempotent": True,
+        "min_tier": "standard",
+    }
+    strict = {"read_only": False, "open_world": True, "idempotent": False}
+    tools = {"wipe": wipe, "look": {"probe": {}}, "ask": strict}
+    found = shared({"w": {"command": "x", "tools": tools}})
+    (spec,) = found.servers
+    assert spec.tools == {
+        "wipe": ToolOverride(min_tier=Tier.STANDARD),
+        "look": ToolOverride(),
+        "ask": ToolOverride(read_only=False, open_world=True, idempotent=False),
+    }
+    rest = (
+        "which counts only in the configuration itself, under mcp.servers"
+        " @ .mcp.json.mcpServers.w"
+    )
+    every = "probe, expose_as, read_only, open_world, idempotent"
+    assert found.warnings == (
+        f"tools.wipe says {every}, {rest}",
+        f"tools.look says probe, {rest}",
+    )
+
+
 def test_a_digest_changes_with_what_is_started_and_with_nothing_else(
     tmp_path: Path,
 ) -> None:
@@ -471,6 +501,35 @@ def test_no_problem_and_no_warning_shows_a_secret() -> None:
     found = shared({"a": {"command": "x", "args": ["--token", secret], "env": env}})
     assert secret not in repr(found.entries[0].target)
     assert secret not in repr(found.warnings)
+
+
+def test_what_is_asked_about_says_where_it_runs_and_who_gets_which_secret(
+    tmp_path: Path,
+) -> None:
+    oauth = {
+        "client_id": "me",
+        "client_secret": "${KEY}",
+        "token_url": "https://u:p@steal.example/token",
+    }
+    entries = {
+        "a": {"url": "https://w.example", "auth": {"token": "Bearer ${KEY}"}},
+        "b": {"url": "https://w.example", "auth": {"oauth": oauth}},
+        "c": {"command": "uv", "cwd": "../my notes", "envFile": "../.env"},
+        "d": {"url": "https://w.example", "auth": {"token": "s3cret"}},
+    }
+    data = {"mcpServers": entries}
+    found = parse_mcp_json(data, source=tmp_path / ".mcp.json", env={"KEY": "k"})
+    assert {x.name: x.target.splitlines() for x in found.entries} == {
+        "a": ["https://w.example", "auth.token: Bearer ${KEY}"],
+        "b": [
+            "https://w.example",
+            "auth.oauth.client_id: [secret]",
+            "auth.oauth.client_secret: ${KEY}",
+            "auth.oauth.token_url: https://[secret]@steal.example/token",
+        ],
+        "c": ["uv", "cwd: '../my notes'", "envFile: ../.env"],
+        "d": ["https://w.example", "auth.token: [secret]"],
+    }
 
 
 # ---------------------------------------------------------------- which file

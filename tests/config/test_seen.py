@@ -39,6 +39,21 @@ def test_a_link_is_the_place_that_it_leads_to(tmp_path: Path) -> None:
     assert entry(tmp_path / "real" / ".mcp.json") in Seen()
 
 
+def test_a_file_that_is_only_a_link_was_not_agreed_to_where_it_is(
+    tmp_path: Path,
+) -> None:  # its ./run.sh is another one, and so is its folder
+    for name in ("good", "evil"):
+        (tmp_path / name).mkdir()
+    good, evil = (tmp_path / name / ".mcp.json" for name in ("good", "evil"))
+    good.write_text("{}")
+    evil.symlink_to("../good/.mcp.json")
+    Seen().add([entry(good)])
+    assert entry(evil) not in Seen()
+    Seen().add([entry(evil)])
+    assert entry(good) in Seen()
+    assert entry(evil) in Seen()
+
+
 def test_it_is_kept_in_the_users_own_state_folder_and_for_the_user_alone(
     tmp_path: Path, state_folder: Path
 ) -> None:

@@ -186,3 +186,24 @@ async def test_a_server_that_a_reload_brings_is_held_to_its_approvals_too(
         await runtime.reload(whole)
         assert await runtime.wait_ready(within=LIMIT)
         assert await tell(runtime) is Status.DENIED
+
+
+async def test_a_reload_tells_servers_of_one_name_apart_as_a_restart_does(
+    tmp_path: Path,
+) -> None:
+    for name in ("described", "alike"):
+        (tmp_path / name).write_text("Tell a tale.")
+    one, other = (
+        table(tmp_path / name, npcs=(NpcConfig(name="Bo", tools=("moody.*",)),))
+        for name in ("described", "alike")
+    )
+    async with running(one) as runtime:
+        runtime.host.approve("moody.tell")
+    async with running(one) as runtime:
+        assert await tell(runtime) is Status.OK
+        await runtime.reload(other)
+        assert await runtime.wait_ready(within=LIMIT)
+        assert await tell(runtime) is Status.DENIED
+        await runtime.reload(one)
+        assert await runtime.wait_ready(within=LIMIT)
+        assert await tell(runtime) is Status.OK

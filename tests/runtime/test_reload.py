@@ -36,12 +36,14 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.host import open_host
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
+from glyphoxa_trio.mcp.transport import Listing
 from glyphoxa_trio.npc import Npc, TierSelected, ToolsShown, TurnDone
 from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, World
 from glyphoxa_trio.runtime.models import Models
 from glyphoxa_trio.runtime.publisher import Publisher
+from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
@@ -765,6 +767,75 @@ async def test_a_successor_that_was_overtaken_ends_and_a_newcomer_may_go_again(
         await wait_all_tasks_blocked()
         assert runtime.servers() == ()
         assert len(server.goodbyes) == 3
+
+
+async def test_a_changed_server_is_not_blamed_for_what_its_predecessor_did(
+    autojump_clock: MockClock,
+) -> None:  # a wrong variable, put right: its tools are worth another try at once
+
+    def with_variable(value: str) -> Config:
+        env = {"KEY": Secret(value)}
+        spec = ServerSpec(name="faq", command=("x",), env=env, timeout=0.2)
+        return config("faq.sleep", mcp=McpConfig(remember=False, servers=(spec,)))
+
+    async with scripted(FakeServer(), with_variable("wrong")) as runtime:
+        assert await runtime.wait_ready(within=5)
+
+        async def sleep(seconds: float) -> Status:
+            grant, arguments = runtime.npc("Bo").grant, {"seconds": seconds}
+            end = await runtime.host.execute("faq.sleep", arguments, grant=grant)
+            return end.status
+
+        for _ in range(5):
+            assert await sleep(9.0) is Status.TIMEOUT
+        assert await sleep(0.1) is Status.UNAVAILABLE
+        await runtime.reload(with_variable("right"))
+        assert await sleep(0.1) is Status.OK
+
+
+async def test_what_was_approved_of_one_server_is_not_approved_of_another(
+    autojump_clock: MockClock,
+) -> None:  # though it has the same name, and its tools read the same
+
+    def started_by(*command: str, timeout: float = 9.0) -> Config:
+        spec = ServerSpec(name="faq", command=command, timeout=timeout)
+        return config("faq.*", mcp=McpConfig(remember=False, servers=(spec,)))
+
+    async with scripted(FakeServer(), started_by("files@1")) as runtime:
+        assert await runtime.wait_ready(within=5)
+        runtime.host.approve("faq.echo")
+        await runtime.reload(started_by("files@1", timeout=8.0))
+        assert runtime.host.approvals.agreed == {"faq.echo"}
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(say, runtime, "hi")
+            await wait_all_tasks_blocked()
+            nursery.start_soon(runtime.reload, started_by("files@2"))
+            await trio.sleep(1)  # the one that was approved still serves
+            assert runtime.host.approvals.agreed == {"faq.echo"}
+        assert runtime.host.approvals.agreed == set()
+        assert runtime.host.approvals.held == set()
+
+
+async def test_a_server_that_is_another_is_not_taken_for_one_that_changed(
+    autojump_clock: MockClock,
+) -> None:  # as after a restart
+
+    def started_by(command: str) -> Config:
+        spec = ServerSpec(name="faq", command=(command,))
+        return config("faq.echo", mcp=McpConfig(remember=False, servers=(spec,)))
+
+    server = FakeServer()
+    async with scripted(server, started_by("files@1")) as runtime:
+        assert await runtime.wait_ready(within=5)
+        (tool,) = listing("echo").tools
+        server.tools = Listing(({**tool, "description": "Echoes twice."},))
+        await runtime.reload(started_by("files@2"))
+        assert runtime.host.approvals.held == set()
+        server.tools = listing("echo")
+        assert server.changed is not None
+        server.changed()
+        await trio.sleep(1)
+        assert runtime.host.approvals.held == {"faq.echo"}
 
 
 async def test_another_list_of_the_same_length_is_taken_over(

@@ -98,7 +98,7 @@ class Key:
 
 
 # What a `.mcp.json` brings is no key of the configuration.
-FOUND_ELSEWHERE = {"mcp.shared", "mcp.left_out"}
+FOUND_ELSEWHERE = {"mcp.from_mcp_json", "mcp.shared", "mcp.left_out"}
 
 
 def keys(

@@ -385,3 +385,43 @@ async def test_to_look_is_no_turn(tmp_path: Path) -> None:
         after = await runtime.host.report()
     waits = [x["hours.now"].next_trial for x in (before, after)]
     assert waits == [60.0, 60.0]
+
+
+async def test_a_remedy_is_where_the_server_and_the_character_are_written(
+    tmp_path: Path,
+) -> None:
+    """An entry of ``mcp.servers`` that only has ``tools`` is an error, and an NPC of
+    ``contexts`` is not under ``npcs``."""
+    table = Table.laid(tmp_path, {"now": declares(900)}, [])
+    (server,) = table.config["mcp"].pop("servers")
+    shared = tmp_path / ".mcp.json"
+    entries = {server["name"]: {**server, "command": server["command"][0]}}
+    entries["hours"]["args"] = server["command"][1:]
+    shared.write_text(json.dumps({"servers": entries}))
+    (tmp_path / ".git").mkdir()
+    del table.config["npcs"]
+    context = {"prompt": "Be brief.", "tools": ["hours"], "budget_tier": "fast"}
+    table.config["contexts"] = {"line": context}
+    table.write()
+
+    async def judged() -> Usability:
+        async with table.running(approve_servers=True) as runtime:
+            (found,) = runtime.usability()
+            return found
+
+    approval, speed = (await judged()).needs
+    (named, _) = approval.remedies
+    assert named.where == ("contexts", "line", "tools")
+    raised, told, *_ = speed.remedies
+    assert raised.where == ("contexts", "line", "budget_tier")
+    assert told.where == (
+        *(".mcp.json", "servers", "hours", "tools", "now"),
+        "estimated_duration_ms",
+    )
+    assert told.text.endswith(" under .mcp.json.servers[hours].tools[now]")
+    # Followed to the letter, they are true.
+    context["tools"] = ["hours", named.value]
+    entries["hours"]["tools"] = {"now": {"estimated_duration_ms": told.value}}
+    shared.write_text(json.dumps({"servers": entries}))
+    table.write()
+    assert (await judged()).use is Use.NOW

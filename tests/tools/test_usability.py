@@ -93,6 +93,11 @@ def test_what_somebody_may_be_asked_about_is_usable_from_standard_turns_on() -> 
     )
 
 
+def test_what_a_person_approved_is_not_asked_about() -> None:
+    found = of(now(estimated(0.1), agreed=True), stan("clock", approver=True))
+    assert (found.use, found.text) == (Use.NOW, "can be used in fast turns")
+
+
 @pytest.mark.parametrize(
     ("candidate", "grant", "use", "text"),
     [
