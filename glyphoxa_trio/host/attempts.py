@@ -67,6 +67,8 @@ class Attempt:
     no_second: bool = attrs.field(default=False, init=False)  # there was no budget
     reckoned: bool = attrs.field(default=False, init=False)  # as won or lost
     flight: Flight[Any] = attrs.field(init=False)
+    # Its tool was hidden, and is shown once more for this call.
+    is_trial: bool = attrs.field(default=False, init=False)
     # A write has ended since it began: nobody who comes later may have its result.
     outdated: bool = attrs.field(default=False, init=False)
 
@@ -95,6 +97,7 @@ class Attempts:
       observe: told of every sample; must not block (the calibrator's mailbox).
       health_anew: told of a tool whose breaker has closed.
       trial_began: told of a call of a tool that was hidden and is shown to be tried.
+      trial_said_nothing: told if such a call has ended and left no sample.
     """
 
     _flights: Flights
@@ -102,6 +105,7 @@ class Attempts:
     _health_anew: Callable[[str], None]
     _lag: LoopLag
     _trial_began: Callable[[str], None] = lambda key: None
+    _trial_said_nothing: Callable[[str], None] = lambda key: None
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
     _breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
@@ -207,6 +211,7 @@ class Attempts:
         if cache_key is not None:
             self._in_flight[cache_key] = attempt
         if seat is not None and listing.estimate.next_trial is not None:
+            attempt.is_trial = True
             self._trial_began(listing.key)
         return attempt
 
@@ -375,6 +380,8 @@ class Attempts:
             kind = None
         elif kind is not None:
             self._observe(key, Sample(kind, seconds, now, arguments=attempt.signature))
+        if kind is None and attempt.is_trial:
+            self._trial_said_nothing(key)
         if kind is None or kind is SampleKind.CENSORED:
             attempt._breaker.release(attempt._ticket, now)
         elif attempt._breaker.record(
