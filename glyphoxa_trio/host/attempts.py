@@ -367,11 +367,19 @@ class Attempts:
         """Once an attempt: it lands by itself, or its last passenger leaves it."""
         now, key, timing = trio.current_time(), attempt.listing.key, attempt.timing
         seconds: float | None
-        if kind is SampleKind.CENSORED:
+        whole: float | None = None
+        if kind is SampleKind.TIMEOUT and attempt.listing.tool.remote:
+            # Its limit was not extended by what it lost to others. If that was much,
+            # the call says of the tool what one says that its turn has cut.
+            whole = timing.had()
+            kind = SampleKind.CENSORED if whole is None else kind
+        if whole is not None:
+            seconds = whole
+        elif kind is SampleKind.CENSORED:
             first = self._first_in_life(attempt.listing, timing)
             seconds = None if first else timing.cut()
         elif kind is SampleKind.TIMEOUT and not timing.was_sent:
-            seconds = None  # its server was not ready in all that time
+            seconds = None  # no thread was free in all that time
         else:
             seconds = timing.ended() or 0.0
         if kind is not None:

@@ -15,14 +15,14 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio.actors import Flights, loop_lag
+from glyphoxa_trio.actors import Flights, LoopLag, loop_lag
 from glyphoxa_trio.host import Caller, Catalogue, open_host
 from glyphoxa_trio.host.attempts import Attempts
 from glyphoxa_trio.host.executor import LONGEST_FLIGHT, Executor
 from glyphoxa_trio.host.measurements import CalibratorSettings, Measurements
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolUnavailable
 from glyphoxa_trio.tools.gate import EVERYTHING
-from glyphoxa_trio.tools.outcome import Outcome, ToolCall, ToolResult
+from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import Sample, SampleKind
 
@@ -60,8 +60,18 @@ class Bench:
         self.samples.clear()
 
 
+@attrs.define(eq=False)
+class LateLoop(LoopLag):
+    """So many seconds ``behind`` as the test says, on a virtual clock."""
+
+    behind: float = 0.0
+
+    def total(self) -> float:
+        return self.behind
+
+
 @asynccontextmanager
-async def bench(*tools: Tool) -> AsyncGenerator[Bench]:
+async def bench(*tools: Tool, late: LoopLag | None = None) -> AsyncGenerator[Bench]:
     samples: list[tuple[str, Sample]] = []
     anew: list[str] = []
     catalogue = Catalogue(Measurements(CalibratorSettings()).estimate)
@@ -72,7 +82,7 @@ async def bench(*tools: Tool) -> AsyncGenerator[Bench]:
                 Flights(nursery),
                 lambda key, sample: samples.append((key, sample)),
                 anew.append,
-                lag,
+                late or lag,
             )
             executor = Executor(nursery, catalogue, attempts)
             yield Bench(executor, attempts, catalogue, samples, anew)
@@ -105,6 +115,48 @@ async def test_a_call_that_reached_its_tool_says_one_thing_of_it(
         await b.run("act")
         sample = Sample(kind, seconds, at=10 + seconds)
         assert b.samples == [("fake.act", sample)]
+
+
+@pytest.mark.parametrize(
+    ("remote", "waits", "behind", "end", "sample"),
+    [
+        (True, 0.0, 0.1, 0.25, None),  # it had its limit only in part
+        (True, 0.0, 0.01, 0.25, (TIMEOUT, 0.25)),
+        (True, 0.125, 0.0, 0.25, (CENSORED, 0.125)),  # its server started meanwhile
+        (True, 0.01, 0.0, 0.25, (TIMEOUT, 0.25)),
+        (False, 0.0, 0.125, 0.375, (TIMEOUT, 0.25)),  # it was given more time
+    ],
+)
+async def test_a_limit_met_while_the_loop_stood_still_is_no_failure(
+    remote: bool,
+    waits: float,
+    behind: float,
+    end: float,
+    sample: tuple[SampleKind, float] | None,
+    autojump_clock: MockClock,
+) -> None:
+    """Found: a tool of 50 ms had "5.5 ms, measured", and an open breaker."""
+    late = LateLoop(trio.current_time, True)
+
+    async def handler(_: Any, context: CallContext) -> ToolResult:
+        await trio.sleep(waits)
+        if remote:
+            context.sent()
+        late.behind += behind
+        await trio.sleep_forever()
+
+    act = attrs.evolve(fake("act", max_duration=0.25), handler=handler, remote=remote)
+    async with bench(act, late=late) as b:
+        for n in range(5):
+            began = trio.current_time()
+            (told,) = await b.run(call("act", n=n), within=1.0)
+            assert told.status is Status.TIMEOUT
+            assert trio.current_time() - began == pytest.approx(end)
+        found = [(one.kind, round(one.seconds, 6)) for _, one in b.samples]
+        # What the first call in a life of a server was cut after is no sample.
+        censored = sample is not None and sample[0] is CENSORED
+        assert found == ([] if sample is None else [sample] * (5 - censored))
+        assert (b.obstacle() is None) is (sample is None or censored)
 
 
 async def test_what_did_not_reach_a_tool_says_nothing_of_it(
