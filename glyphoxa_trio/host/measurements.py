@@ -190,7 +190,12 @@ class Measurements:
         hidden = self._hidden.get(place)
         if hidden is not None:
             if reach(fresh, limits) <= hidden.tier:
-                self._readmit(place, hidden)
+                # Only who is back for its good calls can relapse. Else what spoke
+                # against it was taken back, has expired, or was of an earlier life.
+                if hidden.good:
+                    self._readmit(place, hidden)
+                else:
+                    del self._hidden[place]
         elif fresh.source in (Source.MEASURED, Source.TRIAL) or fresh.degraded:
             tier = self._used_to_be(definition, previous)
             if tier < reach(fresh, limits):

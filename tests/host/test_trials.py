@@ -420,6 +420,32 @@ async def test_a_tool_of_two_speeds_takes_longer_to_come_back_each_time(
     assert hits / turns < 0.1
 
 
+async def hidden_by_one_slow_call(host: ToolHost, speed: Speed) -> None:
+    speed.seconds = 0.7
+    began = trio.current_time()
+    assert statuses(await turn(host, "look", tier=FAST)) == ["timeout"]
+    assert shown(host) == []
+    speed.seconds = 0.02
+    host.disregard(began, trio.current_time())
+    await wait_all_tasks_blocked()
+
+
+async def test_what_was_taken_back_is_no_relapse(autojump_clock: MockClock) -> None:
+    """Found: after five incidents of a late loop the next wait was of 16 minutes."""
+    speed = Speed()
+    async with open_host() as host:
+        host.register(speed.tool())
+        for _ in range(5):
+            await hidden_by_one_slow_call(host, speed)
+            assert shown(host) == ["look"]
+            await trio.sleep(60)
+        await slow_minute(host, speed)
+        await talk(host, 70)
+        assert shown(host) == ["look"]
+        assert statuses(await turn(host, "look")) == ["ok"]
+        assert listed(host).next_trial is None  # one good call was enough
+
+
 # Another life of a server
 
 
