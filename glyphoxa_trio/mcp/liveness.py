@@ -39,7 +39,7 @@ class Liveness:
 
     timeout: float
     round_trip: float = attrs.field(default=LONGEST_ROUND_TRIP, init=False)
-    _survives_pings: bool = attrs.field(default=True, init=False)
+    _dies_of_pings: bool = attrs.field(default=False, init=False)
     _heard: float = attrs.field(factory=trio.current_time, init=False)
     # When the first call was sent of those that were cut and followed by no answer.
     _silent_since: float | None = attrs.field(default=None, init=False)
@@ -62,34 +62,43 @@ class Liveness:
     async def time(self, session: Session) -> bool:
         """Take the time of a new session's pings; whether ``round_trip`` is another.
 
-        If the session is lost meanwhile, no later one is asked: there are servers that
-        exit when they do not understand.
+        If its process is lost before it has answered, no later one is pinged at all:
+        there are servers that exit when they do not understand.
         """
-        if not self._survives_pings:
+        if self._dies_of_pings:
             return False
-        self._survives_pings = False
+        waits = False
         fastest = LONGEST_ROUND_TRIP
         # An answer that comes later than it counts is waited for all the same: to
         # nobody it would be a line that is shown with the next warning.
-        with trio.move_on_after(PATIENCE):
-            for _ in range(_PINGS):
-                asked = trio.current_time()
-                try:
-                    answered = await session.ping()
-                except GlyphoxaError:
-                    break
-                took = trio.current_time() - asked
-                if not answered or took >= LONGEST_ROUND_TRIP:
-                    break
-                fastest = min(fastest, took)
-        self._survives_pings = session.loss.why is None
+        try:
+            with trio.move_on_after(PATIENCE):
+                for _ in range(_PINGS):
+                    asked, waits = trio.current_time(), True
+                    try:
+                        answered = await session.ping()
+                    except GlyphoxaError:
+                        break
+                    took, waits = trio.current_time() - asked, False
+                    if not answered or took >= LONGEST_ROUND_TRIP:
+                        break
+                    fastest = min(fastest, took)
+        finally:  # cancelled as well: nobody waits for what a lost session says
+            loss, ours = session.loss, session.pid is not None
+            lost = loss.why is not None and not loss.forgotten
+            self._dies_of_pings = waits and lost and ours
         if abs(fastest - self.round_trip) < _NOTABLE:
             return False
         self.round_trip = fastest
         return True
 
     async def watch(self, session: Session) -> None:
-        """Report the loss of a session whose server hangs; runs until cancelled."""
+        """Report the loss of a session whose server hangs; runs until cancelled.
+
+        One that dies of pings is not asked: its slow calls meet their own limits.
+        """
+        if self._dies_of_pings:
+            return
         in_vain = 0
         while True:
             if self._silent_since is None:
