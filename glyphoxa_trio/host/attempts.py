@@ -88,6 +88,13 @@ class Attempt:
             return math.inf
         return self.started + self.listing.definition.own_limit
 
+    def extended(self, limit: float) -> float:
+        """``limit``, on trio's clock, with the time in which the loop did not run it:
+        a tool in this process is not charged for that."""
+        if self.listing.tool.remote or limit == math.inf:
+            return limit
+        return limit + self.timing.kept_waiting()
+
 
 @attrs.define(eq=False)
 class Attempts:

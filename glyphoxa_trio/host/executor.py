@@ -511,10 +511,13 @@ class Executor:
             limit = Limit.HOST
             booking.until = booking.first.started + LONGEST_FLIGHT
         try:
-            with trio.CancelScope(deadline=booking.until):
-                result = await booking.settled()
-                slot.answered_by = booking.answered_by
-                end = verdict.judged(slot, result, trio.current_time())
+            while end is None:
+                with trio.CancelScope(deadline=booking.until):
+                    result = await booking.settled()
+                    slot.answered_by = booking.answered_by
+                    end = verdict.judged(slot, result, trio.current_time())
+                if end is None and not booking.extended():
+                    break
             # Nobody else's limit is its failure.
             early = SampleKind.TIMEOUT if limit is None else SampleKind.CENSORED
             slot.failed = booking.failed

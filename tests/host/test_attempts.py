@@ -159,6 +159,76 @@ async def test_a_limit_met_while_the_loop_stood_still_is_no_failure(
         assert (b.obstacle() is None) is (sample is None or censored)
 
 
+def of_this_process(late: LateLoop, seconds: float, behind: float, **more: Any) -> Tool:
+    """A tool with a limit of a quarter of a second, under which the loop is late."""
+
+    async def handler(_: Any, __: Any) -> ToolResult:
+        late.behind += behind
+        await trio.sleep(seconds)
+        return ToolResult(text=("act",))
+
+    return attrs.evolve(fake("act", max_duration=0.25, **more), handler=handler)
+
+
+async def test_a_call_begun_ahead_is_given_the_time_that_the_loop_took(
+    autojump_clock: MockClock,
+) -> None:
+    late = LateLoop(trio.current_time, True)
+    tool = of_this_process(late, 0.3, 0.1, read_only=True)
+    async with bench(tool, late=late) as b:
+        caller = Caller(grant=EVERYTHING)
+        ahead = b.executor.ahead(caller, remaining=4.0, until=60.0)
+        assert ahead.begin(call("act"))
+        await trio.sleep(0.28)
+        (end,) = await b.executor.fan_out(
+            [call("act")], attrs.evolve(caller, ahead=ahead), deadline=4.0
+        )
+        ahead.close()
+        assert (end.status, trio.current_time()) == (Status.OK, 0.3)
+        assert b.kinds() == [OK]
+
+
+async def test_a_call_begun_ahead_that_met_its_limit_is_a_timeout_also_later(
+    autojump_clock: MockClock,
+) -> None:
+    """Found: `unavailable`, with the tool's key for a message."""
+    late = LateLoop(trio.current_time, True)
+    tool = of_this_process(late, 3.0, 0.0, read_only=True)
+    async with bench(tool, late=late) as b:
+        caller = Caller(grant=EVERYTHING)
+        ahead = b.executor.ahead(caller, remaining=4.0, until=60.0)
+        assert ahead.begin(call("act"))
+        await trio.sleep(0.3)
+        assert b.kinds() == [TIMEOUT]
+        late.behind += 1.0
+        (end,) = await b.executor.fan_out(
+            [call("act")], attrs.evolve(caller, ahead=ahead), deadline=4.0
+        )
+        ahead.close()
+        assert end.status is Status.TIMEOUT
+        assert "the tool's own limit" in end.message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status", "at"), [(0.3, Status.OK, 0.3), (3.0, Status.TIMEOUT, 0.35)]
+)
+async def test_a_call_that_goes_on_is_given_the_time_that_the_loop_took(
+    seconds: float, status: Status, at: float, autojump_clock: MockClock
+) -> None:
+    late = LateLoop(trio.current_time, True)
+    ends: list[tuple[Status, float]] = []
+
+    def note(end: Outcome) -> None:
+        ends.append((end.status, round(trio.current_time(), 6)))
+
+    async with bench(of_this_process(late, seconds, 0.1), late=late) as b:
+        caller = Caller(grant=EVERYTHING, on_late=note)
+        with trio.move_on_after(0.05):
+            await b.executor.fan_out([call("act")], caller, deadline=4.0)
+        await trio.sleep(4)
+        assert ends == [(status, at)]
+
+
 async def test_what_did_not_reach_a_tool_says_nothing_of_it(
     autojump_clock: MockClock,
 ) -> None:
