@@ -162,6 +162,11 @@ class Attempts:
             )
         return seat
 
+    def has_seat(self, listing: Listing) -> bool:
+        """Whether a call of it need not wait for one on trial to end."""
+        seat = self.seat(listing)
+        return seat is None or seat.value > 0
+
     def begin_life(self, group: str) -> None:
         """A server runs anew: what it did before is no fault of its tools."""
         self._first_end.pop(group, None)
