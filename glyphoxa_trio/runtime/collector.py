@@ -40,7 +40,7 @@ class _Process:
     """What is held of this process's collector, and for how many."""
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
-    idle: list[Callable[[], bool]] = attrs.field(factory=list)  # of each that settled
+    idle: list[Callable[[], bool]] = attrs.field(factory=list)  # of every runtime
     settled: int = 0
     frozen: int = 0
     before: tuple[int, int, int] = (0, 0, 0)
@@ -107,14 +107,16 @@ class Keeper:
     async def tend(self, idle: Callable[[], bool]) -> None:
         """Collect in moments in which nobody waits for anything, until cancelled.
 
+        Unless this runtime settles, it only says when others may.
+
         Args:
           idle: whether this is one, as far as this runtime knows; of several in one
             process all have to say so.
         """
-        if self._how != "settle":
-            return
         _PROCESS.idle.append(idle)
         try:
+            if self._how != "settle":
+                await trio.sleep_forever()
             last = trio.current_time()
             while True:
                 await trio.sleep(LOOK)
