@@ -569,7 +569,8 @@ class Executor:
         """The tool that reads its server's resources, if the caller may use it."""
         key = f"{listing.definition.group}.{READ_RESOURCE}"
         reading = self._catalogue.current.by_key.get(key)
-        if reading is None or not reading.definition.external:
+        # Another tool of that name is the server's own, and does what it likes.
+        if reading is None or not reading.tool.reads_resources:
             return None
         grant, tier = caller.rights
         no = refusal(self._candidate(reading), grant, tier=tier, remaining=float("inf"))

@@ -61,6 +61,8 @@ TOOLS: Final[tuple[Mapping[str, Any], ...]] = (
 )
 """As a server would list them."""
 
+READER: Final = TOOLS[1]
+
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """A question to the server, by method and parameters; a list that it does not know
 is an empty answer."""
