@@ -141,10 +141,18 @@ class Ahead:
 
     async def _watch(self, seat: _Seat) -> None:
         """Nobody waits yet, so somebody has to look at the clock."""
-        with seat.watch:
-            await seat.attempt.flight.settled()
-        if seat.watch.cancelled_caught:  # by its limit, if it is still held
-            self._leave(seat, SampleKind.TIMEOUT)
+        attempt = seat.attempt
+        limit = seat.watch.deadline
+        while True:
+            with seat.watch:
+                await attempt.flight.settled()
+            if not (seat.watch.cancelled_caught and seat.held):
+                break
+            until = attempt.extended(limit)
+            if until <= trio.current_time():
+                self._leave(seat, SampleKind.TIMEOUT)
+                break
+            seat.watch = trio.CancelScope(deadline=until)
         if seat.landed_at is None:
             seat.landed_at = trio.current_time()
 

@@ -67,6 +67,8 @@ class Attempt:
     no_second: bool = attrs.field(default=False, init=False)  # there was no budget
     reckoned: bool = attrs.field(default=False, init=False)  # as won or lost
     flight: Flight[Any] = attrs.field(init=False)
+    # Its tool was hidden, and is shown once more for this call.
+    is_trial: bool = attrs.field(default=False, init=False)
     # A write has ended since it began: nobody who comes later may have its result.
     outdated: bool = attrs.field(default=False, init=False)
 
@@ -86,6 +88,13 @@ class Attempt:
             return math.inf
         return self.started + self.listing.definition.own_limit
 
+    def extended(self, limit: float) -> float:
+        """``limit``, on trio's clock, with the time in which the loop did not run it:
+        a tool in this process is not charged for that."""
+        if self.listing.tool.remote or limit == math.inf:
+            return limit
+        return limit + self.timing.kept_waiting()
+
 
 @attrs.define(eq=False)
 class Attempts:
@@ -95,6 +104,7 @@ class Attempts:
       observe: told of every sample; must not block (the calibrator's mailbox).
       health_anew: told of a tool whose breaker has closed.
       trial_began: told when a tool is called that was hidden and is shown for a trial.
+      trial_said_nothing: told if such a call has ended and left no sample.
     """
 
     _flights: Flights
@@ -102,6 +112,7 @@ class Attempts:
     _health_anew: Callable[[str], None]
     _lag: LoopLag
     _trial_began: Callable[[str], None] = lambda key: None
+    _trial_said_nothing: Callable[[str], None] = lambda key: None
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
     _breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
@@ -151,6 +162,11 @@ class Attempts:
                 TRIALS_AT_ONCE, max_value=TRIALS_AT_ONCE
             )
         return seat
+
+    def has_seat(self, listing: Listing) -> bool:
+        """Whether a call of it need not wait for one on trial to end."""
+        seat = self.seat(listing)
+        return seat is None or seat.value > 0
 
     def begin_life(self, group: str) -> None:
         """A server has started again: its tools are not blamed for its earlier life."""
@@ -208,6 +224,7 @@ class Attempts:
         if cache_key is not None:
             self._in_flight[cache_key] = attempt
         if seat is not None and listing.estimate.next_trial is not None:
+            attempt.is_trial = True
             self._trial_began(listing.key)
         return attempt
 
@@ -363,11 +380,19 @@ class Attempts:
         """Once an attempt: it lands by itself, or its last passenger leaves it."""
         now, key, timing = trio.current_time(), attempt.listing.key, attempt.timing
         seconds: float | None
-        if kind is SampleKind.CENSORED:
+        whole: float | None = None
+        if kind is SampleKind.TIMEOUT and attempt.listing.tool.remote:
+            # Its limit was not extended by what it lost to others. If that was much,
+            # the call says of the tool what one says that its turn has cut.
+            whole = timing.had()
+            kind = SampleKind.CENSORED if whole is None else kind
+        if whole is not None:
+            seconds = whole
+        elif kind is SampleKind.CENSORED:
             first = self._first_in_life(attempt.listing, timing)
             seconds = None if first else timing.cut()
         elif kind is SampleKind.TIMEOUT and not timing.was_sent:
-            seconds = None  # its server was not ready in time
+            seconds = None  # no thread was free in all that time
         else:
             seconds = timing.ended() or 0.0
         if kind is not None:
@@ -376,6 +401,8 @@ class Attempts:
             kind = None
         elif kind is not None:
             self._observe(key, Sample(kind, seconds, now, arguments=attempt.signature))
+        if kind is None and attempt.is_trial:
+            self._trial_said_nothing(key)
         if kind is None or kind is SampleKind.CENSORED:
             attempt._breaker.release(attempt._ticket, now)
         elif attempt._breaker.record(

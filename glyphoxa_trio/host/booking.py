@@ -59,12 +59,14 @@ class Booking:
         self._limit = self.until
 
     def extended(self) -> bool:
-        """Move the deadline by the time in which the event loop did not run the tool,
-        if it is one of this process. Returns whether that leaves it any time."""
-        if self.first.listing.tool.remote or self._limit == math.inf:
+        """Whether there is more time after all, as `Attempt.extended` says."""
+        if self.first.flight.cancelled:  # at its limit, before anybody waited for it
             return False
-        self.until = self._limit + self.first.timing.kept_waiting()
-        return self.until > trio.current_time()
+        until = self.first.extended(self._limit)
+        if until <= max(self._limit, trio.current_time()):
+            return False
+        self.until = until
+        return True
 
     def board(self) -> None:
         self.first.flight.board()

@@ -83,6 +83,13 @@ class TrialBegan(Request[None]):
 
 
 @attrs.frozen
+class TrialSaidNothing(Request[None]):
+    """Told: a call that `TrialBegan` told of has ended and left no sample."""
+
+    key: str
+
+
+@attrs.frozen
 class Reckon(Request[None]):
     """Told: these tools are new, or back; estimate them from what is known."""
 
@@ -196,6 +203,8 @@ class Calibrator:
                         self._wait(keys, seconds)
                     case TrialBegan(key):
                         self._tried(key)
+                    case TrialSaidNothing(key):
+                        self._said_nothing(key)
                     case Reckon(keys):
                         for key in keys:
                             self._publish(key)
@@ -216,6 +225,7 @@ class Calibrator:
         # A call that was on its way while the loop was late has waited for that, too.
         began, late = sample.at - sample.seconds, self._late
         if late.since <= sample.at and began < late.until and not sample.probe:
+            self._said_nothing(key)
             return
         if listing is not None:  # else it has gone meanwhile
             self._measurements.record(listing.definition, sample)
@@ -253,6 +263,12 @@ class Calibrator:
         listing = self._catalogue.current.by_key.get(key)
         if listing is not None:
             self._measurements.tried(listing.definition)
+            self._publish(key)
+
+    def _said_nothing(self, key: str) -> None:
+        listing = self._catalogue.current.by_key.get(key)
+        if listing is not None:
+            self._measurements.said_nothing(listing.definition)
             self._publish(key)
 
     def _publish(self, key: str) -> None:

@@ -513,10 +513,13 @@ class Executor:
             limit = Limit.HOST
             booking.until = booking.first.started + LONGEST_FLIGHT
         try:
-            with trio.CancelScope(deadline=booking.until):
-                result = await booking.settled()
-                slot.answered_by = booking.answered_by
-                end = verdict.judged(slot, result, trio.current_time())
+            while end is None:
+                with trio.CancelScope(deadline=booking.until):
+                    result = await booking.settled()
+                    slot.answered_by = booking.answered_by
+                    end = verdict.judged(slot, result, trio.current_time())
+                if end is None and not booking.extended():
+                    break
             # The tool has failed only if the limit was its own or its server's.
             early = SampleKind.TIMEOUT if limit is None else SampleKind.CENSORED
             slot.failed = booking.failed
@@ -569,7 +572,8 @@ class Executor:
         None if there is none, or the caller may not use it."""
         key = f"{listing.definition.group}.{READ_RESOURCE}"
         reading = self._catalogue.current.by_key.get(key)
-        if reading is None or not reading.definition.external:
+        # Another tool of that name is the server's own, and does what it likes.
+        if reading is None or not reading.tool.reads_resources:
             return None
         grant, tier = caller.rights
         no = refusal(self._candidate(reading), grant, tier=tier, remaining=float("inf"))

@@ -151,6 +151,7 @@ class Hedging:
             if may_stand_in(other.tool, first.listing.tool)
             and other.availability is Availability.READY
             and self._attempts.undoubted(other)
+            and self._attempts.has_seat(other)
             and permits(other)
         ]
         if not found:
@@ -162,6 +163,9 @@ class Hedging:
         other = min(found, key=lambda listing: listing.estimate.seconds)
         limit = trio.current_time() + other.definition.own_limit
         latest = min(context.deadline, first.own_deadline, limit)
+        seat = self._attempts.seat(other)
+        if seat is not None:
+            seat.acquire_nowait()
         # It is undoubted, so nothing refuses to let it depart.
         first.second = self._attempts.depart(
             other,
@@ -169,6 +173,7 @@ class Hedging:
             attrs.evolve(context, deadline=latest),
             None,
             signature=first.signature,
+            seat=seat,
             instead_of=first,
         )
         self._count(started=1)

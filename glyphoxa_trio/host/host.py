@@ -67,6 +67,7 @@ from .calibrator import (
     Report,
     Sampled,
     TrialBegan,
+    TrialSaidNothing,
     Word,
 )
 from .catalogue import Catalogue, Listing, Snapshot
@@ -416,10 +417,15 @@ async def open_host(
             def trial_began(key: str) -> None:
                 ref.tell(TrialBegan(key))
 
+            def said_nothing(key: str) -> None:
+                ref.tell(TrialSaidNothing(key))
+
             def missed(keys: tuple[str, ...], seconds: float) -> None:
                 ref.tell(Missed(keys, seconds))
 
-            attempts = Attempts(flights, observe, health_anew, lag, trial_began)
+            attempts = Attempts(
+                flights, observe, health_anew, lag, trial_began, said_nothing
+            )
             hedger = Hedging(hedging, nursery, catalogue, attempts, measurements.window)
             executor = Executor(
                 nursery,

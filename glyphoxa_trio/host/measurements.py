@@ -77,7 +77,11 @@ class Measurements:
         if self._history is not None:
             self._history.add(place, sample)
         hidden = self._hidden.get(place)
-        if hidden is None or sample.kind is SampleKind.TOOL_ERROR:
+        if hidden is None:
+            return
+        if sample.kind is SampleKind.TOOL_ERROR:  # how fast it is, is still open
+            if not degraded(window, sample.at):
+                hidden.said_nothing()
             return
         if sample.probe and degraded(window, sample.at):
             return  # a probe says nothing of health, good or bad
@@ -125,6 +129,12 @@ class Measurements:
         hidden = self._hidden.get(self.place(definition))
         if hidden is not None:
             hidden.called()
+
+    def said_nothing(self, definition: ToolDefinition) -> None:
+        """A call of it has ended without a sample: if it was its trial, it was none."""
+        hidden = self._hidden.get(self.place(definition))
+        if hidden is not None:
+            hidden.said_nothing()
 
     def withdraw(self, since: float) -> None:
         """Take back what was measured from ``since`` on, as far as it is not on the
@@ -181,7 +191,12 @@ class Measurements:
         hidden = self._hidden.get(place)
         if hidden is not None:
             if reach(fresh, limits) <= hidden.tier:
-                self._readmit(place, hidden)
+                # Only who is back for its good calls can relapse. Else what spoke
+                # against it was taken back, has expired, or was of an earlier life.
+                if hidden.good:
+                    self._readmit(place, hidden)
+                else:
+                    del self._hidden[place]
         elif fresh.source in (Source.MEASURED, Source.TRIAL) or fresh.degraded:
             tier = self._used_to_be(definition, previous)
             if tier < reach(fresh, limits):

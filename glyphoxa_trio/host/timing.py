@@ -69,6 +69,14 @@ class Timing:
         excused = self._excused(self._stalled)
         return max(0.0, self._lag.clock() - self._sent - excused)
 
+    def had(self) -> float | None:
+        """All the time since it departed; None if the loop, or waiting to be sent,
+        took more of that than counts for nothing."""
+        had = self._lag.clock() - self.departed
+        if self._sent is None or self.kept_waiting() > _TOO_MUCH * had:
+            return None
+        return had if self._sent - self.departed <= _TOO_MUCH * had else None
+
     def cut(self) -> float | None:
         """The seconds that a tool had whose call is cut now, without an answer; None if
         they say nothing of the tool."""

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import outcome
 
+from glyphoxa_trio.actors import FlightCancelled
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import (
     AnswerUnusable,
@@ -131,6 +132,9 @@ def judged(
             )
         case outcome.Error(ToolUnavailable() as error):
             return _end(slot, Status.UNAVAILABLE, now, message=str(error))
+        case outcome.Error(FlightCancelled()):
+            text = f"{slot.call.name} was stopped before it had answered"
+            return _end(slot, Status.UNAVAILABLE, now, message=text, no_answer=True)
         case outcome.Error(GlyphoxaError() as error):  # a connection lost
             return _end(
                 slot, Status.UNAVAILABLE, now, message=str(error), no_answer=True

@@ -56,6 +56,7 @@ from .liveness import Liveness
 from .lives import Starts, keep_alive
 from .metadata import PREFIX, compile_schemas, describe, result_of
 from .process import LastLines, secrets_of
+from .resources import READER
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import (
     ConnectionFailed,
@@ -473,18 +474,29 @@ class _Connection:
     def _adopt(self, listing: Listing, *, sound: bool = False) -> None:
         self._listed = attrs.evolve(listing, start=self._starts.first)
         described = describe(self.spec, listing.tools, sound=sound)
+        reader = READER if READER in listing.tools else {}
         self._tools = tuple(
-            self._tool(definition, described.fingerprints[definition.name])
+            self._tool(
+                definition,
+                described.fingerprints[definition.name],
+                reader=definition.name == reader.get("name"),
+            )
             for definition in described.definitions
         )
         for text in (*listing.warnings, *described.warnings):
             self._warn_once(text)
 
-    def _tool(self, definition: ToolDefinition, fingerprint: str) -> Tool:
+    def _tool(
+        self, definition: ToolDefinition, fingerprint: str, *, reader: bool
+    ) -> Tool:
         handler = self._handler(definition)
         definition = attrs.evolve(definition, round_trip=self._liveness.round_trip)
         return Tool(
-            definition=definition, handler=handler, fingerprint=fingerprint, remote=True
+            definition=definition,
+            handler=handler,
+            fingerprint=fingerprint,
+            remote=True,
+            reads_resources=reader,
         )
 
     def _handler(

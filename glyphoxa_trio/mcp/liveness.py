@@ -39,7 +39,7 @@ class Liveness:
 
     timeout: float
     round_trip: float = attrs.field(default=LONGEST_ROUND_TRIP, init=False)
-    _survives_pings: bool = attrs.field(default=True, init=False)
+    _dies_of_pings: bool = attrs.field(default=False, init=False)
     _heard: float = attrs.field(factory=trio.current_time, init=False)
     # When the first of the calls was sent that were cut, with no answer of the server
     # since.
@@ -64,34 +64,43 @@ class Liveness:
     async def time(self, session: Session) -> bool:
         """Measure the pings of a new session; returns whether ``round_trip`` changed.
 
-        If the session is lost meanwhile, no later session is pinged: some servers exit
-        when they get a request that they do not know.
+        If its process is lost before it has answered, no later one is pinged: some
+        servers exit when they get a request that they do not know.
         """
-        if not self._survives_pings:
+        if self._dies_of_pings:
             return False
-        self._survives_pings = False
+        waits = False
         fastest = LONGEST_ROUND_TRIP
         # Wait also for an answer that is too late to count: if nobody waited for it, it
         # would be shown with the next warning, as a line that belongs to no request.
-        with trio.move_on_after(PATIENCE):
-            for _ in range(_PINGS):
-                asked = trio.current_time()
-                try:
-                    answered = await session.ping()
-                except GlyphoxaError:
-                    break
-                took = trio.current_time() - asked
-                if not answered or took >= LONGEST_ROUND_TRIP:
-                    break
-                fastest = min(fastest, took)
-        self._survives_pings = session.loss.why is None
+        try:
+            with trio.move_on_after(PATIENCE):
+                for _ in range(_PINGS):
+                    asked, waits = trio.current_time(), True
+                    try:
+                        answered = await session.ping()
+                    except GlyphoxaError:
+                        break
+                    took, waits = trio.current_time() - asked, False
+                    if not answered or took >= LONGEST_ROUND_TRIP:
+                        break
+                    fastest = min(fastest, took)
+        finally:  # cancelled as well, which is how the loss of a session ends this
+            loss, ours = session.loss, session.pid is not None
+            lost = loss.why is not None and not loss.forgotten
+            self._dies_of_pings = waits and lost and ours
         if abs(fastest - self.round_trip) < _NOTABLE:
             return False
         self.round_trip = fastest
         return True
 
     async def watch(self, session: Session) -> None:
-        """Report the loss of a session whose server hangs; runs until cancelled."""
+        """Report the loss of a session whose server hangs; runs until cancelled.
+
+        One that dies of pings is not asked: its slow calls meet their own limits.
+        """
+        if self._dies_of_pings:
+            return
         in_vain = 0
         while True:
             if self._silent_since is None:

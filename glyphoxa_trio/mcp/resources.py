@@ -61,6 +61,8 @@ TOOLS: Final[tuple[Mapping[str, Any], ...]] = (
 )
 """The two tools, as a server would list them."""
 
+READER: Final = TOOLS[1]
+
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """A question to the server, by method and parameters. If the server does not know a
 method that lists something, the answer is empty."""

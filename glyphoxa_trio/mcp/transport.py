@@ -209,7 +209,7 @@ _under_way: set[Start] = set()
 @contextmanager
 def _starting() -> Generator[Start]:
     start = Start(alone=not _under_way)
-    for other in _under_way:
+    for other in tuple(_under_way):  # another thread may start one meanwhile
         other.alone = False
     _under_way.add(start)
     try:

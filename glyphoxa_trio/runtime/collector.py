@@ -107,14 +107,16 @@ class Keeper:
     async def tend(self, idle: Callable[[], bool]) -> None:
         """Run full collections in idle moments, until cancelled.
 
+        Unless this runtime settles, it only says when others may.
+
         Args:
           idle: True while nobody waits for this runtime. Of several runtimes in one
             process all have to be idle.
         """
-        if self._how != "settle":
-            return
         _PROCESS.idle.append(idle)
         try:
+            if self._how != "settle":
+                await trio.sleep_forever()
             last = trio.current_time()
             while True:
                 await trio.sleep(LOOK)

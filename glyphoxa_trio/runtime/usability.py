@@ -59,7 +59,7 @@ def usability_of(
 def _place(
     definition: ToolDefinition, config: Config, builtin: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Where the configuration, or the ``.mcp.json``, describes a tool; None: nowhere."""
+    """Where the configuration or the ``.mcp.json`` describes a tool; None: nowhere."""
     if not definition.external:
         return ("tools", definition.key) if definition.key in builtin else None
     server = definition.group

@@ -226,6 +226,7 @@ class Tool:
       fingerprint: of what a server said of it, before the operator had a word;
         empty is that of the definition.
       remote: the handler calls `CallContext.sent` when its request leaves.
+      reads_resources: it was added to its server's tools, and reads what those link to.
     """
 
     definition: ToolDefinition
@@ -234,6 +235,7 @@ class Tool:
     function: Callable[..., Any] | None = attrs.field(default=None, eq=False)
     fingerprint: str = ""
     remote: bool = False
+    reads_resources: bool = False
 
     @property
     def key(self) -> str:

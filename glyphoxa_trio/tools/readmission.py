@@ -5,7 +5,8 @@ calls a hidden tool, so nobody would notice that it is well again. Therefore it 
 shown once more where it used to be, after 1, 2 and then every 4 minutes, until one call
 of it was made; the turn's clock bounds what that costs. One call that ends in time
 beats all that was slow before. The minutes are those in which its NPCs have turns,
-since nothing can be learnt while nobody talks.
+since nothing can be learnt while nobody talks. A trial that says nothing of the tool,
+because it was interrupted, say, is none: the next call is it instead.
 
 A tool of two speeds would be back after every lucky call. So each time that it is
 hidden again within `RELAPSE` of its return, it needs twice as many good calls in a row
@@ -77,6 +78,13 @@ class Readmission:
             self.open, self.trying = False, True
             self.waited = 0.0
             self.trials += 1
+
+    def said_nothing(self) -> None:
+        """Its trial has ended without a sample: interrupted, or not wanted after all.
+        It is still to be tried."""
+        if self.trying:
+            self.open, self.trying = True, False
+            self.trials -= 1
 
     def judge(self, *, good: bool) -> bool:
         """A call has ended; True if that brings the tool back."""

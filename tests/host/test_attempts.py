@@ -15,14 +15,14 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio.actors import Flights, loop_lag
+from glyphoxa_trio.actors import Flights, LoopLag, loop_lag
 from glyphoxa_trio.host import Caller, Catalogue, open_host
 from glyphoxa_trio.host.attempts import Attempts
 from glyphoxa_trio.host.executor import LONGEST_FLIGHT, Executor
 from glyphoxa_trio.host.measurements import CalibratorSettings, Measurements
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolUnavailable
 from glyphoxa_trio.tools.gate import EVERYTHING
-from glyphoxa_trio.tools.outcome import Outcome, ToolCall, ToolResult
+from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import Sample, SampleKind
 
@@ -60,8 +60,18 @@ class Bench:
         self.samples.clear()
 
 
+@attrs.define(eq=False)
+class LateLoop(LoopLag):
+    """So many seconds ``behind`` as the test says, on a virtual clock."""
+
+    behind: float = 0.0
+
+    def total(self) -> float:
+        return self.behind
+
+
 @asynccontextmanager
-async def bench(*tools: Tool) -> AsyncGenerator[Bench]:
+async def bench(*tools: Tool, late: LoopLag | None = None) -> AsyncGenerator[Bench]:
     samples: list[tuple[str, Sample]] = []
     anew: list[str] = []
     catalogue = Catalogue(Measurements(CalibratorSettings()).estimate)
@@ -72,7 +82,7 @@ async def bench(*tools: Tool) -> AsyncGenerator[Bench]:
                 Flights(nursery),
                 lambda key, sample: samples.append((key, sample)),
                 anew.append,
-                lag,
+                late or lag,
             )
             executor = Executor(nursery, catalogue, attempts)
             yield Bench(executor, attempts, catalogue, samples, anew)
@@ -105,6 +115,118 @@ async def test_a_call_that_reached_its_tool_says_one_thing_of_it(
         await b.run("act")
         sample = Sample(kind, seconds, at=10 + seconds)
         assert b.samples == [("fake.act", sample)]
+
+
+@pytest.mark.parametrize(
+    ("remote", "waits", "behind", "end", "sample"),
+    [
+        (True, 0.0, 0.1, 0.25, None),  # it had its limit only in part
+        (True, 0.0, 0.01, 0.25, (TIMEOUT, 0.25)),
+        (True, 0.125, 0.0, 0.25, (CENSORED, 0.125)),  # its server started meanwhile
+        (True, 0.01, 0.0, 0.25, (TIMEOUT, 0.25)),
+        (False, 0.0, 0.125, 0.375, (TIMEOUT, 0.25)),  # it was given more time
+    ],
+)
+async def test_a_limit_met_while_the_loop_stood_still_is_no_failure(
+    remote: bool,
+    waits: float,
+    behind: float,
+    end: float,
+    sample: tuple[SampleKind, float] | None,
+    autojump_clock: MockClock,
+) -> None:
+    """Found: a tool of 50 ms had "5.5 ms, measured", and an open breaker."""
+    late = LateLoop(trio.current_time, True)
+
+    async def handler(_: Any, context: CallContext) -> ToolResult:
+        await trio.sleep(waits)
+        if remote:
+            context.sent()
+        late.behind += behind
+        await trio.sleep_forever()
+
+    act = attrs.evolve(fake("act", max_duration=0.25), handler=handler, remote=remote)
+    async with bench(act, late=late) as b:
+        for n in range(5):
+            began = trio.current_time()
+            (told,) = await b.run(call("act", n=n), within=1.0)
+            assert told.status is Status.TIMEOUT
+            assert trio.current_time() - began == pytest.approx(end)
+        found = [(one.kind, round(one.seconds, 6)) for _, one in b.samples]
+        # What the first call in a life of a server was cut after is no sample.
+        censored = sample is not None and sample[0] is CENSORED
+        assert found == ([] if sample is None else [sample] * (5 - censored))
+        assert (b.obstacle() is None) is (sample is None or censored)
+
+
+def of_this_process(late: LateLoop, seconds: float, behind: float, **more: Any) -> Tool:
+    """A tool with a limit of a quarter of a second, under which the loop is late."""
+
+    async def handler(_: Any, __: Any) -> ToolResult:
+        late.behind += behind
+        await trio.sleep(seconds)
+        return ToolResult(text=("act",))
+
+    return attrs.evolve(fake("act", max_duration=0.25, **more), handler=handler)
+
+
+async def test_a_call_begun_ahead_is_given_the_time_that_the_loop_took(
+    autojump_clock: MockClock,
+) -> None:
+    late = LateLoop(trio.current_time, True)
+    tool = of_this_process(late, 0.3, 0.1, read_only=True)
+    async with bench(tool, late=late) as b:
+        caller = Caller(grant=EVERYTHING)
+        ahead = b.executor.ahead(caller, remaining=4.0, until=60.0)
+        assert ahead.begin(call("act"))
+        await trio.sleep(0.28)
+        (end,) = await b.executor.fan_out(
+            [call("act")], attrs.evolve(caller, ahead=ahead), deadline=4.0
+        )
+        ahead.close()
+        assert (end.status, trio.current_time()) == (Status.OK, 0.3)
+        assert b.kinds() == [OK]
+
+
+async def test_a_call_begun_ahead_that_met_its_limit_is_a_timeout_also_later(
+    autojump_clock: MockClock,
+) -> None:
+    """Found: `unavailable`, with the tool's key for a message."""
+    late = LateLoop(trio.current_time, True)
+    tool = of_this_process(late, 3.0, 0.0, read_only=True)
+    async with bench(tool, late=late) as b:
+        caller = Caller(grant=EVERYTHING)
+        ahead = b.executor.ahead(caller, remaining=4.0, until=60.0)
+        assert ahead.begin(call("act"))
+        await trio.sleep(0.3)
+        assert b.kinds() == [TIMEOUT]
+        late.behind += 1.0
+        (end,) = await b.executor.fan_out(
+            [call("act")], attrs.evolve(caller, ahead=ahead), deadline=4.0
+        )
+        ahead.close()
+        assert end.status is Status.TIMEOUT
+        assert "the tool's own limit" in end.message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status", "at"), [(0.3, Status.OK, 0.3), (3.0, Status.TIMEOUT, 0.35)]
+)
+async def test_a_call_that_goes_on_is_given_the_time_that_the_loop_took(
+    seconds: float, status: Status, at: float, autojump_clock: MockClock
+) -> None:
+    late = LateLoop(trio.current_time, True)
+    ends: list[tuple[Status, float]] = []
+
+    def note(end: Outcome) -> None:
+        ends.append((end.status, round(trio.current_time(), 6)))
+
+    async with bench(of_this_process(late, seconds, 0.1), late=late) as b:
+        caller = Caller(grant=EVERYTHING, on_late=note)
+        with trio.move_on_after(0.05):
+            await b.executor.fan_out([call("act")], caller, deadline=4.0)
+        await trio.sleep(4)
+        assert ends == [(status, at)]
 
 
 async def test_what_did_not_reach_a_tool_says_nothing_of_it(

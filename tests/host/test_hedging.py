@@ -221,6 +221,30 @@ async def test_a_second_attempt_starts_at_the_p95_and_its_answer_counts(
     )
 
 
+async def test_of_a_tool_on_trial_two_run_at_once_second_attempts_included(
+    autojump_clock: MockClock,
+) -> None:
+    log = Notes()
+    unknown = look("b", log, estimated_duration=None)
+    ends: list[Outcome] = []
+    async with bench(look("a", log), unknown, log=log) as b:
+
+        async def ask(n: int) -> None:
+            ends.append(await b.ask(1.0, 0.5, arguments={"n": n}))
+
+        for _ in range(2):  # a place that was taken is given back
+            log.forget()
+            b.afresh()
+            ends.clear()
+            async with trio.open_nursery() as nursery:
+                for n in range(4):
+                    nursery.start_soon(ask, n)
+            await wait_all_tasks_blocked()
+            assert log.names().count("b") == 2
+            assert sorted(end.message for end in ends) == ["a", "a", "b", "b"]
+        assert b.figures().over_budget == 0
+
+
 async def test_it_is_the_p95_of_the_tools_own_window(autojump_clock: MockClock) -> None:
     hundred = tuple(n / 128 for n in range(1, 101))  # the 95th is 95/128
     async with bench(known=hundred) as b:

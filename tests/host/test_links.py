@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import pytest
 
 from trio.testing import MockClock
@@ -31,7 +32,7 @@ def linking(links: tuple[str, ...] = ("map://1",), **more: Any) -> Tool:
 
 def world(find: Tool, *names: str) -> list[Tool]:
     others = [fake(name, group="world", external=True) for name in names]
-    return [find, *others]
+    return [find, *(attrs.evolve(tool, reads_resources=True) for tool in others)]
 
 
 async def told(host: ToolHost, *tools: str, **more: Any) -> tuple[str, str]:
@@ -86,3 +87,13 @@ async def test_without_links_or_without_a_reader_nothing_is_said(
         assert HINT not in (await told(host, *everything))[0]
         host.publish("world", READY, world(linking()))
         assert "reads what" not in (await told(host, *everything))[0]
+
+
+async def test_a_tool_of_the_server_itself_with_that_name_is_not_the_reader(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_host() as host:
+        own = fake("read_resource", group="world", external=True)
+        host.publish("world", READY, [linking(), own])
+        said = await told(host, "world.find", "world.read_resource")
+        assert "reads what" not in said[0]

@@ -76,12 +76,13 @@ class Speed:
     def __init__(self, seconds: float = 0.02) -> None:
         self.seconds = seconds
         self.calls = 0
+        self.no = False
 
     def tool(self, **fields: Any) -> Tool:
         async def handler(_: Any, __: Any) -> Any:
             self.calls += 1
             await trio.sleep(self.seconds)
-            return "done"
+            return ToolResult(text=("done",), is_error=self.no)
 
         made = fake("look", **{"estimated_duration": None, "read_only": True, **fields})
         return attrs.evolve(made, handler=handler)
@@ -257,6 +258,64 @@ async def test_a_trial_that_is_slow_again_waits_longer(
             assert shown(host) == []  # until one trial was called
 
 
+async def say_nothing(host: ToolHost, speed: Speed, how: str) -> None:
+    """One call of the tool that tells nothing of how it is."""
+    caller = Caller(grant=NPC, tier=FAST, npc="Stan")
+    if how == "interrupted":
+        with trio.move_on_after(0.01):
+            await turn(host, "look")
+    elif how == "dropped":  # begun before a turn that never came
+        ahead = host.ahead(caller, remaining=0.5, until=trio.current_time() + 5)
+        assert ahead.begin(call("look"))
+        await trio.sleep(0.01)
+        ahead.close()
+    elif how == "no":
+        speed.no = True
+        assert statuses(await turn(host, "look")) == ["tool_error"]
+        speed.no = False
+    elif how == "late":  # the loop was late meanwhile
+        host.disregard(trio.current_time() - 0.01, trio.current_time() + 0.1)
+        assert statuses(await turn(host, "look")) == ["ok"]
+        await trio.sleep(0.1)
+    await wait_all_tasks_blocked()
+
+
+@pytest.mark.parametrize("how", ["interrupted", "dropped", "no", "late"])
+async def test_a_trial_that_says_nothing_does_not_use_up_the_way_back(
+    how: str, autojump_clock: MockClock
+) -> None:
+    """Found: tried at 86, 226, 486, 746 s, each time interrupted, and still hidden."""
+    speed = Speed()
+    async with open_host() as host:
+        host.register(speed.tool())
+        await slow_minute(host, speed)
+        await talk(host, 70)
+        for _ in range(5):
+            assert shown(host) == ["look"]
+            await say_nothing(host, speed, how)
+        assert shown(host) == ["look"]
+        assert statuses(await turn(host, "look")) == ["ok"]
+        assert listed(host).source is Source.MEASURED
+
+
+async def test_a_trial_that_was_slow_counts_however_many_said_nothing_before(
+    autojump_clock: MockClock,
+) -> None:
+    speed = Speed()
+    async with open_host() as host:
+        host.register(speed.tool())
+        await slow_minute(host, speed)
+        await talk(host, 70)
+        await say_nothing(host, speed, "interrupted")
+        speed.seconds = 0.7
+        assert statuses(await turn(host, "look")) == ["timeout"]
+        assert shown(host) == []
+        await talk(host, 100)
+        assert shown(host) == []  # the second wait, of two minutes
+        await talk(host, 30)
+        assert shown(host) == ["look"]
+
+
 async def test_the_wait_counts_while_npcs_have_turns(autojump_clock: MockClock) -> None:
     speed = Speed()
     async with open_host() as host:
@@ -359,6 +418,32 @@ async def test_a_tool_of_two_speeds_takes_longer_to_come_back_each_time(
                 hits += end.status is Status.TIMEOUT
             await trio.sleep(10)
     assert hits / turns < 0.1
+
+
+async def hidden_by_one_slow_call(host: ToolHost, speed: Speed) -> None:
+    speed.seconds = 0.7
+    began = trio.current_time()
+    assert statuses(await turn(host, "look", tier=FAST)) == ["timeout"]
+    assert shown(host) == []
+    speed.seconds = 0.02
+    host.disregard(began, trio.current_time())
+    await wait_all_tasks_blocked()
+
+
+async def test_what_was_taken_back_is_no_relapse(autojump_clock: MockClock) -> None:
+    """Found: after five incidents of a late loop the next wait was of 16 minutes."""
+    speed = Speed()
+    async with open_host() as host:
+        host.register(speed.tool())
+        for _ in range(5):
+            await hidden_by_one_slow_call(host, speed)
+            assert shown(host) == ["look"]
+            await trio.sleep(60)
+        await slow_minute(host, speed)
+        await talk(host, 70)
+        assert shown(host) == ["look"]
+        assert statuses(await turn(host, "look")) == ["ok"]
+        assert listed(host).next_trial is None  # one good call was enough
 
 
 # Another life of a server

@@ -7,6 +7,7 @@ from typing import Any
 import outcome
 import pytest
 
+from glyphoxa_trio.actors import FlightCancelled
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.host import verdict
 from glyphoxa_trio.host.catalogue import Listing
@@ -54,6 +55,13 @@ def slot(*, flown: bool = True, begun: float | None = 1.0, **definition: Any) ->
 def end(status: Status, **rest: Any) -> Outcome:
     expected: dict[str, Any] = {"call": CALL, "tool": "fake.act", "elapsed": 0.5}
     return Outcome(status=status, **expected | rest)
+
+
+def test_a_call_that_was_stopped_says_so() -> None:
+    """Found: the tool's key was all that the model read."""
+    said = verdict.judged(slot(), outcome.Error(FlightCancelled("fake.act")), 1.5)
+    text = "act was stopped before it had answered"
+    assert said == end(Status.UNAVAILABLE, message=text, effect=Effect.UNKNOWN)
 
 
 def test_an_answer_is_what_the_tool_said() -> None:

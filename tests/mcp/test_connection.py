@@ -590,6 +590,27 @@ async def test_a_server_that_dies_of_a_ping_is_not_pinged_again(
         assert server.attempts == [0, 0]
         assert server.pings == [0]
         assert watcher.state("rules") is READY
+        await _call_in_vain(watcher, 5)  # slow ones: it may hang, and is not asked
+        await trio.sleep(60)
+        assert server.pings == [0]
+        assert server.attempts == [0, 0]
+
+
+@pytest.mark.parametrize("how", ["between pings", "forgotten", "far away"])
+async def test_a_session_that_is_lost_beside_a_ping_may_be_pinged_again(
+    how: str, autojump_clock: MockClock
+) -> None:
+    server = FakeServer(knows_pings=True, ping_takes=0.01)
+    async with connected(server) as (_, watcher):
+        await watcher.until(lambda: watcher.state("rules") is READY)
+        assert server.session is not None
+        if how == "far away":
+            server.session.pid = None  # we do not start it: it is the way that broke
+        await trio.sleep(0.025 if how != "between pings" else 1.0)
+        server.session.loss.report("lost", forgotten=how == "forgotten")
+        await trio.sleep(60)
+        assert len(server.attempts) == 2
+        assert len(server.pings) == 6
 
 
 async def test_while_a_server_restarts_it_is_known_when_it_should_be_ready(

@@ -67,6 +67,7 @@ async def test_a_server_with_resources_has_two_tools_more(era: tuple[str, ...]) 
     async with connected(library(*era)) as watcher:
         tools = watcher.tools("library")
         assert list(tools) == ["lend", LIST, READ]
+        assert [tools[name].reads_resources for name in tools] == [False, False, True]
         for name in (LIST, READ):
             definition = tools[name].definition
             assert definition.external
@@ -127,6 +128,7 @@ async def test_its_own_tool_of_that_name_stays_and_is_told_of() -> None:
             "read_resource: the server has a tool of that name, so its resources get"
             " none"
         )
+        assert not watcher.tools("library")[READ].reads_resources
         own = await watcher.call("library", READ)
         assert own.text[0] == "read_resource: here"
         assert "resources/read" not in watcher.asked()

@@ -30,7 +30,7 @@ from trio.testing import MockClock
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.servers import OAuth
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session
+from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session, transport
 from glyphoxa_trio.mcp.descendants import NAME
 from glyphoxa_trio.mcp.framing import Framing
 from glyphoxa_trio.mcp.http import BROKEN, NEVER_SENT, open_client
@@ -1063,3 +1063,24 @@ async def test_a_server_that_went_away_was_never_reached() -> None:
             with pytest.raises(NeverSent):
                 await session.call_tool("echo", {}, {})
             assert "cannot connect" in str(session.loss.why)
+
+
+def test_runtimes_in_two_threads_may_start_servers_at_once() -> None:
+    """Found: "Set changed size during iteration" ended a start."""
+
+    class Other(transport.Start):
+        """While it is told that it is not alone, another thread's start begins."""
+
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "alone" and not value:
+                transport._under_way.add(third)
+
+    other, third = Other(), transport.Start()
+    transport._under_way.add(other)
+    try:
+        with transport._starting() as start:
+            assert not start.alone
+            assert not other.alone
+    finally:
+        transport._under_way.difference_update((other, third))

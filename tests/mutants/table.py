@@ -245,8 +245,10 @@ MUTANTS: Final = (
     Mutant(
         "a tool's own limit is not kept",
         "host/executor.py",
+        "            while True:\n"
         "                with trio.CancelScope(deadline=booking.until):\n"
         "                    result",
+        "            while True:\n"
         "                with trio.CancelScope(deadline=booking.until + 0.125):\n"
         "                    result",
         Promise.LIMITS,

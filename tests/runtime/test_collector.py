@@ -210,6 +210,28 @@ async def test_no_runtime_collects_while_another_one_talks(
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("how", ["leave", "freeze"])
+async def test_a_runtime_that_does_not_collect_is_asked_before_another_does(
+    how: Collector, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, collector.WORTH))
+    collected: list[float] = []
+    process = type(collector._PROCESS)
+    monkeypatch.setattr(
+        process, "collect", lambda _: collected.append(trio.current_time())
+    )
+    with collecting("settle") as one, collecting(how) as other:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.tend, lambda: True)
+            nursery.start_soon(other.tend, lambda: trio.current_time() > 100.5)
+            await trio.sleep(104)
+            assert collected == []
+            await trio.sleep(4)
+            assert collected == [105.0]
+            nursery.cancel_scope.cancel()
+    assert collector._PROCESS.idle == []
+
+
 def test_the_command_settles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,6 +108,14 @@ class WaysBack(RuleBasedStateMachine):
             self.shown |= self.trying  # the next one may follow at once
         self.trying = False
 
+    @precondition(lambda self: not self.back)
+    @rule()
+    def end_without_a_word(self) -> None:
+        if self.trying:
+            self.shown, self.trials = True, self.trials - 1
+        self.trying = False
+        self.hidden.said_nothing()
+
     @precondition(lambda self: self.back)
     @rule()
     def hide_again(self) -> None:
