@@ -51,7 +51,13 @@ from glyphoxa_trio.npc import (
 from glyphoxa_trio.npc.events import GIVEN_OUT
 from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.runtime import Runtime, World
-from glyphoxa_trio.simulation.promises.calls import Broken, CallSeen, Promise, TurnSeen
+from glyphoxa_trio.simulation.promises.calls import (
+    Broken,
+    CallSeen,
+    Promise,
+    RoundSeen,
+    TurnSeen,
+)
 from glyphoxa_trio.simulation.promises.gate import Doorkeeper
 from glyphoxa_trio.simulation.promises.journal import Journal, stale, still_running
 from glyphoxa_trio.simulation.promises.liveness import Watch, Well
@@ -59,7 +65,7 @@ from glyphoxa_trio.simulation.promises.rights import Ledger
 from glyphoxa_trio.simulation.promises.turn import judged, judged_late
 from glyphoxa_trio.simulation.scenery import Performance, Scenery
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
-from glyphoxa_trio.tools.outcome import Limit, Status, ToolCall
+from glyphoxa_trio.tools.outcome import Limit, Outcome, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
 __all__ = ["Broken", "Monitor", "Promise"]
@@ -223,6 +229,19 @@ class Monitor:
             for config in self.ledger.configs
         )
 
+    def _told_how_long(
+        self, round_: RoundSeen, ends: Sequence[Outcome], at: float, took: float
+    ) -> None:
+        """A fan-out has ended. Its first calls may all have waited for a seat, of which
+        there is no event, and may have been refused when they had one: then only the
+        runtime knows when it began."""
+        refused = (Status.SKIPPED, Status.UNAVAILABLE, Status.DENIED)
+        waited = any(x.on_trial for x in round_.calls) or any(
+            x.status in refused and self._may_be_tried(x.tool) for x in ends
+        )
+        if waited and round_.began is not None:
+            round_.began = min(round_.began, at - took)
+
     def _may_be_tried(self, key: str | None) -> bool:
         """Whether calls of the tool may have waited for a seat."""
         listing = self._runtime.host.snapshot.by_key.get(key or "")
@@ -295,15 +314,7 @@ class Monitor:
             case FanOutDone():
                 round_ = turn.round(event.round)
                 round_.fan_out = (at, event)
-                # Its first calls may all have waited for a seat, of which there is no
-                # event, and have been refused when they had one.
-                refused = (Status.SKIPPED, Status.UNAVAILABLE, Status.DENIED)
-                waited = any(x.on_trial for x in round_.calls) or any(
-                    x.status in refused and self._may_be_tried(x.tool)
-                    for x in event.outcomes
-                )
-                if waited and round_.began is not None:
-                    round_.began = min(round_.began, at - event.elapsed)
+                self._told_how_long(round_, event.outcomes, at, event.elapsed)
             case TurnDone():
                 self._done(turn, event, at)
 
@@ -432,6 +443,11 @@ class Monitor:
                 self.worst[place] = event
         for index in turn.rounds:
             self._listen(turn, index)
+        last = max(turn.rounds, default=None)
+        if last is not None and (round_ := turn.rounds[last]).fan_out is None:
+            ends = [end for _, end in round_.ends]  # it was interrupted
+            took = event.timings.tools - turn.spent(last)
+            self._told_how_long(round_, ends, at, took)
         began = turn.began
         limits = [config.turn for config in self.ledger.in_force(began)]
         for fault in judged(
