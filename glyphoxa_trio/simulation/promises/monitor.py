@@ -65,7 +65,7 @@ from glyphoxa_trio.simulation.promises.rights import Ledger
 from glyphoxa_trio.simulation.promises.turn import judged, judged_late
 from glyphoxa_trio.simulation.scenery import Performance, Scenery
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
-from glyphoxa_trio.tools.outcome import Limit, Outcome, Status, ToolCall
+from glyphoxa_trio.tools.outcome import Limit, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
 __all__ = ["Broken", "Monitor", "Promise"]
@@ -128,6 +128,7 @@ class Monitor:
     _stirred: float = attrs.field(default=0.0, init=False)
     _told_first: list[tuple[float, LateResult]] = attrs.field(factory=list, init=False)
     _exposed: dict[str, str] = attrs.field(factory=dict, init=False)
+    _hidden: set[str] = attrs.field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.ledger = Ledger(self.asked)
@@ -229,23 +230,21 @@ class Monitor:
             for config in self.ledger.configs
         )
 
-    def _told_how_long(
-        self, round_: RoundSeen, ends: Sequence[Outcome], at: float, took: float
-    ) -> None:
+    def _told_how_long(self, round_: RoundSeen, at: float, took: float) -> None:
         """A fan-out has ended. Its first calls may all have waited for a seat, of which
-        there is no event, and may have been refused when they had one: then only the
-        runtime knows when it began."""
-        refused = (Status.SKIPPED, Status.UNAVAILABLE, Status.DENIED)
-        waited = any(x.on_trial for x in round_.calls) or any(
-            x.status in refused and self._may_be_tried(x.tool) for x in ends
-        )
-        if waited and round_.began is not None:
+        there is no event: then only the runtime knows when it began."""
+        keys = {end.tool for _, end in round_.ends}
+        if round_.began is not None and any(map(self._may_be_tried, keys)):
             round_.began = min(round_.began, at - took)
 
     def _may_be_tried(self, key: str | None) -> bool:
-        """Whether calls of the tool may have waited for a seat."""
+        """Whether calls of the tool may have waited for a seat: nobody has said how
+        long it takes, or it was hidden and is on its way back."""
         listing = self._runtime.host.snapshot.by_key.get(key or "")
-        return listing is not None and listing.definition.estimated_duration is None
+        return listing is not None and (
+            listing.definition.estimated_duration is None
+            or listing.exposed in self._hidden
+        )
 
     def _note_names(self) -> None:
         for listing in self._runtime.host.snapshot.listings:
@@ -300,6 +299,7 @@ class Monitor:
                 round_ = turn.round(event.round)
                 round_.shown = event
                 self._note_names()
+                self._hidden.update(name for name, _ in event.hidden)
                 self._door.shown(turn, event, at)
             case ApprovalNeeded():
                 turn.asked[event.question] = (at, event)
@@ -314,7 +314,7 @@ class Monitor:
             case FanOutDone():
                 round_ = turn.round(event.round)
                 round_.fan_out = (at, event)
-                self._told_how_long(round_, event.outcomes, at, event.elapsed)
+                self._told_how_long(round_, at, event.elapsed)
             case TurnDone():
                 self._done(turn, event, at)
 
@@ -445,9 +445,8 @@ class Monitor:
             self._listen(turn, index)
         last = max(turn.rounds, default=None)
         if last is not None and (round_ := turn.rounds[last]).fan_out is None:
-            ends = [end for _, end in round_.ends]  # it was interrupted
-            took = event.timings.tools - turn.spent(last)
-            self._told_how_long(round_, ends, at, took)
+            took = event.timings.tools - turn.spent(last)  # it was interrupted
+            self._told_how_long(round_, at, took)
         began = turn.began
         limits = [config.turn for config in self.ledger.in_force(began)]
         for fault in judged(
