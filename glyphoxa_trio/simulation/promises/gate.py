@@ -350,7 +350,20 @@ class Doorkeeper:
             return None  # who of several callers measured is not to be seen
         seen = self.seen(listing.key)
         since = seen.broke_down_at()
-        unseen = any(x.ahead for x in seen.ended)
+        # A call that answered in the moment in which its limit was reached ended as a
+        # timeout, and the tool was well all the same.
+        answered = {
+            x.over for x in (self.runs or {}).get(listing.key, ()) if x.complete
+        }
+        unseen = any(
+            x.ahead
+            or (
+                x.ended in answered
+                and x.outcome is not None
+                and x.outcome.status is Status.TIMEOUT
+            )
+            for x in seen.ended
+        )
         if (
             self.steady
             and not unseen

@@ -113,6 +113,7 @@ class Watch:
         declared = listing.definition.estimated_duration or 0.0
         return (
             well.seconds <= _ROOM * room
+            and well.seconds < listing.definition.own_limit
             and declared <= limits.ceiling(tier)
             and unmeasured_tier(listing.definition, limits, config.calibration.unknown)
             <= tier
