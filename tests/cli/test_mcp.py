@@ -177,7 +177,7 @@ BAD = {
     ("add", "a", "--header", "A: b", "--", "c"): "headers means nothing to a stdio",
     ("add", "a", "--env", SECRET, "--", "c"): "--env wants NAME=VALUE",
     ("add", "a", "--url", "https://w", "--header", SECRET): "--header wants NAME:VALUE",
-    ("add", "a", "-t", "sse", "https://w/sse"): "--transport sse: it is not spoken",
+    ("add", "a", "-t", "sse", "https://w/sse"): "--transport sse: it is not supported",
     ("add", "a", "-t", "http"): "--transport http wants one address",
     ("add", "a", "-t", "http", "--", "npx", "x"): "--transport http wants one address",
     ("add", "a", "-t", "pigeon", "--", "x"): "--transport pigeon: expected one of",

@@ -132,10 +132,10 @@ def test_a_tool_that_was_slow_once_is_shown_again_when_it_is_forgotten(
 def test_nobody_is_asked_about_servers_that_are_not_started(path: Path) -> None:
     # Found: each run warned of them, or asked whether to start them.
     (path.parent / ".git").mkdir()
-    servers = {"clock": {"command": "x", "tools": {"now": {"expose_as": "hour"}}}}
+    servers = {"clock": {"command": "x"}}
     (path.parent / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     listed = run("measurements", "list", path)
     assert (listed.returncode, listed.stderr) == (0, "")
-    gone = run("measurements", "forget", path, "hour")  # as models see it
+    gone = run("measurements", "forget", path, "mcp__clock__now")  # as models see it
     assert (gone.returncode, gone.stderr) == (0, "")
     assert kept(path) == {DICE, THEN, OLD}

