@@ -25,7 +25,7 @@ from .table import MUTANTS, Mutant
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = Path(glyphoxa_trio.__file__).parent
 AT_ONCE: Final = 2
-LIMIT: Final = 180.0  # seconds for one; a fault that hangs the tests is caught, too
+LIMIT: Final = 400.0  # seconds for one; a fault that hangs the tests is caught, too
 SEED: Final = "20"
 
 
