@@ -96,7 +96,7 @@ def _chosen(
 
 
 def _is_as_shown(listing: Listing, runtime: Runtime) -> bool:
-    """Whether the tool is still what was announced; a question may wait for long."""
+    """Compare the tool with what was announced: it may have changed while we asked."""
     now = runtime.host.snapshot.by_key.get(listing.key)
     return now is not None and now.definition == listing.definition
 

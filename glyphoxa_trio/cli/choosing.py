@@ -18,7 +18,7 @@ _PIECE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 
 
 def somebody_is_there() -> bool:
-    """Whether a person can be asked: they see the question, and can answer it."""
+    """True if there is a person to ask, who sees the question and can answer it."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -44,7 +44,7 @@ Yes = Annotated[
 
 
 def said_yes() -> bool:
-    """Whether ``--yes`` is on the command line."""
+    """True if ``--yes`` is on the command line."""
     return _said_yes.get()
 
 
@@ -126,7 +126,7 @@ async def _asked(servers: Sequence[SharedServer], seen: Seen) -> list[SharedServ
 
 
 def described(servers: Iterable[SharedServer], seen: Seen) -> list[str]:
-    """What each server starts or reaches, numbered; without secrets."""
+    """List the servers, numbered, each with what it starts or reaches; no secrets."""
     from .render import on_screen
 
     return numbered(

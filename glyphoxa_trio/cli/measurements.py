@@ -17,7 +17,7 @@ measurements_app = typer.Typer(
 
 @measurements_app.command(name="list")
 def list_measurements(config: Config) -> None:
-    """What is remembered of each tool, by where it runs.
+    """List what is remembered of each tool, by where it runs.
 
     Samples by kind: ok, tool_error (the tool said no), timeout (its own limit, or its
     server's), failed (the connection was lost), censored (the turn's time was up).

@@ -1,4 +1,4 @@
-"""What the verbs that measure say before they call a tool, and which ones they call."""
+"""Choose the tools to measure, and list them before they are called."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unnamed(runtime: Runtime) -> list[Listing]:
 
 
 def announce(runtime: Runtime, chosen: Sequence[Listing], errors: Console) -> None:
-    """Which tools are about to be called, and what they may do, as they say."""
+    """List the tools that are about to be called, with what each says it may do."""
     held = runtime.host.approvals.held
     called = [x for x in chosen if x.key not in held]
     lines = [f"  {on_screen(x.key)}: {_risk(x)}" for x in called]
