@@ -106,6 +106,7 @@ def answered(
         effect=Effect.DONE if wrote else Effect.NONE,
         cached=cached,
         shared=shared,
+        truncated=result.truncated,
     )
 
 

@@ -9,16 +9,28 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import aclosing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx2
+from mcp_types import PARSE_ERROR
 
-import trio
-
+from . import bounds
+from .condensing import Condenser, Unasked
 from .discovery import challenge_of
 from .quiet import Clean
+from .streams import (
+    Asked,
+    Events,
+    Open,
+    TooMuch,
+    gathered,
+    small_answer,
+    unpacked,
+    wrong_with,
+)
 
 # Outside of every range that JSON-RPC or MCP gives a meaning.
 NEVER_SENT: Final = -33001  # there is no server
@@ -28,7 +40,6 @@ BROKEN: Final = -33003  # it may have run the request
 BUSY: Final = -33004  # it did not run it now, and will later
 
 _RETRY_AFTER: Final = "retry_after"  # in the data of BUSY: seconds, or None
-LARGEST: Final = 16 * 2**20  # bytes of an answer that is no stream
 
 _CUT: Final = 200
 _CLOSED: Final = -32000  # MCP's CONNECTION_CLOSED, and a server's own first code
@@ -46,9 +57,15 @@ _FORGOTTEN: Final = re.compile(
 
 
 async def judged(
-    request: httpx2.Request, response: httpx2.Response, clean: Clean
+    request: httpx2.Request,
+    response: httpx2.Response,
+    clean: Clean,
+    condenser: Condenser,
+    opened: Open,
 ) -> httpx2.Response:
     """The answer to a POST, or a JSON-RPC error that says what it means.
+
+    Whatever its size was, what is returned may be read on the loop.
 
     Raises:
       httpx2.TransportError: if it breaks off before its end.
@@ -56,7 +73,9 @@ async def judged(
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     status, line = response.status_code, clean(_line(response))
     if kind == "text/event-stream" and status < 300:
-        return response  # the SDK reads it, and resumes it where that is possible
+        # The SDK reads it, and resumes it where that is possible.
+        asked = opened.note(request)
+        return events(request, response, condenser, opened, asked)
     if response.has_redirect_location:
         away = _leads_away(request, response)
         if away is None:
@@ -67,13 +86,19 @@ async def judged(
     if not is_json and status < 400 and not await _wants_answer(request):
         return response
     try:
-        body = await whole(response, LARGEST) if is_json else b""
+        large = await gathered(response) if is_json else bytearray()
+    except TooMuch as error:
+        text = f"its answer is not usable: {error}"
+        return failure(request, PARSE_ERROR if status < 400 else BROKEN, text)
     finally:
         await response.aclose()
-    if body is None:
-        return failure(request, BROKEN, f"an answer of more than {LARGEST >> 20} MB")
+    if not bounds.is_small(large):
+        asked = opened.note(request)
+        if asked is not None and status < 400:
+            return await _small(request, response, large, condenser, asked)
+        large.clear()  # nobody waits for it, or its status says enough
     # A server that repeats what it was told would give our token to a model.
-    body = clean(body.decode(errors="replace")).encode()
+    body = clean(large.decode(errors="replace")).encode()
     if status >= 400:
         return _refusal(request, response, body, line, clean)
     if not is_json:
@@ -81,7 +106,41 @@ async def judged(
         return failure(request, BROKEN, f"{line}, with {kind} for an answer")
     if _parsed(body) is None:
         return failure(request, BROKEN, "its answer is no JSON, or not all of it")
+    if wrong := wrong_with(body):
+        return failure(request, PARSE_ERROR, f"its answer is not usable: {wrong}")
     return _read(request, response, body)
+
+
+async def _small(
+    request: httpx2.Request,
+    response: httpx2.Response,
+    body: bytearray,
+    condenser: Condenser,
+    asked: Asked,
+) -> httpx2.Response:
+    try:
+        message = await small_answer(condenser, asked, body)
+    except Unasked:
+        text = "its answer is not usable: it answers something else"
+        return failure(request, PARSE_ERROR, text)
+    return _read(request, response, json.dumps(message).encode())
+
+
+def events(
+    request: httpx2.Request,
+    response: httpx2.Response,
+    condenser: Condenser,
+    opened: Open,
+    asked: Asked | None = None,
+) -> httpx2.Response:
+    """The same stream, each of its events small enough for the loop."""
+    stream = Events(response, condenser, opened, asked)
+    return httpx2.Response(
+        response.status_code,
+        headers=_headers(response),
+        stream=stream,
+        request=request,
+    )
 
 
 def _refusal(
@@ -163,29 +222,34 @@ def wait_of(data: object) -> float | None:
 async def whole(response: httpx2.Response, largest: int) -> bytes | None:
     """The body of an answer, or None if it is longer than so many bytes."""
     body = bytearray()
-    # Cancelled in the middle of a read, what is below closes in good order; a loop
-    # that is left closes nothing.
-    with trio.CancelScope() as enough:
-        async for chunk in response.aiter_bytes():
-            body += chunk
+    async with aclosing(unpacked(response)) as pieces:
+        async for piece in pieces:
+            body += piece
             if len(body) > largest:
-                body.clear()
-                enough.cancel()
-    return None if enough.cancel_called else bytes(body)
+                return None
+    return bytes(body)
 
 
 def _read(
     request: httpx2.Request, response: httpx2.Response, body: bytes
 ) -> httpx2.Response:
     """The same answer, with its body already here."""
-    keep = [
+    return httpx2.Response(
+        response.status_code,
+        headers=_headers(response),
+        content=body,
+        request=request,
+    )
+
+
+def _headers(response: httpx2.Response) -> list[tuple[str, str]]:
+    """All but those that are about how the body came."""
+    came = ("content-encoding", "content-length", "transfer-encoding")
+    return [
         (name, value)
         for name, value in response.headers.multi_items()
-        if name not in ("content-encoding", "content-length", "transfer-encoding")
+        if name not in came
     ]
-    return httpx2.Response(
-        response.status_code, headers=keep, content=body, request=request
-    )
 
 
 def _leads_away(request: httpx2.Request, response: httpx2.Response) -> str | None:

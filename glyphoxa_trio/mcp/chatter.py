@@ -12,26 +12,32 @@ import attrs
 
 import trio
 
-_A_SECOND: Final = 1_000.0  # lines that answer nothing of ours …
-_AT_ONCE: Final = 200.0  # … after so many
+from . import bounds
+
 _NAP: Final = 0.01  # seconds
 
 
 @attrs.define(eq=False)
 class Chatter:
-    """An allowance of lines, earned with time."""
+    """An allowance of lines and of bytes, earned with time."""
 
-    _left: float = attrs.field(default=_AT_ONCE, init=False)
+    _lines: float = attrs.field(default=bounds.LINES_AT_ONCE, init=False)
+    _bytes: float = attrs.field(default=bounds.BYTES_AT_ONCE, init=False)
     _counted: float = attrs.field(factory=trio.current_time, init=False)
 
-    async def one_more(self) -> None:
-        """Count a line; waits a moment if there were too many."""
-        self._left -= 1
-        if self._left >= 0:
+    async def one_more(self, size: int = 0, *, lines: int = 1) -> None:
+        """Count a line of so many bytes; waits if there were too many of either, for
+        bytes as long as it takes to earn them."""
+        self._lines -= lines
+        self._bytes -= size
+        if self._lines >= 0 and self._bytes >= 0:
             return
         now = trio.current_time()
-        earned = (now - self._counted) * _A_SECOND
-        self._left = min(_AT_ONCE, self._left + earned)
+        passed = now - self._counted
+        lines_earned = self._lines + passed * bounds.LINES_A_SECOND
+        bytes_earned = self._bytes + passed * bounds.BYTES_A_SECOND
+        self._lines = min(bounds.LINES_AT_ONCE, lines_earned)
+        self._bytes = min(bounds.BYTES_AT_ONCE, bytes_earned)
         self._counted = now
-        if self._left < 0:
-            await trio.sleep(_NAP)
+        if self._lines < 0 or self._bytes < 0:
+            await trio.sleep(max(_NAP, -self._bytes / bounds.BYTES_A_SECOND))

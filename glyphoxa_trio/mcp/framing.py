@@ -14,7 +14,9 @@ from typing import Any, Final
 import attrs
 from pydantic_core import from_json, to_json
 
-LONGEST_MESSAGE: Final = 16 * 2**20  # bytes; a server that exceeds it is broken
+from . import bounds
+
+LONGEST_MESSAGE: Final = bounds.MOST_BYTES  # of a message
 MOST_QUEUED: Final = 1024  # messages that wait to be written
 MOST_QUEUED_BYTES: Final = LONGEST_MESSAGE
 MOST_ANSWERS: Final = 64  # of those, answers to what the server asked
@@ -22,6 +24,9 @@ MOST_ANSWERS: Final = 64  # of those, answers to what the server asked
 # What a pipe holds. No more is handed to it at once, because what is still queued
 # can be taken back, and for certain did nothing.
 _BATCH: Final = 2**16
+
+_CHEAP: Final = bounds.LOOP_NODES  # a line so short has no more nodes than that
+_ENDS: Final = 300  # bytes of either end of a line that is dropped
 
 _EXACT: Final = json.JSONEncoder(allow_nan=False)
 _LONGEST_INTEGER: Final = 18  # digits: whatever we count stays below
@@ -31,26 +36,86 @@ class NotSendable(ValueError):
     """What was to be sent has no place in JSON."""
 
 
+@attrs.frozen(eq=False)
+class Large:
+    """A line that is too large for the loop, and how many nodes it has at most."""
+
+    line: bytearray
+    nodes: int
+
+
+@attrs.define(eq=False)
+class TooLarge:
+    """A line that exceeds a bound and is dropped. It comes as soon as that is known,
+    with the bytes that it begins with, and again with its last bytes when it ends.
+    """
+
+    bound: str
+    head: bytes
+    tail: bytes = b""
+
+
 @attrs.define(eq=False)
 class Framing:
-    """Chunks of bytes in, whole lines out. An empty line is none."""
+    """Chunks of bytes in, whole lines out. An empty line is none.
+
+    Lines are held against the bounds while they come in, so no more is kept of one
+    than may be read, and nothing is parsed that would hold the loop.
+    """
 
     _unfinished: bytearray = attrs.field(factory=bytearray, init=False)
-    too_long: bool = attrs.field(default=False, init=False)
+    _nodes: int = attrs.field(default=0, init=False)
+    _dropped: TooLarge | None = attrs.field(default=None, init=False)
 
-    def feed(self, chunk: bytes | bytearray) -> list[bytes]:
-        """The lines that ``chunk`` completes, up to the first one of over 16 MiB."""
+    @property
+    def dropping(self) -> bool:
+        """Whether the line that comes in now will not be read."""
+        return self._dropped is not None
+
+    def feed(self, chunk: bytes | bytearray) -> list[bytes | Large | TooLarge]:
+        """The lines that ``chunk`` completes, and those that exceed a bound."""
         *finished, rest = bytes(chunk).split(b"\n")
-        if finished and self._unfinished:
-            finished[0] = bytes(self._unfinished) + finished[0]
-            self._unfinished.clear()
-        self._unfinished += rest
-        if len(self._unfinished) > LONGEST_MESSAGE:
-            self.too_long = True
-        if finished and len(finished[0]) > LONGEST_MESSAGE:
-            self.too_long = True
-            return []
-        return [line for line in finished if line and not line.isspace()]
+        lines: list[bytes | Large | TooLarge] = []
+        for piece in finished:
+            if self._unfinished or self._dropped is not None or len(piece) > _CHEAP:
+                self._grow(piece, lines)
+                self._end(lines)
+            elif piece and not piece.isspace():
+                lines.append(piece)
+        self._grow(rest, lines)
+        return lines
+
+    def _grow(self, piece: bytes, lines: list[bytes | Large | TooLarge]) -> None:
+        if self._dropped is not None:
+            self._dropped.tail = (self._dropped.tail + piece[-_ENDS:])[-_ENDS:]
+            return
+        self._unfinished += piece
+        if len(self._unfinished) <= bounds.LOOP_NODES:
+            return
+        if len(self._unfinished) - len(piece) <= bounds.LOOP_NODES:
+            self._nodes = bounds.nodes_of(self._unfinished)
+        else:
+            self._nodes += bounds.nodes_of(piece) - 1
+        bound = bounds.beyond(len(self._unfinished), self._nodes)
+        if bound is not None:
+            head, tail = self._unfinished[:_ENDS], self._unfinished[-_ENDS:]
+            self._dropped = TooLarge(bound, bytes(head), bytes(tail))
+            self._unfinished = bytearray()
+            lines.append(attrs.evolve(self._dropped, tail=b""))
+
+    def _end(self, lines: list[bytes | Large | TooLarge]) -> None:
+        line, nodes = self._unfinished, self._nodes
+        if self._dropped is not None:
+            lines.append(self._dropped)
+            self._dropped = None
+        elif len(line) <= bounds.LOOP_NODES or (
+            len(line) <= bounds.LOOP_BYTES and nodes <= bounds.LOOP_NODES
+        ):
+            if not line.isspace():
+                lines.append(bytes(line))
+        else:
+            lines.append(Large(line, nodes))
+        self._unfinished, self._nodes = bytearray(), 0
 
 
 @attrs.define(eq=False)

@@ -24,12 +24,14 @@ from .answers import BUSY as BUSY
 from .answers import FORGOTTEN as FORGOTTEN
 from .answers import NEVER_SENT as NEVER_SENT
 from .answers import REFUSED as REFUSED
-from .answers import failure, judged
+from .answers import events, failure, judged
 from .answers import wait_of as wait_of
 from .auth import Token, Tokens, open_tokens
+from .condensing import Condenser
 from .discovery import NoToken
 from .process import secrets_of
 from .quiet import SHORTEST_SECRET, hidden_in, hush, quiet
+from .streams import Open
 
 _CONNECT: Final = 5.0
 _WRITE: Final = 10.0
@@ -47,12 +49,15 @@ def endpoint(spec: ServerSpec) -> str:
 
 
 @asynccontextmanager
-async def open_client(spec: ServerSpec) -> AsyncGenerator[httpx2.AsyncClient]:
+async def open_client(
+    spec: ServerSpec, condenser: Condenser
+) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client that carries the token and headers of ``spec`` on every request.
 
     The SDK follows redirects only within the endpoint's origin, so they go
     nowhere else. A read may take as long as a call of this server and a little;
-    the streams on which a server speaks by itself may be silent for ever.
+    the streams on which a server speaks by itself may be silent for ever. What is
+    too large for the loop goes through the ``condenser``.
     """
     headers = {name: value.reveal() for name, value in spec.headers.items()}
     async with AsyncExitStack() as stack:
@@ -75,6 +80,9 @@ async def open_client(spec: ServerSpec) -> AsyncGenerator[httpx2.AsyncClient]:
         client.address = httpx2.URL(spec.url or "")
         client.tokens = tokens
         client.secrets = _to_hide(spec)
+        client.condenser = condenser
+        client.opened = Open()
+        condenser.clean = client.said
         yield await stack.enter_async_context(client)
 
 
@@ -82,11 +90,13 @@ class _Client(httpx2.AsyncClient):
     address: httpx2.URL
     tokens: Tokens | None = None
     secrets: tuple[str, ...] = ()
+    condenser: Condenser
+    opened: Open
 
     async def send(
         self, request: httpx2.Request, *args: Any, **options: Any
     ) -> httpx2.Response:
-        with quiet(self._said):
+        with quiet(self.said):
             return await self._send(request, *args, **options)
 
     async def _send(
@@ -104,10 +114,16 @@ class _Client(httpx2.AsyncClient):
                 "timeout": {**patience, "read": None},
             }
         if request.method != "POST":
-            return await self._let_in(request, *args, **options)
+            response = await self._let_in(request, *args, **options)
+            kind = response.headers.get("content-type", "")
+            if response.is_success and kind.startswith("text/event-stream"):
+                return events(request, response, self.condenser, self.opened)
+            return response
         try:
             response = await self._let_in(request, *args, **options)
-            return await judged(request, response, self._said)
+            return await judged(
+                request, response, self.said, self.condenser, self.opened
+            )
         except NoToken as error:
             return failure(request, NEVER_SENT, str(error))
         except (
@@ -118,7 +134,7 @@ class _Client(httpx2.AsyncClient):
         ) as error:
             return failure(request, NEVER_SENT, f"cannot connect: {_text(error)}")
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            return failure(request, BROKEN, f"broke off: {self._said(_text(error))}")
+            return failure(request, BROKEN, f"broke off: {self.said(_text(error))}")
 
     async def _let_in(
         self, request: httpx2.Request, *args: Any, **options: Any
@@ -151,7 +167,7 @@ class _Client(httpx2.AsyncClient):
         better.accepted = better.accepted or response.status_code != _UNAUTHORIZED
         return response
 
-    def _said(self, text: str) -> str:
+    def said(self, text: str) -> str:
         """What a server said, without the secrets that it was told (A39)."""
         for secret in self.secrets:
             text = text.replace(secret, "[secret]")

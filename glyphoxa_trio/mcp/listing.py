@@ -24,36 +24,51 @@ from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+import trio
+
+from glyphoxa_trio.tools.condense import LISTS
+
+from .bounds import MOST_PAGES, MOST_TOOLS
+from .condensing import Condenser
 from .transport import Listing
 
-MOST_TOOLS: Final = 1_000
-_MOST_PAGES: Final = 200
 _MOST_NAMED: Final = 20  # of the tools that are left out
 _SHOWN: Final = 64  # characters of a tool's name
+_SLICE: Final = 25  # tools: the SDK takes a page at a time, and holds the loop for it
+_NEXT: Final = "glyphoxa/slice/"  # a cursor of ours
+_CURSOR: Final = 10_000  # characters
 
 
 @attrs.define(eq=False)
 class Sieve:
     """An SDK `Dispatcher` that lets malformed tools fall out of another's lists.
 
-    Until ``version`` is known, nothing is sieved.
+    Until ``version`` is known, nothing is sieved. A long page is passed on in slices,
+    each with a cursor to the next.
     """
 
     _inner: Dispatcher[Any]
+    _condenser: Condenser = attrs.field(factory=Condenser)
     version: str | None = attrs.field(default=None, init=False)
     _left_out: list[str] = attrs.field(factory=list, init=False)
     _uncounted: int = attrs.field(default=0, init=False)
+    # The page that is passed on in slices, what is left of it, and its cursor.
+    _page: dict[str, Any] = attrs.field(factory=dict, init=False)
+    _tools: list[Any] = attrs.field(factory=list, init=False)
+    _next: str | None = attrs.field(default=None, init=False)
+    _count: int = attrs.field(default=0, init=False)
 
     def forget(self) -> None:
         """A new list begins."""
         self._left_out.clear()
         self._uncounted = 0
+        self._tools, self._next = [], None
 
     def warnings(self) -> tuple[str, ...]:
         """What was left out since, and why."""
         if not self._uncounted:
             return tuple(self._left_out)
-        more = f"{self._uncounted} more tools are malformed and left out"
+        more = f"{self._uncounted} more tools are left out"
         return (*self._left_out, more)
 
     async def run(
@@ -82,30 +97,64 @@ class Sieve:
         params: Mapping[str, Any] | None,
         opts: CallOptions | None = None,
     ) -> dict[str, Any]:
+        cursor = (params or {}).get("cursor")
+        if method == "tools/list" and cursor is not None and cursor == self._next:
+            await trio.lowlevel.checkpoint()
+            return self._slice()
         result = await self._inner.send_raw_request(method, params, opts)
+        key = LISTS.get(method)
+        if key is None:
+            return result
+        large = await self._condenser.entries(result)
+        if large is not None:
+            entries, left_out, uncounted = large
+            result = result | {key: entries}
+            for text in left_out:
+                self._leave_out(f"the tool {text}")
+            self._uncounted += uncounted
         if method == "tools/list" and isinstance(result.get("tools"), list):
-            return result | {"tools": self._sieved(result)}
+            self._page, self._tools = result, await self._sieved(result)
+            return self._slice()
         return result
 
-    def _sieved(self, page: dict[str, Any]) -> list[Any]:
+    def _slice(self) -> dict[str, Any]:
+        """The next tools of the page, and where those after them are."""
+        tools, self._tools = self._tools[:_SLICE], self._tools[_SLICE:]
+        self._next = None
+        if not self._tools:
+            return self._page | {"tools": tools}
+        self._count += 1
+        self._next = f"{_NEXT}{self._count}"
+        return self._page | {"tools": tools, "nextCursor": self._next}
+
+    async def _sieved(self, page: dict[str, Any]) -> list[Any]:
         # One too many says that there are more.
         tools: list[Any] = page["tools"][: MOST_TOOLS + 1]
-        if self._wrong(page | {"tools": tools}) is None:
-            return tools
         if self._wrong(page | {"tools": []}) is not None:
             return tools  # it is not the tools: the SDK will say so
         kept: list[Any] = []
-        for tool in tools:
-            wrong = self._wrong(page | {"tools": [tool]})
-            if wrong is None:
-                kept.append(tool)
-            elif len(self._left_out) < _MOST_NAMED:
+        for start in range(0, len(tools), _SLICE):
+            if start:
+                await trio.lowlevel.checkpoint()
+            some = tools[start : start + _SLICE]
+            if self._wrong(page | {"tools": some}) is None:
+                kept += some
+                continue
+            for tool in some:
+                wrong = self._wrong(page | {"tools": [tool]})
+                if wrong is None:
+                    kept.append(tool)
+                    continue
                 name = tool.get("name") if isinstance(tool, dict) else tool
                 text = f"the tool {str(name)[:_SHOWN]!r} is malformed and left out"
-                self._left_out.append(f"{text}: {wrong}")
-            else:
-                self._uncounted += 1
+                self._leave_out(f"{text}: {wrong}")
         return kept
+
+    def _leave_out(self, text: str) -> None:
+        if len(self._left_out) < _MOST_NAMED:
+            self._left_out.append(text)
+        else:
+            self._uncounted += 1
 
     def _wrong(self, page: dict[str, Any]) -> str | None:
         """What the SDK will refuse in a page, if it will."""
@@ -134,6 +183,7 @@ async def paginate(
     cursor: str | None = None
     while True:
         page = await fetch(cursor)
+        ours = (page.next_cursor or "").startswith(_NEXT)
         tools += [
             tool.model_dump(by_alias=True, mode="json", exclude_none=True)
             for tool in page.tools
@@ -144,7 +194,9 @@ async def paginate(
             return Listing(tuple(tools[:MOST_TOOLS]), (warning,))
         if not cursor:
             return Listing(tuple(tools))
-        if cursor in seen or len(seen) >= _MOST_PAGES:
+        if ours:
+            continue
+        if len(cursor) > _CURSOR or cursor in seen or len(seen) >= MOST_PAGES:
             warning = "its list of tools does not end: what came so far is taken"
             return Listing(tuple(tools), (warning,))
         seen.add(cursor)

@@ -12,7 +12,6 @@ Above 300 lines, because all that is read of one tool is read here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -23,6 +22,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.tools.condense import TRUNCATED, text_of
 from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
 from glyphoxa_trio.tools.fingerprint import fingerprint
 from glyphoxa_trio.tools.outcome import ToolResult
@@ -278,8 +278,9 @@ def result_of(answer: Mapping[str, Any]) -> ToolResult:
     content = answer.get("content")
     found = content if isinstance(content, list) else []
     blocks = [block for block in found if isinstance(block, Mapping)]
+    meta = answer.get("_meta")
     return ToolResult(
-        text=tuple(map(_text, blocks)),
+        text=tuple(map(text_of, blocks)),
         structured=answer.get("structuredContent"),
         is_error=answer.get("isError") is True,
         links=tuple(
@@ -287,28 +288,5 @@ def result_of(answer: Mapping[str, Any]) -> ToolResult:
             for block in blocks
             if block.get("type") == "resource_link" and block.get("uri")
         ),
+        truncated=isinstance(meta, Mapping) and meta.get(TRUNCATED) is True,
     )
-
-
-def _text(block: Mapping[str, Any]) -> str:
-    kind = block.get("type")
-    if kind == "text":
-        return str(block.get("text", ""))
-    if kind in ("image", "audio"):
-        return f"[{kind}: {block.get('mimeType', 'unknown')}, {_size(block, 'data')}]"
-    if kind == "resource_link":
-        return f"[link: {block.get('title') or block.get('name')}, {block.get('uri')}]"
-    resource = block.get("resource")
-    if kind == "resource" and isinstance(resource, Mapping):
-        if isinstance(resource.get("text"), str):
-            return str(resource["text"])
-        mime = resource.get("mimeType", "unknown")
-        return f"[resource: {mime}, {_size(resource, 'blob')}]"
-    return f"[{kind or 'unknown'}]"
-
-
-def _size(holder: Mapping[str, Any], key: str) -> str:
-    """The size of base64 data, without decoding it."""
-    data = str(holder.get(key, ""))
-    size = math.floor(len(data.rstrip("=")) * 3 / 4)
-    return f"{size} B" if size < 1000 else f"{round(size / 1000)} kB"

@@ -12,11 +12,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from glyphoxa_trio.tools.arguments import cut
+from glyphoxa_trio.tools.condense import TRUNCATED
 from glyphoxa_trio.tools.naming import LIST_RESOURCES, READ_RESOURCE
+
+from .bounds import MOST_ENTRIES
 
 MOST_SHOWN: Final = 50  # of one kind, in an answer
 _MOST_PAGES: Final = 50
-_MOST_LOOKED_AT: Final = 2_000
+_MOST_LOOKED_AT: Final = MOST_ENTRIES
 _DESCRIPTION: Final = 120  # characters of a description
 _LINE: Final = 500  # characters of an address or a name
 
@@ -90,11 +93,16 @@ async def call(name: str, arguments: Mapping[str, Any], ask: Ask) -> Mapping[str
 
 
 async def _read(uri: str, ask: Ask) -> Mapping[str, Any]:
-    contents = (await ask("resources/read", {"uri": uri})).get("contents")
+    answer = await ask("resources/read", {"uri": uri})
+    contents, meta = answer.get("contents"), answer.get("_meta")
     parts = contents if isinstance(contents, list) else []
     if not parts:
         return {"content": [{"type": "text", "text": "There is nothing in it."}]}
-    return {"content": [{"type": "resource", "resource": part} for part in parts]}
+    cut_short = isinstance(meta, Mapping) and meta.get(TRUNCATED) is True
+    return {
+        "content": [{"type": "resource", "resource": part} for part in parts],
+        "_meta": {TRUNCATED: cut_short},
+    }
 
 
 async def _list(contains: str, ask: Ask) -> Mapping[str, Any]:

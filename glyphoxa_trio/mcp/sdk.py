@@ -35,12 +35,13 @@ from glyphoxa_trio.tools.definition import (
 )
 
 from . import http, resources
+from .condensing import Condenser, Unusable
 from .handshake import agree, announces_tools, follow_tools, offers_resources
 from .listing import Sieve, paginate
 from .process import LastLines
 from .stdio import open_wire
 from .transport import Busy, ConnectionFailed, Listing, Loss, NeverSent, Start
-from .wire import Ended, Unsent, Unusable
+from .wire import Ended, Unsent
 
 _CUT: Final = 300  # of an error's text
 
@@ -74,6 +75,7 @@ async def open_session(
 ) -> AsyncGenerator[SdkSession]:
     """As `transport.open_session`, with the SDK loaded and the ``server`` running."""
     loss = Loss()
+    condenser = Condenser()
     begun = trio.current_time()
 
     async def on_message(message: IncomingMessage) -> None:
@@ -82,9 +84,10 @@ async def open_session(
 
     try:
         async with (
-            _dispatcher(spec, loss, stderr, server) as dispatcher,
+            _dispatcher(spec, loss, stderr, server, condenser) as dispatcher,
             ClientSession(
-                dispatcher=(sieve := Sieve(dispatcher)), message_handler=on_message
+                dispatcher=(sieve := Sieve(dispatcher, condenser)),
+                message_handler=on_message,
             ) as client,
             trio.open_nursery() as nursery,
         ):
@@ -98,7 +101,14 @@ async def open_session(
                 timed = start is None or start.over(shaking_hands=shaking_hands)
                 offers = spec.resources and offers_resources(client)
                 yield SdkSession(
-                    client, sieve, loss, pid, timed, on_tools_changed, offers
+                    client,
+                    sieve,
+                    condenser,
+                    loss,
+                    pid,
+                    timed,
+                    on_tools_changed,
+                    offers,
                 )
             except Exception as error:
                 loss.report(reason(error))  # before the end of all below is one
@@ -116,6 +126,7 @@ class SdkSession:
 
     _client: ClientSession
     _sieve: Sieve
+    _condenser: Condenser
     loss: Loss
     pid: int | None
     timed: bool
@@ -190,7 +201,11 @@ class SdkSession:
                 return await resources.call(name, arguments, look)
             params = {"name": name, "arguments": dict(arguments)}
             answer = await self._ask("tools/call", params, meta)
-            if name in self._structured and not answer.get("isError"):
+            if (
+                name in self._structured
+                and not answer.get("isError")
+                and not self._condenser.was_checked(answer)
+            ):
                 await self._client.validate_tool_result(name, _structure(answer))
         except MCPError as error:
             raise self._judged(error) from error
@@ -263,6 +278,11 @@ class SdkSession:
     async def _warm(self, listing: Listing) -> None:
         """Compile the output schemas now, not on the first call's clock."""
         names = [tool["name"] for tool in listing.tools if "outputSchema" in tool]
+        self._condenser.schemas = {
+            tool["name"]: tool["outputSchema"]
+            for tool in listing.tools
+            if "outputSchema" in tool
+        }
         for name in names:
             probe = _structure({"structuredContent": {}})
             with suppress(Exception):  # foreign code: a call will say what is wrong
@@ -302,14 +322,18 @@ def _structure(answer: Mapping[str, Any]) -> types.CallToolResult:
 
 @asynccontextmanager
 async def _dispatcher(
-    spec: ServerSpec, loss: Loss, stderr: LastLines, server: trio.Process | None
+    spec: ServerSpec,
+    loss: Loss,
+    stderr: LastLines,
+    server: trio.Process | None,
+    condenser: Condenser,
 ) -> AsyncGenerator[Dispatcher[Any]]:
     if server is not None:
-        async with open_wire(server, loss, stderr) as wire:
+        async with open_wire(server, loss, stderr, condenser) as wire:
             yield wire
     else:
         async with (
-            http.open_client(spec) as client,
+            http.open_client(spec, condenser) as client,
             streamable_http_client(http.endpoint(spec), http_client=client) as streams,
         ):
             yield JSONRPCDispatcher(*streams)

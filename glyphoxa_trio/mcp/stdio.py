@@ -16,6 +16,7 @@ from typing import Final
 import trio
 
 from . import process
+from .condensing import Condenser
 from .process import LastLines
 from .transport import Loss
 from .wire import Wire
@@ -26,7 +27,7 @@ _LAST_SIGH: Final = 0.01  # seconds, if no request waits for an answer
 
 @asynccontextmanager
 async def open_wire(
-    server: trio.Process, loss: Loss, said: LastLines
+    server: trio.Process, loss: Loss, said: LastLines, condenser: Condenser
 ) -> AsyncGenerator[Wire]:
     """A wire to a running server that is not yet running itself."""
     stdin = server.stdin
@@ -55,6 +56,7 @@ async def open_wire(
         note=note,
         fate=fate,
         unread=lambda: unread(stdin.fileno()),
+        condenser=condenser,
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(process.listen, server, said)

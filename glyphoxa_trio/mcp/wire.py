@@ -11,10 +11,12 @@ until their answer wakes them. What it promises beyond the SDK's:
   bytes was written, or certainly none was read, so that they may be sent again; with
   `Ended` otherwise.
 * Everything is bounded: what waits to be written, and what `hearing` takes in.
+* What is too large for the loop is read by a `Condenser`, if it answers a request;
+  what is too large for that ends the request, and not the connection.
 * What is no message is noted and ignored. An answer that can be told to belong
   to a request, but cannot be used, ends that request at once.
 
-Import this lazily: it needs the SDK. Above 250 lines, because the table of open
+Import this lazily: it needs the SDK. Above 300 lines, because the table of open
 requests and all that touches it stand together.
 """
 
@@ -41,11 +43,14 @@ from mcp.shared.exceptions import MCPError
 import trio
 
 from .chatter import Chatter
+from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in
 from .framing import (
     LONGEST_MESSAGE,
     Framing,
+    Large,
     NotSendable,
     Outbox,
+    TooLarge,
     correlate,
     decode,
     encode,
@@ -76,13 +81,6 @@ class Unsent(MCPError):
             super().__init__(types.CONNECTION_CLOSED, "Connection closed")
 
 
-class Unusable(MCPError):
-    """The server answered, and what it answered is no answer."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(types.INTERNAL_ERROR, f"its answer is not usable: {why}")
-
-
 @attrs.define(eq=False)
 class _Request:
     """One of ours that has no answer yet."""
@@ -91,6 +89,10 @@ class _Request:
     task: trio.lowlevel.Task
     on_progress: ProgressFnT | None
     polite: bool
+    method: str
+    params: Mapping[str, Any] | None
+    # Its large answer is being read.
+    reading: trio.CancelScope | None = None
     # How many bytes were written before this request; None if it is not written yet.
     offset: int | None = None
 
@@ -118,7 +120,13 @@ class Wire:
     _note: Callable[[bytes], None]
     _fate: Callable[[], Awaitable[str | None]]
     _unread: Callable[[], int | None] = lambda: None
+    condenser: Condenser = attrs.field(factory=Condenser)
     _chatter: Chatter = attrs.field(factory=Chatter, init=False)
+    _nursery: trio.Nursery = attrs.field(init=False)
+    # The line that comes in and is dropped has ended its request already.
+    _refused: bool = attrs.field(default=False, init=False)
+    # One large line at a time: each may take 16 MiB.
+    _large: trio.Semaphore = attrs.field(factory=lambda: trio.Semaphore(1), init=False)
     _hearing: Hearing | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _over: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -186,6 +194,8 @@ class Wire:
             trio.lowlevel.current_task(),
             on_progress,
             opts.get("cancel_on_abandon", True),
+            method,
+            params,
         )
         if not self._post(request, line):
             raise Unsent(clogged=True)
@@ -212,6 +222,8 @@ class Wire:
     async def _answer(self, request: _Request, key: int | str) -> dict[str, Any]:
         def leave(_: object) -> trio.lowlevel.Abort:
             del self._requests[key]
+            if request.reading is not None:
+                request.reading.cancel()
             if not request.written:
                 self._outbox.take_back(request)
             elif request.polite:
@@ -289,6 +301,7 @@ class Wire:
         try:
             with self._over:
                 async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
                     self._hearing = Hearing(
                         wire=self,
                         nursery=nursery,
@@ -330,14 +343,21 @@ class Wire:
         lines = Framing()
         try:
             while chunk := await self._receive.receive_some(_CHUNK):
+                if lines.dropping:
+                    await self._chatter.one_more(len(chunk), lines=0)
                 for line in lines.feed(chunk):
                     waiting = len(self._requests)
-                    self._take(line)
-                    if len(self._requests) == waiting:
-                        await self._chatter.one_more()
-                if lines.too_long:
-                    return f"it wrote a line of more than {_MEGABYTES}"
+                    if type(line) is bytes:
+                        self._take(line)
+                    elif type(line) is Large:
+                        await self._take_large(line)
+                    elif type(line) is TooLarge:
+                        self._refuse(line)
+                    if len(self._requests) == waiting and type(line) is bytes:
+                        await self._chatter.one_more(len(line))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        async with self._large:  # its last answer may be a large one
             pass
         return await self._fate() or "closed its stdout"
 
@@ -357,6 +377,59 @@ class Wire:
             self._hearing.ask(message["id"], method, params)
         else:
             self._hearing.hear(method, params, self._progress_of)
+
+    async def _take_large(self, large: Large) -> None:
+        """See to it that a large line is read elsewhere, if it is an answer."""
+        key = self._whose(bytes(large.line[:ENDS]), bytes(large.line[-ENDS:]))
+        request = None if key is None else self._requests.get(key)
+        if key is None or request is None or not request.written or request.reading:
+            self._note(b"dropped, too large to be no answer: " + large.line[:ENDS])
+            await self._chatter.one_more(len(large.line))
+            return
+        request.reading = trio.CancelScope()
+        await self._large.acquire()
+        self._nursery.start_soon(self._read_large, key, request, large.line)
+
+    async def _read_large(
+        self, key: int | str, request: _Request, line: bytearray
+    ) -> None:
+        answer: outcome.Maybe[Any] | None = None
+        assert request.reading is not None
+        try:
+            with request.reading:
+                try:
+                    result = await self.condenser.small(
+                        request.method, request.params, request.ident, line
+                    )
+                    answer = outcome.Value(result)
+                except MCPError as error:
+                    answer = outcome.Error(error)
+        except Unasked:
+            self._note(b"dropped, too large to be no answer: " + line[:ENDS])
+            await self._chatter.one_more(len(line))
+        finally:
+            self._large.release()
+            request.reading = None
+        if answer is not None and self._requests.get(key) is request:
+            self._settle(key, answer)
+
+    def _refuse(self, line: TooLarge) -> None:
+        """End the request that a line which exceeds a bound wants to answer."""
+        if not self._refused:
+            key = self._whose(line.head, line.tail)
+            self._refused = self._settle(key, outcome.Error(Unusable(line.bound)))
+            if line.tail and not self._refused:
+                self._note(f"dropped, {line.bound}: ".encode() + line.head)
+        if line.tail:
+            self._refused = False
+
+    def _whose(self, head: bytes, tail: bytes) -> int | str | None:
+        """Which request a line answers that is not parsed: the one that it names, or
+        the only one there is."""
+        named = correlate(ident_in(head, tail))
+        if named is None and len(self._requests) == 1:
+            return next(iter(self._requests))
+        return named
 
     def _take_answer(self, message: dict[str, Any], line: bytes) -> None:
         result, error = message.get("result"), message.get("error")
@@ -385,6 +458,8 @@ class Wire:
         if key is None or request is None or not request.written:
             return False
         del self._requests[key]
+        if request.reading is not None:
+            request.reading.cancel()
         trio.lowlevel.reschedule(request.task, answer)
         return True
 

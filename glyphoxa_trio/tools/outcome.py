@@ -47,6 +47,7 @@ class ToolResult:
     ``is_error`` means the tool itself said no; it is an answer, not a failure.
     ``media`` is for clients that can show it; models read a placeholder of each.
     ``links`` are the URIs of resources of its server that the answer points to.
+    ``truncated``: it was too large, and the rest of it is lost.
     """
 
     text: tuple[str, ...] = ()
@@ -54,6 +55,7 @@ class ToolResult:
     is_error: bool = False
     media: tuple[Media, ...] = ()
     links: tuple[str, ...] = ()
+    truncated: bool = False
 
     @classmethod
     def of(cls, value: object) -> ToolResult:
@@ -115,7 +117,8 @@ class Outcome:
     read, ``media`` what people can look at or listen to. ``elapsed`` is what the caller
     waited, in seconds. ``tool`` is the canonical key, None
     when the name named nothing; ``answered_by`` that of another server's tool,
-    if a second attempt there was faster.
+    if a second attempt there was faster. ``truncated``: the tool's answer was too
+    large, and this is not all of it.
     """
 
     call: ToolCall
@@ -130,6 +133,7 @@ class Outcome:
     cached: bool = False
     shared: bool = False
     answered_by: str | None = None
+    truncated: bool = False
 
     @property
     def ok(self) -> bool:

@@ -103,16 +103,16 @@ def outcome_text(
     if data is not None and not repeats:
         body["data"] = data
     # The outcome itself is one level more.
-    writer = _Writer(_MAX_DEPTH if max_depth is None else max_depth + 1)
+    writer = Writer(_MAX_DEPTH if max_depth is None else max_depth + 1)
     text = writer.object(head | body, cap)
-    if writer.truncated:
+    if writer.truncated or outcome.truncated:
         text = writer.object(head | {"truncated": True} | body, cap)
     return text
 
 
 def _read(result: ToolResult) -> tuple[list[str], Any]:
     """The words of a result, and its structured content wherever that was."""
-    blocks = [(block, _container(block)) for block in result.text]
+    blocks = [(block, container(block)) for block in result.text]
     words = [block for block, value in blocks if value is None]
     values = [(block, value) for block, value in blocks if value is not None]
     if not values:
@@ -124,7 +124,7 @@ def _read(result: ToolResult) -> tuple[list[str], Any]:
     return words, result.structured
 
 
-def _container(text: str) -> Any:
+def container(text: str) -> Any:
     """The JSON object or array that ``text`` is, or None."""
     if len(text) > _LARGEST_JSON_TEXT or not _OPENING.match(text):
         return None
@@ -210,7 +210,7 @@ def _short(text: str) -> str:
 
 
 @attrs.define(eq=False)
-class _Writer:
+class Writer:
     """JSON text within a number of bytes. Looks at no more than fits."""
 
     max_depth: int

@@ -1,0 +1,176 @@
+"""Large answers of one session: read in a worker process, and what is kept of them.
+
+Both transports bring their large messages here. Import this lazily: it needs the SDK.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from pydantic_core import from_json
+
+import trio
+
+from glyphoxa_trio.workers import WorkerDied, Workers, WorkersBusy, WorkFailed
+
+from . import bounds
+
+_KEPT: Final = "glyphoxa/kept"  # in `_meta`: where the entries of a page are
+_SMALL: Final = "glyphoxa/condensed"  # in `_meta`: it was checked when it was whole
+_ID: Final = rb'"id"\s*:\s*(?:(-?\d{1,18})|"([^"\\]{1,200})")'
+_HEAD: Final = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,"
+)
+_TAIL: Final = re.compile(
+    rb",\s*" + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z'
+)
+_MOST_KEPT: Final = 4
+ENDS: Final = 300  # bytes at either end, in which an id is looked for
+
+_pool: trio.lowlevel.RunVar[Workers] = trio.lowlevel.RunVar("readers of answers")
+
+
+class Unusable(MCPError):
+    """The server answered, and what it answered is no answer."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(types.INTERNAL_ERROR, f"its answer is not usable: {why}")
+
+
+class Unasked(Exception):
+    """The message answers no request of ours."""
+
+
+def ident_in(head: bytes, tail: bytes) -> int | str | None:
+    """Which request a message answers, if its first or last bytes say so."""
+    found = _HEAD.match(head) or _TAIL.search(tail)
+    if found is None:
+        return None
+    return int(found[1]) if found[1] is not None else found[2].decode(errors="replace")
+
+
+@attrs.define(eq=False)
+class Condenser:
+    """Makes large answers small, for one session.
+
+    Args:
+      mask: the pattern of what nobody may read; see `glyphoxa_trio.secret`.
+      schemas: output schemas by tool, which large answers are held against.
+      clean: takes secrets out of what is kept, too, that only this process knows.
+    """
+
+    mask: str = attrs.field(default="", repr=False)
+    schemas: Mapping[str, Any] = attrs.field(factory=dict)
+    clean: Callable[[str], str] = str
+    _mark: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
+    _kept: dict[str, Any] = attrs.field(factory=dict, init=False)
+
+    async def small(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        ident: int | str,
+        line: bytes | bytearray,
+    ) -> dict[str, Any]:
+        """The small result of the large message in ``line``. Cancelling kills the
+        process that reads it.
+
+        Raises:
+          MCPError: the error that the message is.
+          Unusable: it cannot be read, within the bounds.
+          Unasked: it is a request or a notification.
+        """
+        order: dict[str, Any] = {
+            "method": method,
+            "id": ident,
+            "mask": self.mask,
+            "text": bounds.KEPT_TEXT,
+            "data": bounds.KEPT_DATA,
+            "loop_bytes": bounds.LOOP_BYTES,
+            "list_bytes": bounds.LIST_BYTES,
+            "entry_bytes": bounds.ENTRY_BYTES,
+            "entry_nodes": bounds.ENTRY_NODES,
+            "entries": bounds.MOST_ENTRIES,
+        }
+        if method == "tools/list":
+            order["entries"] = bounds.MOST_TOOLS
+        if method == "tools/call":
+            order["schema"] = self.schemas.get(str((params or {}).get("name")))
+        task = bytearray(json.dumps(order).encode() + b"\n")
+        task += line
+        del line
+        head, *entries = (await self._read(task)).split(b"\n")
+        reply = from_json(self.clean(head.decode()))
+        if "unasked" in reply:
+            raise Unasked
+        if "unusable" in reply:
+            raise Unusable(reply["unusable"])
+        if "error" in reply:
+            raise MCPError(reply["error"]["code"], reply["error"]["message"])
+        result: dict[str, Any] = reply["result"]
+        meta = result.setdefault("_meta", {})
+        if method.endswith("/list"):
+            key = secrets.token_hex(8)
+            while len(self._kept) >= _MOST_KEPT:  # of questions that nobody waits for
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = (entries, reply["left_out"], reply["uncounted"])
+            meta[_KEPT] = key
+        else:
+            meta[_SMALL] = self._mark
+        return result
+
+    def was_checked(self, result: Mapping[str, Any]) -> bool:
+        """Whether this is what was kept of an answer that was checked as a whole."""
+        meta = result.get("_meta")
+        return isinstance(meta, Mapping) and meta.get(_SMALL) == self._mark
+
+    async def entries(
+        self, result: Mapping[str, Any]
+    ) -> tuple[list[Any], list[str], int] | None:
+        """The entries of the large page of which only ``result`` was passed on, what
+        was left out of it, and how much more was; None if it is a small page."""
+        meta = result.get("_meta")
+        key = meta.get(_KEPT) if isinstance(meta, Mapping) else None
+        if not isinstance(key, str) or key not in self._kept:
+            return None
+        lines, left_out, uncounted = self._kept.pop(key)
+        entries: list[Any] = []
+        for line in lines:
+            entries.append(from_json(self.clean(line.decode())))
+            await trio.lowlevel.checkpoint()
+        return entries, left_out, uncounted
+
+    async def _read(self, task: bytearray) -> bytes:
+        with trio.move_on_after(bounds.WORKER_PATIENCE):
+            try:
+                return await _workers().run(task)
+            except WorkFailed as error:
+                raise Unusable(f"it cannot be read: {error}") from error
+            except WorkerDied as error:
+                raise Unusable(
+                    f"it cannot be read: its reader died: {error}"
+                ) from error
+            except WorkersBusy as error:
+                raise Unusable("too many large answers at once") from error
+        raise Unusable(f"to read it takes more than {bounds.WORKER_PATIENCE:g} s")
+
+
+def _workers() -> Workers:
+    try:
+        return _pool.get()
+    except LookupError:
+        pool = Workers(
+            "glyphoxa_trio.tools.condense:condense",
+            most=bounds.WORKERS,
+            memory=bounds.WORKER_MEMORY,
+            largest=bounds.MOST_BYTES,
+        )
+        _pool.set(pool)
+        return pool

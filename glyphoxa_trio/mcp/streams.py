@@ -1,0 +1,276 @@
+"""What an HTTP server sends, read piece by piece and within the bounds.
+
+A body is unpacked once, counted while it comes in, and never larger than `bounds`
+says; an event of a stream that is too large for the loop is read by a `Condenser`, and
+the SDK sees what is kept of it. Import this lazily: it needs the SDK.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+
+import attrs
+import httpx2
+from mcp.shared.exceptions import MCPError
+from mcp_types import PARSE_ERROR
+
+import trio
+
+from . import bounds
+from .chatter import Chatter
+from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in
+from .framing import correlate, decode, misspelt_answer
+
+_PIECE: Final = 2**13  # bytes of a stream that are looked at without a pause
+_GZIP: Final = 31
+_LINES_OF_AN_EVENT: Final = 4
+_MOST_OPEN: Final = 256  # requests whose answers may come over another stream
+_RETRY: Final = re.compile(rb"(?m)^retry: *(\d+)")
+_ODD: Final = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}")  # perhaps no number of ours
+
+
+class TooMuch(httpx2.DecodingError):
+    """A body exceeds a bound; the text says which."""
+
+
+@attrs.frozen
+class Asked:
+    """A request of ours: as much of it as its answer is read by."""
+
+    ident: int | str
+    method: str
+    tool: str
+
+
+@attrs.define(eq=False)
+class Open:
+    """The last requests of one session, by id."""
+
+    _asked: dict[int | str, Asked] = attrs.field(factory=dict, init=False)
+
+    def note(self, request: httpx2.Request) -> Asked | None:
+        """Take in a POST; None if it is no request of ours."""
+        try:
+            message = json.loads(request.content)
+        except (ValueError, RecursionError, httpx2.RequestNotRead):
+            return None
+        if not isinstance(message, dict) or "method" not in message:
+            return None
+        key = correlate(message.get("id"))
+        if key is None:
+            return None
+        params = message.get("params")
+        tool = params.get("name") if isinstance(params, dict) else None
+        asked = Asked(message["id"], message["method"], str(tool))
+        self._asked.pop(key, None)
+        self._asked[key] = asked
+        while len(self._asked) > _MOST_OPEN:
+            del self._asked[next(iter(self._asked))]
+        return asked
+
+    def named(self, text: bytes | bytearray) -> Asked | None:
+        """The request that a message answers, if it says so at either end."""
+        key = correlate(ident_in(bytes(text[:ENDS]), bytes(text[-ENDS:])))
+        return None if key is None else self._asked.get(key)
+
+
+async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    """The body in small pieces, with a checkpoint before each.
+
+    Raises:
+      TooMuch: if it is packed more than once, or in a way that was not asked for.
+      httpx2.DecodingError: if it is damaged.
+    """
+    coding = response.headers.get("content-encoding", "").strip().lower()
+    if coding not in bounds.CODINGS:
+        layers = coding.count(",")
+        raise TooMuch("it is packed more than once" if layers else "it is packed oddly")
+    unpack: Any = None
+    window = _GZIP if "gzip" in coding else zlib.MAX_WBITS
+    async with aclosing(response.aiter_raw()) as pieces:
+        async for piece in pieces:
+            await trio.lowlevel.checkpoint()
+            if coding in ("", "identity"):
+                for start in range(0, len(piece), _PIECE):
+                    yield piece[start : start + _PIECE]
+                    await trio.lowlevel.checkpoint()
+                continue
+            while piece:
+                unpack = unpack or zlib.decompressobj(window)
+                try:
+                    yield unpack.decompress(piece, _PIECE)
+                except zlib.error as error:
+                    if window != zlib.MAX_WBITS:
+                        raise httpx2.DecodingError(str(error)) from error
+                    window, unpack = -zlib.MAX_WBITS, None  # some send it bare
+                    continue
+                await trio.lowlevel.checkpoint()
+                piece = unpack.unconsumed_tail
+                if unpack.eof:
+                    return  # nothing that is behind its end is looked at
+
+
+async def gathered(response: httpx2.Response) -> bytearray:
+    """The whole body, within the bounds of an answer.
+
+    Raises:
+      TooMuch: if it is beyond them.
+    """
+    body, nodes = bytearray(), 0
+    async with aclosing(unpacked(response)) as pieces:
+        async for piece in pieces:
+            body += piece
+            nodes += bounds.nodes_of(piece) - 1
+            if bound := bounds.beyond(len(body), nodes):
+                raise TooMuch(bound)
+    return body
+
+
+async def small_answer(
+    condenser: Condenser, asked: Asked, body: bytes | bytearray
+) -> dict[str, Any]:
+    """What the SDK gets to read in place of a large message: the whole message."""
+    reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
+    try:
+        params = {"name": asked.tool}
+        result = await condenser.small(asked.method, params, asked.ident, body)
+        return reply | {"result": result}
+    except Unusable as error:
+        return reply | _unusable(str(error))
+    except MCPError as error:
+        return reply | {"error": {"code": error.code, "message": error.message}}
+
+
+def _unusable(text: str) -> Mapping[str, Any]:
+    return {"error": {"code": PARSE_ERROR, "message": text}}
+
+
+def wrong_with(body: bytes | bytearray) -> str | None:
+    """Why a small body is no answer although it is almost JSON; None if it is one."""
+    if not _ODD.search(body) or decode(bytes(body)) is not None:
+        return None
+    misspelt = misspelt_answer(bytes(body))
+    return None if misspelt is None else misspelt[1]
+
+
+@attrs.define(eq=False)
+class Events(httpx2.AsyncByteStream):
+    """The events of a stream, each small.
+
+    Args:
+      response: whose events these are; closed with this.
+      asked: the request that it answers, if it does.
+    """
+
+    _response: httpx2.Response
+    _condenser: Condenser
+    _open: Open
+    _asked: Asked | None
+    _chatter: Chatter = attrs.field(factory=Chatter, init=False)
+    _event: bytearray = attrs.field(factory=bytearray, init=False)
+    _nodes: int = attrs.field(default=0, init=False)
+    _beyond: str | None = attrs.field(default=None, init=False)
+    _line_begun: bool = attrs.field(default=False, init=False)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with aclosing(unpacked(self._response)) as pieces:
+            async for piece in pieces:
+                async with aclosing(self._take(piece)) as ready:
+                    async for event in ready:
+                        yield event
+        if self._beyond is None and len(self._event) <= bounds.LOOP_BYTES:
+            yield bytes(self._event)
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+    async def _take(self, piece: bytes) -> AsyncGenerator[bytes]:
+        """The events that a piece completes."""
+        whole = bytearray()
+        *finished, rest = piece.split(b"\n")
+        said = 0
+        for line in finished:
+            ends = not self._line_begun and line in (b"", b"\r")
+            self._line_begun = False
+            self._grow(line + b"\n")
+            if not ends:
+                continue
+            if bounds.is_small(self._event) and self._beyond is None:
+                whole += self._small(bytes(self._event))
+                said += len(self._event)
+            else:
+                yield bytes(whole)
+                whole.clear()
+                yield await self._large()
+            self._event, self._nodes, self._beyond = bytearray(), 0, None
+        if rest:
+            self._line_begun = True
+            self._grow(rest)
+        if self._beyond is not None:
+            said += len(piece)
+        if whole:
+            yield bytes(whole)
+        if finished or said:
+            lines = len(finished) // _LINES_OF_AN_EVENT
+            await self._chatter.one_more(said, lines=lines)
+
+    def _grow(self, text: bytes) -> None:
+        if self._beyond is not None:
+            return
+        self._event += text
+        self._nodes += bounds.nodes_of(text) - 1
+        if bound := bounds.beyond(len(self._event), self._nodes):
+            self._beyond = bound
+            del self._event[ENDS:]  # its beginning says whom it answers
+
+    def _small(self, event: bytes) -> bytes:
+        if b"retry" in event:
+            event = _RETRY.sub(_patient, event)
+        if _ODD.search(event) and (wrong := wrong_with(data := _data(event))):
+            asked = self._open.named(data) or self._asked
+            if asked is not None:
+                reply = {"jsonrpc": "2.0", "id": asked.ident}
+                text = f"its answer is not usable: {wrong}"
+                return _event(event, reply | _unusable(text))
+        return event
+
+    async def _large(self) -> bytes:
+        """What the SDK gets to read of a large event; nothing if it is no answer."""
+        data = _data(self._event)
+        asked = self._open.named(data) or self._asked
+        if asked is None:
+            await self._chatter.one_more(len(self._event))
+            return b""
+        if self._beyond is not None:
+            reply = {"jsonrpc": "2.0", "id": asked.ident}
+            text = f"its answer is not usable: {self._beyond}"
+            return _event(b"", reply | _unusable(text))
+        head = bytes(self._event[:ENDS])
+        try:
+            return _event(head, await small_answer(self._condenser, asked, data))
+        except Unasked:
+            await self._chatter.one_more(len(data))
+            return b""
+
+
+def _data(event: bytes | bytearray) -> bytes:
+    lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    data = [line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:"]
+    return b"\n".join(data)
+
+
+def _event(head: bytes, message: Mapping[str, Any]) -> bytes:
+    """An event with the id of the one that begins with ``head``."""
+    found = re.search(rb"(?m)^id:[^\r\n]*(?=\r?\n)", head)
+    ident = b"" if found is None else found[0] + b"\n"
+    return ident + b"data: " + json.dumps(message).encode() + b"\n\n"
+
+
+def _patient(found: re.Match[bytes]) -> bytes:
+    digits = found[1][:9]
+    return b"retry: " + str(max(int(digits), bounds.RECONNECT)).encode()

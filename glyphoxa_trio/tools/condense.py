@@ -1,0 +1,286 @@
+"""What is kept of a large answer of a server; runs in a worker process.
+
+The answer is parsed, checked and cut there, because a tree of a hundred thousand
+nodes costs whoever holds it, the collector not least. What comes back is small.
+It is here and not with the servers because the process should start fast.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from .speech import Writer, container
+
+TRUNCATED: Final = "glyphoxa/truncated"  # in `_meta`: it was more
+
+LISTS: Final = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+_SAID: Final = 300  # characters of an error
+_FIELD: Final = 500  # characters of an address or a name
+_CUT: Final = "…"
+_MOST_LINKS: Final = 50
+
+
+def condense(task: bytes) -> bytes:
+    """The order is a line of JSON, and the message follows.
+
+    The order says ``method``, ``id``, the ``mask``'s pattern, the ``schema`` that the
+    structured content must fit, and the bounds. The reply is a line of JSON, an object
+    with one of ``result``, ``error``, ``unusable`` (why) and ``unasked``; each line
+    after it is an entry of the list that the result is.
+    """
+    order, _, line = task.partition(b"\n")
+    wanted = json.loads(order)
+    return b"\n".join(
+        json.dumps(each, separators=(",", ":")).encode()
+        for each in _reply(wanted, line)
+    )
+
+
+def _reply(order: Mapping[str, Any], line: bytes) -> Iterator[Any]:
+    from pydantic_core import from_json, to_json
+
+    try:
+        message = from_json(line, allow_inf_nan=False)
+        if b"Infinity" in to_json(message):
+            json.dumps(message, allow_nan=False)  # 1e999 is JSON, but no number
+    except ValueError as error:
+        yield {"unusable": str(error)[:_SAID]}
+        return
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        yield {"unusable": "it is no message of JSON-RPC"}
+        return
+    if "method" in message or str(message.get("id")) != str(order["id"]):
+        yield {"unasked": True}
+        return
+    mask = _mask(order.get("mask", ""))
+    if message.get("error") is not None:
+        yield {"error": _error(mask(message["error"]))}
+        return
+    result = message.get("result")
+    if not isinstance(result, dict):
+        yield {"unusable": "it is neither a result nor an error"}
+        return
+    method = order["method"]
+    if method in LISTS:
+        yield from _page(order, LISTS[method], result, mask)
+    elif method == "resources/read":
+        yield {"result": _resource(order, mask(result))}
+    elif method == "tools/call":
+        yield _answer(order, result, mask)
+    else:
+        yield {"unusable": f"it has more than {order['loop_bytes'] >> 10} KiB"}
+
+
+def _mask(pattern: str) -> Callable[[Any], Any]:
+    if not pattern:
+        return lambda value: value
+    import glyphoxa_trio.secret as secret
+
+    return secret.Mask(pattern).data  # type: ignore[attr-defined,no-any-return,unused-ignore]
+
+
+def _error(error: Any) -> dict[str, Any]:
+    if not isinstance(error, dict) or type(error.get("code")) is not int:
+        return {"code": 0, "message": "its error has no code"}
+    return {"code": error["code"], "message": str(error.get("message"))[:_SAID]}
+
+
+# ------------------------------------------------------------------ one answer
+
+
+def _answer(
+    order: Mapping[str, Any], result: dict[str, Any], mask: Callable[[Any], Any]
+) -> dict[str, Any]:
+    schema = order.get("schema")
+    if schema is not None and not result.get("isError"):
+        wrong = _problem(schema, result)
+        if wrong is not None:
+            return {"unusable": wrong[:_SAID]}
+    return {"result": _result(order, mask(result))}
+
+
+def _problem(schema: Any, result: Mapping[str, Any]) -> str | None:
+    try:
+        from .output import OutputSchema  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return None
+    if "structuredContent" not in result:
+        return "it has no structured content"
+    problem: str | None = OutputSchema(schema).problem(result["structuredContent"])
+    return problem
+
+
+def _result(order: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """A CallToolResult of the same meaning that a model can read as a whole."""
+    content = result.get("content")
+    found = content if isinstance(content, list) else []
+    blocks = [block for block in found if isinstance(block, Mapping)]
+    structured = result.get("structuredContent")
+    keep = _Keep(order["text"], order["data"])
+    kept: dict[str, Any] = {"content": [x for b in blocks for x in keep(b, structured)]}
+    if structured is not None:
+        kept["structuredContent"] = json.loads(keep.data(structured))
+    for key in ("isError", "resultType"):
+        if isinstance(result.get(key), bool | str):
+            kept[key] = result[key]
+    if keep.truncated:
+        kept["_meta"] = {TRUNCATED: True}
+    return kept
+
+
+class _Keep:
+    """Takes blocks until there is no more room, in bytes of JSON."""
+
+    def __init__(self, text: int, data: int) -> None:
+        self.truncated = False
+        self._text = text
+        self._each = data
+        self._all = data
+        self._links = 0
+
+    def __call__(self, block: Mapping[str, Any], structured: Any) -> Iterator[Any]:
+        if self._text <= 2 or (self._links >= _MOST_LINKS and _is_link(block)):
+            self.truncated = True
+            return
+        if _is_link(block):
+            self._links += 1
+            link = {k: _short(block.get(k)) for k in ("uri", "name", "title")}
+            link = {k: v for k, v in link.items() if v}
+            self._text -= len(json.dumps(link)) + 30
+            yield {"type": "resource_link", **link}
+            return
+        text = text_of(block)
+        value = container(text)
+        if value is not None:
+            if structured is not None and _same(value, structured):
+                return  # servers say it twice, for old clients
+            text = self.data(value, room=self._all)
+            self._all -= len(text)
+            if self._all <= 2:
+                self._text = 0
+        else:
+            writer = Writer(1)
+            quoted = writer.write(text, self._text) or '""'
+            self.truncated = self.truncated or writer.truncated
+            self._text -= len(quoted.encode())
+            text = json.loads(quoted)
+        self._text -= 30
+        yield {"type": "text", "text": text}
+
+    def data(self, value: Any, room: int | None = None) -> str:
+        writer = Writer(64)
+        text = writer.write(value, self._each if room is None else room) or "null"
+        self.truncated = self.truncated or writer.truncated
+        return text
+
+
+def _is_link(block: Mapping[str, Any]) -> bool:
+    return block.get("type") == "resource_link"
+
+
+def _same(value: Any, other: Any) -> bool:
+    try:
+        return bool(value == other)
+    except RecursionError:
+        return False
+
+
+def _short(value: Any, most: int = _FIELD) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= most else value[:most] + _CUT
+    return value if isinstance(value, int | float) else None
+
+
+def text_of(block: Mapping[str, Any]) -> str:
+    """A block of an answer in words: of what is not text, a placeholder."""
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text", ""))
+    if kind in ("image", "audio"):
+        return f"[{kind}: {block.get('mimeType', 'unknown')}, {_size(block, 'data')}]"
+    if kind == "resource_link":
+        return f"[link: {block.get('title') or block.get('name')}, {block.get('uri')}]"
+    resource = block.get("resource")
+    if kind == "resource" and isinstance(resource, Mapping):
+        if isinstance(resource.get("text"), str):
+            return str(resource["text"])
+        mime = resource.get("mimeType", "unknown")
+        return f"[resource: {mime}, {_size(resource, 'blob')}]"
+    return f"[{kind or 'unknown'}]"
+
+
+def _size(holder: Mapping[str, Any], key: str) -> str:
+    """The size of base64 data, without decoding it."""
+    data = str(holder.get(key, ""))
+    size = math.floor(len(data.rstrip("=")) * 3 / 4)
+    return f"{size} B" if size < 1000 else f"{round(size / 1000)} kB"
+
+
+def _resource(order: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """The contents of a resource, as texts; what is none is told by a placeholder."""
+    contents = result.get("contents")
+    parts = contents if isinstance(contents, list) else []
+    keep = _Keep(order["text"], order["data"])
+    kept: list[dict[str, Any]] = []
+    for part in parts:
+        if not isinstance(part, Mapping):
+            continue
+        uri = _short(part.get("uri")) or ""
+        block = {"type": "resource", "resource": part}
+        kept += [{"uri": uri, "text": said["text"]} for said in keep(block, None)]
+    whole: dict[str, Any] = {"contents": kept}
+    return whole | ({"_meta": {TRUNCATED: True}} if keep.truncated else {})
+
+
+# ---------------------------------------------------------------------- a list
+
+
+def _page(
+    order: Mapping[str, Any],
+    key: str,
+    result: Mapping[str, Any],
+    mask: Callable[[Any], Any],
+) -> Iterator[Any]:
+    """A page without its entries, then the entries that keep within the bounds."""
+    offered = result.get(key)
+    entries = offered if isinstance(offered, list) else []
+    left_out: list[str] = []
+    kept: list[Any] = []
+    room = order["list_bytes"]
+    for entry in entries[: order["entries"] + 1]:
+        if key != "tools" and isinstance(entry, Mapping):
+            entry = {name: _short(value) for name, value in entry.items()}
+        text = json.dumps(entry)
+        why = None
+        if len(text) > order["entry_bytes"]:
+            why = f"it has more than {order['entry_bytes'] >> 10} KiB"
+        elif _nodes(text) > order["entry_nodes"]:
+            why = f"it has more than {order['entry_nodes']} values"
+        elif len(text) > room:
+            why = f"the list has more than {order['list_bytes'] >> 20} MB"
+        if why is None:
+            room -= len(text)
+            kept.append(mask(entry))
+        else:
+            name = entry.get("name") if isinstance(entry, Mapping) else None
+            left_out.append(f"{mask(str(name))[:64]!r} is left out: {why}")
+    cursor = _short(result.get("nextCursor"), 10_000)
+    page: dict[str, Any] = {key: []}
+    if cursor is not None:
+        page["nextCursor"] = cursor
+    for more in ("ttlMs", "cacheScope", "resultType"):
+        if isinstance(result.get(more), int | str):
+            page[more] = _short(result[more])
+    yield {"result": page, "left_out": left_out[:20], "uncounted": len(left_out[20:])}
+    yield from kept
+
+
+def _nodes(text: str) -> int:
+    return 1 + text.count(",") + text.count("[") + text.count("{")
