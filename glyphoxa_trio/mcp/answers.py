@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import aclosing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx2
 from mcp_types import PARSE_ERROR
+
+import trio
 
 from . import bounds
 from .condensing import Condenser, Unasked
@@ -222,12 +223,13 @@ def wait_of(data: object) -> float | None:
 async def whole(response: httpx2.Response, largest: int) -> bytes | None:
     """The body of an answer, or None if it is longer than so many bytes."""
     body = bytearray()
-    async with aclosing(unpacked(response)) as pieces:
-        async for piece in pieces:
+    with trio.CancelScope() as enough:  # as in `gathered`
+        async for piece in unpacked(response):
             body += piece
             if len(body) > largest:
-                return None
-    return bytes(body)
+                body.clear()
+                enough.cancel()
+    return None if enough.cancel_called else bytes(body)
 
 
 def _read(

@@ -17,12 +17,13 @@ LOOP_NODES: Final = 10_000
 # At all: an answer to a request of ours.
 MOST_BYTES: Final = 16 * 2**20
 MOST_NODES: Final = 200_000
+MOST_DROPPED: Final = 16 * 2**20  # of a line beyond that, before the connection ends
 
 # What a server says unasked, a second and at once, before it is read more slowly.
 LINES_A_SECOND: Final = 1_000.0
 LINES_AT_ONCE: Final = 200.0
 BYTES_A_SECOND: Final = float(4 * 2**20)
-BYTES_AT_ONCE: Final = float(4 * 2**20)
+BYTES_AT_ONCE: Final = float(16 * 2**20)
 
 # A list of tools or resources.
 MOST_TOOLS: Final = 1_000

@@ -66,6 +66,12 @@ class Framing:
     _unfinished: bytearray = attrs.field(factory=bytearray, init=False)
     _nodes: int = attrs.field(default=0, init=False)
     _dropped: TooLarge | None = attrs.field(default=None, init=False)
+    _lost: int = attrs.field(default=0, init=False)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether more of a line was dropped than is worth waiting for its end."""
+        return self._dropped is not None and self._lost > bounds.MOST_DROPPED
 
     @property
     def dropping(self) -> bool:
@@ -88,6 +94,7 @@ class Framing:
     def _grow(self, piece: bytes, lines: list[bytes | Large | TooLarge]) -> None:
         if self._dropped is not None:
             self._dropped.tail = (self._dropped.tail + piece[-_ENDS:])[-_ENDS:]
+            self._lost += len(piece)
             return
         self._unfinished += piece
         if len(self._unfinished) <= bounds.LOOP_NODES:
@@ -100,7 +107,7 @@ class Framing:
         if bound is not None:
             head, tail = self._unfinished[:_ENDS], self._unfinished[-_ENDS:]
             self._dropped = TooLarge(bound, bytes(head), bytes(tail))
-            self._unfinished = bytearray()
+            self._unfinished, self._lost = bytearray(), 0
             lines.append(attrs.evolve(self._dropped, tail=b""))
 
     def _end(self, lines: list[bytes | Large | TooLarge]) -> None:

@@ -50,7 +50,7 @@ def endpoint(spec: ServerSpec) -> str:
 
 @asynccontextmanager
 async def open_client(
-    spec: ServerSpec, condenser: Condenser
+    spec: ServerSpec, condenser: Condenser | None = None
 ) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client that carries the token and headers of ``spec`` on every request.
 
@@ -80,9 +80,9 @@ async def open_client(
         client.address = httpx2.URL(spec.url or "")
         client.tokens = tokens
         client.secrets = _to_hide(spec)
-        client.condenser = condenser
+        client.condenser = condenser or Condenser()
+        client.condenser.clean = client.said
         client.opened = Open()
-        condenser.clean = client.said
         yield await stack.enter_async_context(client)
 
 

@@ -80,7 +80,8 @@ class Open:
 
 
 async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes]:
-    """The body in small pieces, with a checkpoint before each.
+    """The body in small pieces, with a pause after each for everybody else. It is not
+    cancelled in a pause: only a read that is cancelled closes what is below it.
 
     Raises:
       TooMuch: if it is packed more than once, or in a way that was not asked for.
@@ -94,14 +95,16 @@ async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes]:
     window = _GZIP if "gzip" in coding else zlib.MAX_WBITS
     async with aclosing(response.aiter_raw()) as pieces:
         async for piece in pieces:
-            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.cancel_shielded_checkpoint()
             if coding in ("", "identity"):
                 for start in range(0, len(piece), _PIECE):
                     yield piece[start : start + _PIECE]
-                    await trio.lowlevel.checkpoint()
+                    await trio.lowlevel.cancel_shielded_checkpoint()
                 continue
             while piece:
                 unpack = unpack or zlib.decompressobj(window)
+                if unpack.eof:
+                    break
                 try:
                     yield unpack.decompress(piece, _PIECE)
                 except zlib.error as error:
@@ -109,10 +112,10 @@ async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes]:
                         raise httpx2.DecodingError(str(error)) from error
                     window, unpack = -zlib.MAX_WBITS, None  # some send it bare
                     continue
-                await trio.lowlevel.checkpoint()
+                await trio.lowlevel.cancel_shielded_checkpoint()
                 piece = unpack.unconsumed_tail
                 if unpack.eof:
-                    return  # nothing that is behind its end is looked at
+                    piece = b""  # nothing that is behind its end is looked at
 
 
 async def gathered(response: httpx2.Response) -> bytearray:
@@ -121,13 +124,19 @@ async def gathered(response: httpx2.Response) -> bytearray:
     Raises:
       TooMuch: if it is beyond them.
     """
-    body, nodes = bytearray(), 0
-    async with aclosing(unpacked(response)) as pieces:
-        async for piece in pieces:
+    body, nodes, bound = bytearray(), 0, None
+    # Cancelled in the middle of a read, what is below closes in good order; a loop
+    # that is left closes nothing.
+    with trio.CancelScope() as enough:
+        async for piece in unpacked(response):
+            if bound is not None:
+                continue
             body += piece
             nodes += bounds.nodes_of(piece) - 1
             if bound := bounds.beyond(len(body), nodes):
-                raise TooMuch(bound)
+                enough.cancel()
+    if bound is not None:
+        raise TooMuch(bound)
     return body
 
 

@@ -355,6 +355,8 @@ class Wire:
                         self._refuse(line)
                     if len(self._requests) == waiting and type(line) is bytes:
                         await self._chatter.one_more(len(line))
+                if lines.is_endless:
+                    return f"it wrote a line of more than {_MEGABYTES}"
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         async with self._large:  # its last answer may be a large one

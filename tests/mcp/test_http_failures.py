@@ -22,7 +22,8 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.mcp import ConnectionFailed, ServerState, Session, open_fleet, sdk
-from glyphoxa_trio.mcp.answers import LARGEST, retry_after
+from glyphoxa_trio.mcp.answers import retry_after
+from glyphoxa_trio.mcp.bounds import MOST_BYTES
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.transport import Busy, NeverSent
 from glyphoxa_trio.testing.web_server import (
@@ -38,7 +39,12 @@ from glyphoxa_trio.testing.web_server import (
     open_mcp_server,
     result,
 )
-from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
+from glyphoxa_trio.tools.definition import (
+    AnswerUnusable,
+    ConnectionLost,
+    ToolError,
+    ToolUnavailable,
+)
 
 from .support import Watcher
 
@@ -114,7 +120,7 @@ def mislabelled(request: Request) -> Reply:
 
 
 def huge(request: Request) -> Reply:
-    return Status(200, body=result(request, HELLO | {"_meta": {"x": "y" * LARGEST}}))
+    return Status(200, body=result(request, HELLO | {"_meta": {"x": "y" * MOST_BYTES}}))
 
 
 def says_no(status: int) -> Callable[[Request], Reply]:
@@ -172,7 +178,7 @@ NOT_RUN, LOST, NO = ToolUnavailable, ConnectionLost, ToolError
         (cut, LOST, "broke off: peer closed connection without sending complete"),
         (half, LOST, "its answer is no JSON, or not all of it"),
         (Status(200, JSON, b""), LOST, "its answer is no JSON, or not all of it"),
-        (huge, LOST, "an answer of more than 16 MB"),
+        (huge, AnswerUnusable, "it has more than 16 MB"),
         (LOGIN, LOST, "HTTP 200 OK, with text/html for an answer"),
         (Status(200), LOST, "HTTP 200 OK, with nothing for an answer"),
         (Status(202), LOST, "HTTP 202 Accepted, with nothing for an answer"),
