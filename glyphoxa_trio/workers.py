@@ -96,12 +96,17 @@ class Workers:
         self._free.clear()
         async with trio.open_nursery() as nursery:
             for worker in tuple(self._all):
-                nursery.start_soon(worker.end)
+                nursery.start_soon(self._see_off, worker)
 
     @property
     def running(self) -> int:
         """How many processes there are."""
         return len(self._all)
+
+    async def _see_off(self, worker: _Worker) -> None:
+        await worker.end()
+        with trio.CancelScope(shield=True):
+            await worker.gone.wait()
 
     def _free_one(self) -> _Worker | None:
         """The one that was used last: so those that are not needed become idle."""
@@ -139,6 +144,7 @@ class Workers:
             with trio.CancelScope(shield=True):
                 await worker.end()
             self._all.discard(worker)
+            worker.gone.set()
 
 
 @attrs.define(eq=False)
@@ -146,6 +152,7 @@ class _Worker:
     process: trio.Process
     since: float = 0.0
     ended: trio.Event = attrs.field(factory=trio.Event)
+    gone: trio.Event = attrs.field(factory=trio.Event)
 
     async def run(self, task: bytes | bytearray | memoryview, largest: int) -> bytes:
         stdin = self.process.stdin

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import attrs
@@ -33,8 +34,6 @@ _TAIL: Final = re.compile(
 )
 _MOST_KEPT: Final = 4
 ENDS: Final = 300  # bytes at either end, in which an id is looked for
-
-_pool: trio.lowlevel.RunVar[Workers] = trio.lowlevel.RunVar("readers of answers")
 
 
 class Unusable(MCPError):
@@ -162,15 +161,39 @@ class Condenser:
         raise Unusable(f"to read it takes more than {bounds.WORKER_PATIENCE:g} s")
 
 
-def _workers() -> Workers:
+@asynccontextmanager
+async def readers() -> AsyncGenerator[None]:
+    """While in this block there may be processes that read; the last who leaves such a
+    block ends them."""
     try:
-        return _pool.get()
+        pool = _pool.get()
     except LookupError:
-        pool = Workers(
+        pool = _Pool()
+        _pool.set(pool)
+    pool.users += 1
+    try:
+        yield
+    finally:
+        pool.users -= 1
+        if not pool.users:
+            await pool.workers.aclose()
+
+
+def _workers() -> Workers:
+    return _pool.get().workers
+
+
+@attrs.define(eq=False)
+class _Pool:
+    users: int = 0
+    workers: Workers = attrs.field(
+        factory=lambda: Workers(
             "glyphoxa_trio.tools.condense:condense",
             most=bounds.WORKERS,
             memory=bounds.WORKER_MEMORY,
             largest=bounds.MOST_BYTES,
         )
-        _pool.set(pool)
-        return pool
+    )
+
+
+_pool: trio.lowlevel.RunVar[_Pool] = trio.lowlevel.RunVar("readers of answers")

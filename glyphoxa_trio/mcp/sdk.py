@@ -35,7 +35,7 @@ from glyphoxa_trio.tools.definition import (
 )
 
 from . import http, resources
-from .condensing import Condenser, Unusable
+from .condensing import Condenser, Unusable, readers
 from .handshake import agree, announces_tools, follow_tools, offers_resources
 from .listing import Sieve, paginate
 from .process import LastLines
@@ -84,6 +84,7 @@ async def open_session(
 
     try:
         async with (
+            readers(),
             _dispatcher(spec, loss, stderr, server, condenser) as dispatcher,
             ClientSession(
                 dispatcher=(sieve := Sieve(dispatcher, condenser)),

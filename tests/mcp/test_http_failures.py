@@ -178,7 +178,7 @@ NOT_RUN, LOST, NO = ToolUnavailable, ConnectionLost, ToolError
         (cut, LOST, "broke off: peer closed connection without sending complete"),
         (half, LOST, "its answer is no JSON, or not all of it"),
         (Status(200, JSON, b""), LOST, "its answer is no JSON, or not all of it"),
-        (huge, AnswerUnusable, "it has more than 16 MB"),
+        (huge, AnswerUnusable, "its answer is not usable: it has more than 16 MB"),
         (LOGIN, LOST, "HTTP 200 OK, with text/html for an answer"),
         (Status(200), LOST, "HTTP 200 OK, with nothing for an answer"),
         (Status(202), LOST, "HTTP 202 Accepted, with nothing for an answer"),

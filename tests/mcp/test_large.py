@@ -1,0 +1,280 @@
+"""Servers that say too much: what is kept of it, and that nobody else waits for it.
+
+Real servers over both transports. What a stall is, is measured in the same run: no
+task of this loop is ever longer away than it would be if a message had been parsed.
+"""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import trio
+
+from glyphoxa_trio.config import ServerSpec, Transport
+from glyphoxa_trio.mcp import bounds
+from glyphoxa_trio.mcp.metadata import result_of
+from glyphoxa_trio.mcp.process import LastLines
+from glyphoxa_trio.mcp.transport import Session, open_session
+from glyphoxa_trio.tools.condense import condense
+from glyphoxa_trio.tools.definition import AnswerUnusable
+from glyphoxa_trio.tools.speech import CHAT_CAP
+
+from .fakes import Events, Request, Status, open_mcp_server
+from .servers.large import SHAPES
+from .support import SERVERS
+
+LIMIT = 30.0
+
+
+@asynccontextmanager
+async def stdio(*habits: str) -> AsyncGenerator[Session]:
+    command = ("python", str(SERVERS / "large.py"), *habits)
+    spec = ServerSpec(name="large", command=command, start_timeout=LIMIT)
+    with trio.fail_after(LIMIT):
+        async with open_session(
+            spec, on_tools_changed=lambda: None, stderr=LastLines()
+        ) as session:
+            yield session
+
+
+@asynccontextmanager
+async def over_http(reply: Any) -> AsyncGenerator[Session]:
+    def on_call(request: Request) -> Any:
+        return reply(request) if request.method == "tools/call" else None
+
+    with trio.fail_after(LIMIT):
+        async with open_mcp_server(on_call) as server:
+            spec = ServerSpec(
+                name="large", transport=Transport.STREAMABLE_HTTP, url=server.url
+            )
+            async with open_session(
+                spec, on_tools_changed=lambda: None, stderr=LastLines()
+            ) as session:
+                await session.list_tools()
+                yield session
+
+
+def sent(request: Request, shape: str) -> bytes:
+    message = {"jsonrpc": "2.0", "id": request.id, "result": SHAPES[shape]()}
+    return json.dumps(message, ensure_ascii=False).encode()
+
+
+async def call(session: Session, what: str, **more: Any) -> Mapping[str, Any]:
+    return await session.call_tool("grow", {"what": what, **more}, {})
+
+
+def check(shape: str, answer: Mapping[str, Any]) -> None:
+    """What is kept is small, says the same, and says if something was cut."""
+    assert bounds.is_small(json.dumps(answer).encode())
+    result = result_of(answer)
+    match shape:
+        case "text":
+            assert result.text[0].startswith("ááá")
+            assert len(result.text[0].encode()) >= CHAT_CAP
+            assert result.truncated
+        case "blocks":
+            assert set(result.text) == {"x"}
+            assert result.truncated
+        case "image":
+            assert result.text == ("[image: image/png, 3000 kB]",)
+            assert not result.truncated
+        case "tree":
+            assert result.structured["rows"][:2] == [[0, {"n": 0}], [1, {"n": 1}]]
+            assert result.truncated
+        case "twice":
+            assert result.text == ()
+            assert result.structured["rows"][0] == "x" * 99
+            assert result.truncated
+
+
+SMALLER = ["text", "blocks", "image", "tree", "twice"]
+
+
+@pytest.mark.parametrize("tail", [False, True])
+async def test_what_is_kept_of_a_large_answer_is_small(tail: bool) -> None:
+    async with stdio() as session:
+        for shape in SMALLER:
+            check(shape, await call(session, shape, tail=tail))
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"), [("bomb", "more than 200000 values"), ("huge", "more than 16 MB")]
+)
+async def test_what_is_beyond_the_bounds_costs_one_request(
+    shape: str, why: str
+) -> None:
+    async with stdio() as session:
+        for tail in (False, True):
+            with pytest.raises(AnswerUnusable, match=why):
+                await call(session, shape, tail=tail)
+            assert session.loss.why is None
+        check("image", await call(session, "image"))
+
+
+async def test_several_large_answers_at_once_find_their_requests() -> None:
+    async with stdio() as session:
+
+        async def one(shape: str, tail: bool) -> None:
+            check(shape, await call(session, shape, tail=tail))
+
+        async with trio.open_nursery() as nursery:
+            for shape in SMALLER:
+                nursery.start_soon(one, shape, False)
+                nursery.start_soon(one, shape, True)
+
+
+async def test_a_large_request_or_notification_is_dropped() -> None:
+    async with stdio("asks") as session:
+        check("image", await call(session, "image"))
+        check("text", await call(session, "text"))
+
+
+async def test_of_a_large_list_each_tool_is_taken_that_keeps_within_the_bounds() -> (
+    None
+):
+    async with stdio("many") as session:
+        listing = await session.list_tools()
+        names = {tool["name"] for tool in listing.tools}
+        assert names >= {"grow", "t0", "t899", "list_resources"}
+        assert not names & {"wide", "long"}
+        assert "the tool 'wide' is left out: it has more than 5000 values" in (
+            listing.warnings
+        )
+        assert "the tool 'long' is left out: it has more than 64 KiB" in (
+            listing.warnings
+        )
+
+
+async def test_a_large_resource_and_a_long_list_of_them_are_cut() -> None:
+    async with stdio() as session:
+        await session.list_tools()
+        answer = await session.call_tool("read_resource", {"uri": "a:1"}, {})
+        result = result_of(answer)
+        assert result.text[0].startswith("yyy")
+        assert result.truncated
+        answer = await session.call_tool("list_resources", {}, {})
+        assert "2000 or more resources" in answer["content"][0]["text"] or (
+            "2001 resources" in answer["content"][0]["text"]
+        )
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("events", [False, True])
+async def test_over_http_the_same_is_kept(events: bool, packed: bool) -> None:
+    head = {"Content-Encoding": "gzip"} if packed else {}
+    shapes = iter(SMALLER)
+
+    def reply(request: Request) -> Any:
+        body = sent(request, next(shapes))
+        kind = "application/json"
+        if events:
+            kind, body = "text/event-stream", b"id: 7\ndata: " + body + b"\n\n"
+        body = gzip.compress(body, 1) if packed else body
+        return Status(200, {"Content-Type": kind, **head}, body)
+
+    async with over_http(reply) as session:
+        for shape in SMALLER:
+            check(shape, await call(session, shape))
+
+
+@pytest.mark.parametrize("events", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "why"), [("bomb", "more than 200000 values"), ("huge", "more than 16 MB")]
+)
+async def test_over_http_the_same_bounds_hold(
+    shape: str, why: str, events: bool
+) -> None:
+    def reply(request: Request) -> Any:
+        body = sent(request, shape)
+        if events:
+            body = b"data: " + body + b"\n\n"
+        kind = "text/event-stream" if events else "application/json"
+        return Status(200, {"Content-Type": kind}, body)
+
+    async with over_http(reply) as session:
+        with pytest.raises(AnswerUnusable, match=why):
+            await call(session, shape)
+        assert session.loss.why is None
+
+
+async def test_a_body_that_is_packed_more_than_once_is_not_unpacked() -> None:
+    def reply(request: Request) -> Any:
+        body = sent(request, "image")
+        for _ in range(3):
+            body = gzip.compress(body, 1)
+        head = {"Content-Type": "application/json", "Content-Encoding": "gzip," * 2}
+        return Status(200, head | {"Content-Encoding": "gzip, gzip, gzip"}, body)
+
+    async with over_http(reply) as session:
+        with pytest.raises(AnswerUnusable, match="packed more than once"):
+            await call(session, "image")
+
+
+@pytest.mark.parametrize("events", [False, True])
+async def test_a_number_that_is_none_makes_an_answer_unusable_over_http_too(
+    events: bool,
+) -> None:
+    def reply(request: Request) -> Any:
+        body = json.dumps(
+            {
+                "jsonrpc": "2.0",
+                "id": request.id,
+                "result": {"content": [], "structuredContent": {"x": float("nan")}},
+            }
+        )
+        if events:
+            return Events([body.encode()])
+        return Status(200, {"Content-Type": "application/json"}, body.encode())
+
+    async with over_http(reply) as session:
+        with pytest.raises(AnswerUnusable, match="not usable"):
+            await call(session, "x")
+
+
+def test_a_condensed_answer_is_that_of_the_request_that_was_asked() -> None:
+    order = {"method": "tools/call", "id": 7, "text": 10, "data": 10}
+    for message, said in (
+        ({"id": 8, "result": {}}, "unasked"),
+        ({"id": 7, "method": "x"}, "unasked"),
+        ({"id": 7}, "unusable"),
+        ({"id": 7, "error": {"code": 1, "message": "no" * 999}}, "error"),
+        ({"id": 7, "result": {}}, "result"),
+    ):
+        line = json.dumps({"jsonrpc": "2.0"} | message).encode()
+        assert said in json.loads(condense(json.dumps(order).encode() + b"\n" + line))
+    broken = json.loads(condense(json.dumps(order).encode() + b'\n{"jsonrpc": NaN}'))
+    assert "unusable" in broken
+
+
+async def test_nobody_waits_while_a_large_answer_is_read() -> None:
+    # What it would cost to parse it here is measured here, and so is the worst time
+    # that the loop was away while it came and was read elsewhere.
+    body = json.dumps({"result": SHAPES["tree"]()}).encode() * 1
+    gc.collect()
+    began = trio.current_time()
+    json.loads(body)
+    parsing = trio.current_time() - began
+    away: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            before = trio.current_time()
+            await trio.sleep(0.001)
+            away.append(trio.current_time() - before)
+
+    async with stdio() as session:
+        await call(session, "image")  # the reader has started
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tick)
+            for _ in range(5):
+                await call(session, "tree")
+            nursery.cancel_scope.cancel()
+    away.sort()
+    assert away[len(away) * 9 // 10] < parsing
