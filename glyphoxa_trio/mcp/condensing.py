@@ -29,6 +29,9 @@ _ID: Final = rb'"id"\s*:\s*(?:(-?\d{1,18})|"([^"\\]{1,200})")'
 _HEAD: Final = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,"
 )
+_METHOD: Final = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:' + _ID + rb'\s*,\s*)?"method"\s*:'
+)
 _TAIL: Final = re.compile(
     rb",\s*" + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z'
 )
@@ -53,6 +56,11 @@ def ident_in(head: bytes, tail: bytes) -> int | str | None:
     if found is None:
         return None
     return int(found[1]) if found[1] is not None else found[2].decode(errors="replace")
+
+
+def is_unasked(head: bytes) -> bool:
+    """Whether a message says at its beginning that it is no answer."""
+    return _METHOD.match(head) is not None
 
 
 @attrs.define(eq=False)

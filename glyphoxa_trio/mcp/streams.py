@@ -23,7 +23,7 @@ import trio
 
 from . import bounds
 from .chatter import Chatter
-from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in
+from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in, is_unasked
 from .framing import correlate, decode, misspelt_answer
 
 _PIECE: Final = 2**13  # bytes of a stream that are looked at without a pause
@@ -252,7 +252,7 @@ class Events(httpx2.AsyncByteStream):
         """What the SDK gets to read of a large event; nothing if it is no answer."""
         data = _data(self._event)
         asked = self._open.named(data) or self._asked
-        if asked is None:
+        if asked is None or is_unasked(data[:ENDS]):
             await self._chatter.one_more(len(self._event))
             return b""
         if self._beyond is not None:

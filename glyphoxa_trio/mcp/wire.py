@@ -43,7 +43,7 @@ from mcp.shared.exceptions import MCPError
 import trio
 
 from .chatter import Chatter
-from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in
+from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in, is_unasked
 from .framing import (
     LONGEST_MESSAGE,
     Framing,
@@ -382,15 +382,23 @@ class Wire:
 
     async def _take_large(self, large: Large) -> None:
         """See to it that a large line is read elsewhere, if it is an answer."""
-        key = self._whose(bytes(large.line[:ENDS]), bytes(large.line[-ENDS:]))
+        head, tail = bytes(large.line[:ENDS]), bytes(large.line[-ENDS:])
+        if not is_unasked(head) and self._waiting(self._whose(head, tail)):
+            await self._large.acquire()
+            key = self._whose(head, tail)  # it may have been answered meanwhile
+            request = self._waiting(key)
+            if key is not None and request is not None:
+                request.reading = trio.CancelScope()
+                self._nursery.start_soon(self._read_large, key, request, large.line)
+                return
+            self._large.release()
+        self._note(b"dropped, too large to be no answer: " + head)
+        await self._chatter.one_more(len(large.line))
+
+    def _waiting(self, key: int | str | None) -> _Request | None:
+        """The request of that key, if it may be answered."""
         request = None if key is None else self._requests.get(key)
-        if key is None or request is None or not request.written or request.reading:
-            self._note(b"dropped, too large to be no answer: " + large.line[:ENDS])
-            await self._chatter.one_more(len(large.line))
-            return
-        request.reading = trio.CancelScope()
-        await self._large.acquire()
-        self._nursery.start_soon(self._read_large, key, request, large.line)
+        return request if request is not None and request.written else None
 
     async def _read_large(
         self, key: int | str, request: _Request, line: bytearray
@@ -455,9 +463,8 @@ class Wire:
 
     def _settle(self, key: int | str | None, answer: outcome.Outcome[Any]) -> bool:
         """Wake whoever waits for this answer; False if nobody does."""
-        request = None if key is None else self._requests.get(key)
-        # What was not sent yet cannot be answered.
-        if key is None or request is None or not request.written:
+        request = self._waiting(key)  # what was not sent yet cannot be answered
+        if key is None or request is None:
             return False
         del self._requests[key]
         if request.reading is not None:

@@ -38,7 +38,7 @@ def condense(task: bytes) -> bytes:
     order, _, line = task.partition(b"\n")
     wanted = json.loads(order)
     return b"\n".join(
-        json.dumps(each, separators=(",", ":")).encode()
+        json.dumps(each, separators=(",", ":"), ensure_ascii=False).encode()
         for each in _reply(wanted, line)
     )
 
@@ -257,7 +257,7 @@ def _page(
     for entry in entries[: order["entries"] + 1]:
         if key != "tools" and isinstance(entry, Mapping):
             entry = {name: _short(value) for name, value in entry.items()}
-        text = json.dumps(entry)
+        text = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
         why = None
         if len(text) > order["entry_bytes"]:
             why = f"it has more than {order['entry_bytes'] >> 10} KiB"

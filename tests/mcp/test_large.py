@@ -17,16 +17,16 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.config import ServerSpec, Transport
+from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.mcp import bounds
 from glyphoxa_trio.mcp.metadata import result_of
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.transport import Session, open_session
+from glyphoxa_trio.testing.web_server import Request, Status, open_mcp_server
 from glyphoxa_trio.tools.condense import condense
 from glyphoxa_trio.tools.definition import AnswerUnusable
 from glyphoxa_trio.tools.speech import CHAT_CAP
 
-from .fakes import Events, Request, Status, open_mcp_server
 from .servers.large import SHAPES
 from .support import SERVERS
 
@@ -47,13 +47,11 @@ async def stdio(*habits: str) -> AsyncGenerator[Session]:
 @asynccontextmanager
 async def over_http(reply: Any) -> AsyncGenerator[Session]:
     def on_call(request: Request) -> Any:
-        return reply(request) if request.method == "tools/call" else None
+        return reply(request) if request.called == "tools/call" else None
 
     with trio.fail_after(LIMIT):
         async with open_mcp_server(on_call) as server:
-            spec = ServerSpec(
-                name="large", transport=Transport.STREAMABLE_HTTP, url=server.url
-            )
+            spec = ServerSpec(name="large", url=server.url)
             async with open_session(
                 spec, on_tools_changed=lambda: None, stderr=LastLines()
             ) as session:
@@ -62,7 +60,8 @@ async def over_http(reply: Any) -> AsyncGenerator[Session]:
 
 
 def sent(request: Request, shape: str) -> bytes:
-    message = {"jsonrpc": "2.0", "id": request.id, "result": SHAPES[shape]()}
+    result = SHAPES[shape]() | {"resultType": "complete"}
+    message = {"jsonrpc": "2.0", "id": request.message["id"], "result": result}
     return json.dumps(message, ensure_ascii=False).encode()
 
 
@@ -72,7 +71,7 @@ async def call(session: Session, what: str, **more: Any) -> Mapping[str, Any]:
 
 def check(shape: str, answer: Mapping[str, Any]) -> None:
     """What is kept is small, says the same, and says if something was cut."""
-    assert bounds.is_small(json.dumps(answer).encode())
+    assert bounds.is_small(json.dumps(answer, ensure_ascii=False).encode())
     result = result_of(answer)
     match shape:
         case "text":
@@ -222,16 +221,14 @@ async def test_a_number_that_is_none_makes_an_answer_unusable_over_http_too(
     events: bool,
 ) -> None:
     def reply(request: Request) -> Any:
-        body = json.dumps(
-            {
-                "jsonrpc": "2.0",
-                "id": request.id,
-                "result": {"content": [], "structuredContent": {"x": float("nan")}},
-            }
-        )
+        result = {"content": [], "structuredContent": {"x": float("nan")}}
+        result["resultType"] = "complete"
+        message = {"jsonrpc": "2.0", "id": request.message["id"], "result": result}
+        body = json.dumps(message).encode()
         if events:
-            return Events([body.encode()])
-        return Status(200, {"Content-Type": "application/json"}, body.encode())
+            body = b"data: " + body + b"\n\n"
+        kind = "text/event-stream" if events else "application/json"
+        return Status(200, {"Content-Type": kind}, body)
 
     async with over_http(reply) as session:
         with pytest.raises(AnswerUnusable, match="not usable"):

@@ -34,7 +34,7 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
 
 
 def many() -> list[Any]:
-    wide = {f"p{i}": {"type": "string"} for i in range(3_000)}
+    wide = {f"{i}": {} for i in range(5_500)}
     long = {"a": {"type": "string", "description": "x" * 70_000}}
     return [
         *(tool(f"t{i}", description="words " * 50) for i in range(900)),
@@ -73,14 +73,19 @@ def result_of(method: str, params: dict[str, Any]) -> Any:
     return {}
 
 
-for line in sys.stdin:
-    request = json.loads(line)
-    if "id" not in request:
-        continue
-    params = request.get("params") or {}
-    result = result_of(request["method"], params)
-    if "asks" in sys.argv and request["method"] == "tools/call":
-        say({"method": "x/y", "id": request["id"], "params": {"x": "x" * 100_000}})
-        say({"method": "notifications/x", "params": {"x": "x" * 100_000}})
-    arguments = params.get("arguments") or {}
-    say({"id": request["id"], "result": result}, tail=bool(arguments.get("tail")))
+def main() -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "id" not in request:
+            continue
+        params = request.get("params") or {}
+        result = result_of(request["method"], params)
+        if "asks" in sys.argv and request["method"] == "tools/call":
+            say({"method": "x/y", "id": request["id"], "params": {"x": "x" * 100_000}})
+            say({"method": "notifications/x", "params": {"x": "x" * 100_000}})
+        arguments = params.get("arguments") or {}
+        say({"id": request["id"], "result": result}, tail=bool(arguments.get("tail")))
+
+
+if __name__ == "__main__":
+    main()
