@@ -324,9 +324,17 @@ class Calibrator:
                 done.append(probed)
                 self._tell(probed)
 
+            left = iter(targets)
+
+            async def some() -> None:
+                for listing in left:  # each is taken by one of them
+                    await one(listing)
+
+            # No task for each tool: a server may rename its tools for ever, and each
+            # name would wait in line for a tool that is gone.
             async with trio.open_nursery() as nursery:
-                for listing in targets:
-                    nursery.start_soon(one, listing)
+                for _ in range(self._measurements.settings.probe_concurrency):
+                    nursery.start_soon(some)
             call.reply(tuple(done))
 
     def _is_meant(self, listing: Listing, word: Word, granted: Iterable[Grant]) -> bool:

@@ -30,6 +30,9 @@ from glyphoxa_trio.tools.speech import CHAT_CAP
 from .servers.large import SHAPES
 from .support import SERVERS
 
+# The SDK leaves a stream in the middle when it has its answer.
+pytestmark = pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
+
 LIMIT = 30.0
 
 
