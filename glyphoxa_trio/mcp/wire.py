@@ -436,6 +436,8 @@ class Wire:
     def _whose(self, head: bytes, tail: bytes) -> int | str | None:
         """Which request a line answers that is not parsed: the one that it names, or
         the only one there is."""
+        if not head.lstrip().startswith(b"{"):
+            return None  # it is no message
         named = correlate(ident_in(head, tail))
         if named is None and len(self._requests) == 1:
             return next(iter(self._requests))

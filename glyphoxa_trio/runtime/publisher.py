@@ -20,6 +20,8 @@ from glyphoxa_trio.tools.gate import Availability
 _MOST_TOLD: Final = 200
 # How long a calibration may take, seconds.
 CALIBRATION: Final = 120.0
+# Batches at once: a server that renames its tools for ever always has new ones.
+_MOST_BATCHES: Final = 16
 
 _AVAILABILITY: Final = {
     ServerState.IDLE: Availability.RESTARTING,
@@ -50,6 +52,8 @@ class Publisher:
     # By where they are, too: elsewhere, a tool is as fast as nobody knows.
     _measured: set[tuple[str, str | None, str]] = attrs.field(factory=set, init=False)
     _running: set[object] = attrs.field(factory=set, init=False)
+    # Of these servers new tools are measured when there is room again.
+    _put_off: set[str] = attrs.field(factory=set, init=False)
     _idle: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
@@ -112,7 +116,9 @@ class Publisher:
             )
             is None
         ]
-        if fresh:
+        if fresh and len(self._running) >= _MOST_BATCHES:
+            self._put_off.update(definition.group for definition in fresh)
+        elif fresh:
             self._measured.update(map(_place, fresh))
             keys = [definition.key for definition in fresh]
             batch = object()
@@ -126,6 +132,9 @@ class Publisher:
                 await self._host.measure(keys, within=CALIBRATION)
         finally:
             self._running.remove(batch)
+            if self._put_off:
+                self._put_off.clear()
+                self.measure()
             if not self._running:
                 self._idle.unpark_all()
 

@@ -536,7 +536,7 @@ async def test_a_line_without_end_ends_it_with_that_reason() -> None:
     async with rig() as it:
         it.request("a")
         await it.hear()
-        await it._to_wire.send_all(b"x" * (LONGEST_MESSAGE + 1))
+        await it._to_wire.send_all(b"{" + b"x" * LONGEST_MESSAGE)
         await wait_all_tasks_blocked()
         assert isinstance(it.ended["a"], Unusable)  # at once, and alone
         assert it.loss.why is None

@@ -137,13 +137,13 @@ async def test_an_answer_of_15_mb_arrives_and_is_cut_for_the_model() -> None:
         assert table.row().restarts == 0
 
 
-async def test_an_answer_of_17_mb_costs_the_connection() -> None:
+async def test_an_answer_of_17_mb_costs_its_call_and_nothing_else() -> None:
     async with beside("answers_at_length", mb=17, writes=1) as table:
         outcome = await table.call("bad")
-        assert (outcome.status, outcome.effect) == (Status.UNAVAILABLE, Effect.UNKNOWN)
+        assert (outcome.status, outcome.effect) == (Status.TOOL_ERROR, Effect.UNKNOWN)
         assert "16 MB" in outcome.message
         assert (await table.call("echo")).ok
-        assert table.row().restarts == 1
+        assert table.row().restarts == 0
 
 
 @pytest.mark.parametrize("levels", [50, 1_000, 100_000])
