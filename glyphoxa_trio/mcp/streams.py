@@ -155,7 +155,7 @@ async def small_answer(
         return reply | {"error": {"code": error.code, "message": error.message}}
 
 
-def _unusable(text: str) -> Mapping[str, Any]:
+def _unusable(text: str) -> dict[str, Any]:
     return {"error": {"code": PARSE_ERROR, "message": text}}
 
 
@@ -243,7 +243,7 @@ class Events(httpx2.AsyncByteStream):
         if _ODD.search(event) and (wrong := wrong_with(data := _data(event))):
             asked = self._open.named(data) or self._asked
             if asked is not None:
-                reply = {"jsonrpc": "2.0", "id": asked.ident}
+                reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
                 text = f"its answer is not usable: {wrong}"
                 return _event(event, reply | _unusable(text))
         return event
@@ -256,7 +256,7 @@ class Events(httpx2.AsyncByteStream):
             await self._chatter.one_more(len(self._event))
             return b""
         if self._beyond is not None:
-            reply = {"jsonrpc": "2.0", "id": asked.ident}
+            reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
             text = f"its answer is not usable: {self._beyond}"
             return _event(b"", reply | _unusable(text))
         head = bytes(self._event[:ENDS])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import gzip
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,9 +19,11 @@ import trio
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.mcp import bounds
+from glyphoxa_trio.mcp.chatter import Chatter
 from glyphoxa_trio.mcp.metadata import result_of
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.transport import Session, open_session
+from glyphoxa_trio.testing.http_server import Pieces
 from glyphoxa_trio.testing.web_server import Request, Status, open_mcp_server
 from glyphoxa_trio.tools.condense import condense
 from glyphoxa_trio.tools.definition import AnswerUnusable
@@ -278,3 +280,55 @@ async def test_nobody_waits_while_a_large_answer_is_read() -> None:
             nursery.cancel_scope.cancel()
     away.sort()
     assert away[len(away) * 9 // 10] < parsing
+
+
+async def test_a_stream_is_not_asked_again_at_once_because_it_says_so() -> None:
+    asked: list[float] = []
+
+    def reply(request: Request) -> Any:
+        if request.called == "GET":
+            asked.append(trio.current_time())
+            return Status(
+                200, {"Content-Type": "text/event-stream"}, b"retry: 0\n\n: bye\n\n"
+            )
+        return None
+
+    with trio.fail_after(LIMIT):
+        async with open_mcp_server(reply, old=True) as server:
+            spec = ServerSpec(name="large", url=server.url)
+            async with open_session(
+                spec, on_tools_changed=lambda: None, stderr=LastLines()
+            ):
+                await trio.sleep(1.5)
+    assert len(asked) <= 3  # 684 in two seconds were found
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+async def test_small_events_come_through_as_they_are(end: bytes) -> None:
+    def reply(request: Request) -> Any:
+        if request.called != "tools/call":
+            return None
+        result = {"content": [{"type": "text", "text": "é"}], "resultType": "complete"}
+        message = {"jsonrpc": "2.0", "id": request.message["id"], "result": result}
+        body = json.dumps(message, ensure_ascii=False).encode()
+        stream = (b": hello", b"", b"event: message", b"data: " + body, b"", b"")
+
+        def pieces() -> Iterator[bytes]:
+            whole = end.join(stream)
+            for start in range(0, len(whole), 3):
+                yield whole[start : start + 3]
+
+        return Pieces(pieces, {"Content-Type": "text/event-stream"})
+
+    async with over_http(reply) as session:
+        answer = await call(session, "x")
+        assert result_of(answer).text == ("é",)
+
+
+async def test_what_is_said_unasked_is_counted_in_bytes_too() -> None:
+    chatter = Chatter()
+    began = trio.current_time()
+    await chatter.one_more(int(bounds.BYTES_AT_ONCE))
+    assert trio.current_time() - began < 0.1
+    await chatter.one_more(int(bounds.BYTES_A_SECOND / 5))
+    assert trio.current_time() - began > 0.1

@@ -31,6 +31,7 @@ from trio.testing import (
 )
 
 from glyphoxa_trio.mcp import bounds
+from glyphoxa_trio.mcp.condensing import Unusable
 from glyphoxa_trio.mcp.framing import (
     LONGEST_MESSAGE,
     MOST_ANSWERS,
@@ -45,7 +46,7 @@ from glyphoxa_trio.mcp.framing import (
 )
 from glyphoxa_trio.mcp.hearing import MOST_ASKED, MOST_UNHEARD
 from glyphoxa_trio.mcp.transport import Loss
-from glyphoxa_trio.mcp.wire import Ended, Unsent, Unusable, Wire
+from glyphoxa_trio.mcp.wire import Ended, Unsent, Wire
 
 Message = dict[str, Any]
 
@@ -97,7 +98,7 @@ class Rig:
         while not self._lines:
             chunk = await self._from_wire.receive_some(2**20)
             assert chunk, "the client has closed"
-            self._lines += self._framing.feed(chunk)
+            self._lines += [x for x in self._framing.feed(chunk) if type(x) is bytes]
         message: Message = json.loads(self._lines.pop(0))
         assert message.pop("jsonrpc") == "2.0"
         return message

@@ -34,7 +34,7 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
 
 
 def many() -> list[Any]:
-    wide = {f"{i}": {} for i in range(5_500)}
+    wide: dict[str, Any] = {f"{i}": {} for i in range(5_500)}
     long = {"a": {"type": "string", "description": "x" * 70_000}}
     return [
         *(tool(f"t{i}", description="words " * 50) for i in range(900)),
