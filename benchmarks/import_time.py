@@ -2,7 +2,7 @@
 
 Promised: ``import glyphoxa_trio`` takes at most 60 ms more than ``import trio``,
 and loads none of the heavy libraries that come when they are used: the MCP SDK,
-httpx2, jsonschema, ruamel.yaml, cattrs, rich, typer.
+httpx2, jsonschema_rs, ruamel.yaml, cattrs, rich, typer.
 
 Measured: fifteen interpreters a run, one after the other; each imports trio and
 then the package, and times trio alone and both together; and once more until
@@ -22,7 +22,7 @@ import attrs
 
 from benchmarks.common import Benchmark, Budget, Figure, figure, main
 
-HEAVY = ("mcp", "httpx2", "jsonschema", "ruamel", "cattrs", "rich", "typer")
+HEAVY = ("mcp", "httpx2", "jsonschema_rs", "ruamel", "cattrs", "rich", "typer")
 PROGRAM = f"""
 import json, sys
 from time import perf_counter

@@ -124,7 +124,7 @@ def test_tools_are_pure() -> None:  # rules need no clock and no tasks
 HEAVY = (
     "mcp",
     "httpx2",
-    "jsonschema",
+    "jsonschema_rs",
     "ruamel",
     "cattrs",
     "rich",

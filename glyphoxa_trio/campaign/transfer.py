@@ -35,7 +35,7 @@ from .stamps import Moment, is_time
 from .store import Records
 
 FORMAT: Final = "glyphoxa.campaign/1"
-# Bytes of a document. A record has at most 50 KB, and the arguments of a call 64 KiB.
+# Bytes of a document: so small that a model can read it, and write it again.
 MOST_EXPORT: Final = 48 * 1024
 _CHUNK: Final = 100
 

@@ -56,8 +56,8 @@ def describe(
     """Definitions of the MCP ``tools`` that ``spec`` takes, in their order.
 
     A name that comes again names the first; a tool that cannot be described is
-    left out. ``sound`` tools have been looked at before: their schemas, which cost
-    2 ms each, are not compiled until one is called.
+    left out. ``sound`` tools have been looked at before: their schemas are not
+    compiled until one is called.
     """
     found: dict[str, ToolDefinition] = {}
     warnings: list[str] = []
@@ -98,8 +98,8 @@ def describe(
 
 
 async def compile_schemas(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) -> None:
-    """Compile what `describe` will ask for: a thousand schemas cost more than half a
-    second, which is nobody else's to lose. Broken ones are left for it to name."""
+    """Look at the schemas that `describe` will ask for, one at a time: a thousand take
+    more than a tenth of a second. Broken ones are left for it to name."""
     for tool in tools:
         if spec.allow and tool.get("name") not in spec.allow:
             continue

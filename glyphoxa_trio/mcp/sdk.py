@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, ClassVar, Final, cast
 
@@ -33,6 +33,7 @@ from glyphoxa_trio.tools.definition import (
     ToolError,
     ToolUnavailable,
 )
+from glyphoxa_trio.tools.output import OutputSchema
 
 from . import http, resources
 from .condensing import Condenser, Unusable, readers
@@ -136,9 +137,9 @@ class SdkSession:
     _offers_resources: bool
     # The names of the listed tools that we added: the server does not know them.
     _ours: frozenset[str] = attrs.field(default=frozenset(), init=False)
-    # The listed tools that have an output schema. The SDK would read the list for
-    # any other, on the clock of a call that has had its effect already.
-    _structured: frozenset[str] = attrs.field(default=frozenset(), init=False)
+    # Of the listed tools that say what their answers look like. The SDK's own check
+    # has no bound, so it is never asked.
+    _outputs: Mapping[str, OutputSchema] = attrs.field(factory=dict, init=False)
 
     async def ping(self) -> bool:
         try:
@@ -182,7 +183,8 @@ class SdkSession:
         listing = attrs.evolve(
             listing, warnings=(*self._sieve.warnings(), *listing.warnings)
         )
-        await self._warm(listing)
+        notes = await self._take_outputs(listing)
+        listing = attrs.evolve(listing, warnings=(*listing.warnings, *notes))
         return self._with_resources(listing)
 
     def _with_resources(self, listing: Listing) -> Listing:
@@ -203,11 +205,11 @@ class SdkSession:
             params = {"name": name, "arguments": dict(arguments)}
             answer = await self._ask("tools/call", params, meta)
             if (
-                name in self._structured
+                name in self._outputs
                 and not answer.get("isError")
                 and not self._condenser.was_checked(answer)
             ):
-                await self._client.validate_tool_result(name, _structure(answer))
+                self._look_at(answer, self._outputs[name])
         except MCPError as error:
             raise self._judged(error) from error
         except GlyphoxaError:
@@ -276,20 +278,41 @@ class SdkSession:
             return AnswerUnusable(text)
         return ToolError(text)
 
-    async def _warm(self, listing: Listing) -> None:
-        """Compile the output schemas now, not on the first call's clock."""
-        names = [tool["name"] for tool in listing.tools if "outputSchema" in tool]
+    async def _take_outputs(self, listing: Listing) -> list[str]:
+        """Compile the output schemas; what is wrong with them."""
+        outputs: dict[str, OutputSchema] = {}
+        notes: list[str] = []
+        for tool in listing.tools:
+            if tool.get("outputSchema") is None:
+                continue
+            name = tool["name"]
+            schema = outputs[name] = OutputSchema(tool["outputSchema"])
+            if schema.wrong is not None:
+                said = f"its outputSchema is not looked at: {schema.wrong}"
+                notes.append(f"{name}: {said}")
+            await trio.lowlevel.checkpoint()
+        self._outputs = outputs
         self._condenser.schemas = {
             tool["name"]: tool["outputSchema"]
             for tool in listing.tools
-            if "outputSchema" in tool
+            if tool["name"] in outputs
         }
-        for name in names:
-            probe = _structure({"structuredContent": {}})
-            with suppress(Exception):  # foreign code: a call will say what is wrong
-                await self._client.validate_tool_result(name, probe)
-            await trio.lowlevel.checkpoint()
-        self._structured = frozenset(names)
+        return notes
+
+    def _look_at(self, answer: Mapping[str, Any], schema: OutputSchema) -> None:
+        """Hold an answer against its output schema.
+
+        Raises:
+          AnswerUnusable: if it does not fit, or has nothing that could.
+        """
+        if schema.wrong is not None:
+            return
+        if "structuredContent" not in answer:
+            problem: str | None = "it has no structured content, as it has to"
+        else:
+            problem = schema.problem(answer["structuredContent"])
+        if problem is not None:
+            raise AnswerUnusable(f"its answer is not usable: {problem}")
 
 
 _PING: Final = types.PingRequest(method="ping")
@@ -310,15 +333,6 @@ class _Request:
 
     def model_dump(self, **_: object) -> dict[str, Any]:
         return {"method": self._method, "params": self._params}
-
-
-def _structure(answer: Mapping[str, Any]) -> types.CallToolResult:
-    """As much of an answer of the right shape as its output schema is about."""
-    if "structuredContent" not in answer:
-        return types.CallToolResult.model_construct(content=[])
-    return types.CallToolResult.model_construct(
-        content=[], structured_content=answer["structuredContent"]
-    )
 
 
 @asynccontextmanager

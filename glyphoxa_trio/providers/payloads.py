@@ -18,7 +18,8 @@ from .failures import excerpt
 from .llm import ErrorKind, LLMError
 
 MAX_CALLS: Final = 64
-MAX_ARGUMENTS: Final = 256 * 1024  # characters, all calls of a response together
+# Characters, all calls of a response together: one may write a file of a megabyte.
+MAX_ARGUMENTS: Final = 2 * 1024 * 1024
 
 
 @attrs.frozen

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from glyphoxa_trio.errors import GlyphoxaError
 
-MAX_BYTES: Final = 64 * 1024
+# A file of a megabyte and what its quotes and line breaks become. What a tool takes is
+# for the tool to say.
+MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_DEPTH: Final = 32
+MAX_VALUES: Final = 32 * 1024
 _AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
+_STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _TOO_DEEP: Final = f"arguments are nested more than {MAX_DEPTH} levels deep"
 
 
@@ -34,6 +39,8 @@ def load(text: str) -> dict[str, Any]:
         not text.isascii() and len(text.encode(errors="surrogatepass")) > MAX_BYTES
     ):
         raise InvalidArguments(f"arguments are larger than {MAX_BYTES} bytes")
+    if len(text) > MAX_VALUES and _has_many_values(text):
+        raise InvalidArguments(f"arguments have more than {MAX_VALUES} values")
     if not text.strip():
         return {}
     try:
@@ -62,6 +69,18 @@ def load(text: str) -> dict[str, Any]:
         if not level:
             return value
     raise InvalidArguments(_TOO_DEEP)
+
+
+def _has_many_values(text: str) -> bool:
+    """Whether there are more than `MAX_VALUES`, which take longer than their bytes."""
+    if _marks(text) <= MAX_VALUES:
+        return False
+    strings = text.count('"') - text.count('\\"')
+    return strings > 4 * MAX_VALUES or _marks(_STRING.sub('""', text)) > MAX_VALUES
+
+
+def _marks(text: str) -> int:
+    return text.count(",") + text.count("[") + text.count("{")
 
 
 def _containers(value: dict[str, Any] | list[Any]) -> Iterator[Any]:

@@ -107,14 +107,14 @@ def _answer(
 
 
 def _problem(schema: Any, result: Mapping[str, Any]) -> str | None:
-    try:
-        from .output import OutputSchema  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
+    from .output import OutputSchema  # only where it is needed: it takes a moment
+
+    output = OutputSchema(schema)
+    if output.wrong is not None:
         return None
     if "structuredContent" not in result:
-        return "it has no structured content"
-    problem: str | None = OutputSchema(schema).problem(result["structuredContent"])
-    return problem
+        return "it has no structured content, as it has to"
+    return output.problem(result["structuredContent"])
 
 
 def _result(order: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:

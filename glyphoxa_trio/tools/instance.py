@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from itertools import chain, islice, product
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +13,13 @@ import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
 
-from .arguments import MAX_BYTES, canonical, cut, load
+from .arguments import canonical, cut, load
+from .looks import BUDGET
 from .schema import ArgumentSchema
-from .validators import OutOfBudget
+from .validators import Compiled, part_of, values_in
 
 if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
+    from jsonschema_rs import Validator
 
 _FORMATS: Final = {
     "date": "2000-01-01",
@@ -37,8 +38,15 @@ _HINTS: Final = {
     "boolean": set[str](),
     "null": set[str](),
 }
-_GUESS: Final = 50  # what making a value costs, in steps of a check
+# What making a value costs, and compiling a part of the schema, in looks at values.
+_GUESS: Final = 500
+_COMPILED: Final = 2_000
+_LONGEST: Final = 2**16  # characters
 _TRIES: Final = 16  # lengths of a string, steps of a number, pairs of branches
+
+
+class _TooLong(Exception):
+    """Too much was tried."""
 
 
 class NoInstance(GlyphoxaError):
@@ -58,13 +66,12 @@ def minimal_instance(
       NoInstance: if nothing that was tried is valid.
       BadSchema: see `ArgumentSchema.warm`.
     """
-    schema = ArgumentSchema(parameters, foreign)
-    validator = schema.validator()
+    checked = ArgumentSchema(parameters, foreign).compiled()
     try:
-        maker = _Maker(validator.schema, validator, schema.spend)
-        for guess in maker.valid(validator.schema, frozenset()):
+        maker = _Maker(checked)
+        for guess in maker.valid(checked.schema, frozenset()):
             return load(canonical(guess))  # a copy, and within the bounds of a call
-    except OutOfBudget:
+    except _TooLong:
         raise NoInstance("the schema takes too long to satisfy") from None
     except Exception as error:  # border: the schema is other people's
         said = f"{type(error).__name__}: {cut(str(error), 200)}"
@@ -72,28 +79,49 @@ def minimal_instance(
     raise NoInstance("nothing that was tried satisfies the schema")
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Maker:
     """Makes values for a schema: what it says itself first, then the least."""
 
-    root: Any
-    validator: Validator
-    spend: Callable[[int], None]
+    checked: Compiled
+    left: int = BUDGET
+    _validators: dict[int, tuple[Any, Validator]] = attrs.field(
+        factory=dict, init=False
+    )
 
     def valid(self, schema: Any, open_refs: frozenset[str]) -> Iterator[Any]:
         """The values made that the schema does accept."""
         if schema is False:
             return
         schema = {} if schema is True else schema
-        validator = self.validator.evolve(schema=schema)
         for guess in self.guesses(schema, open_refs):
-            if validator.is_valid(guess):
+            if self._fits(schema, guess):
                 yield guess
+
+    def _fits(self, schema: Any, guess: Any) -> bool:
+        work = self.checked.work
+        if work is None:
+            raise _TooLong
+        self._spend(work * values_in(guess, BUDGET // work))
+        if schema is self.checked.schema:
+            return self.checked.validator.is_valid(guess)
+        # Beside each validator its schema, so that no other gets its identity.
+        known = self._validators.get(id(schema))
+        if known is None:
+            self._spend(_COMPILED)
+            known = schema, part_of(self.checked, schema)
+            self._validators[id(schema)] = known
+        return known[1].is_valid(guess)
+
+    def _spend(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise _TooLong
 
     def guesses(
         self, schema: dict[str, Any], open_refs: frozenset[str]
     ) -> Iterator[Any]:
-        self.spend(_GUESS)
+        self._spend(_GUESS)
         if "default" in schema:
             yield schema["default"]
         yield from schema.get("examples", ())
@@ -181,7 +209,7 @@ class _Maker:
     def _local(self, reference: str) -> Any:
         if reference != "#" and not reference.startswith("#/"):
             return {}  # an anchor or a dialect: any value may do, the check tells
-        found = self.root
+        found = self.checked.schema
         for step in unquote(reference[1:]).split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
             found = found[int(step) if isinstance(found, list) else step]
@@ -202,7 +230,7 @@ def _strings(schema: dict[str, Any]) -> Iterator[str]:
     if (name := schema.get("format")) in _FORMATS:
         yield _FORMATS[name]
     least = schema.get("minLength", 0)
-    if least > MAX_BYTES:
+    if least > _LONGEST:
         return
     # Not the empty string first: many tools accept it and then refuse it.
     lengths = range(max(int(least), 1), max(int(least), 1) + _TRIES)

@@ -1,34 +1,41 @@
 """A tool's JSON schema, compiled once and held against what models write.
 
-Schemas come from other people's servers, so the work of one check is bounded,
-references are followed only inside the schema, and nothing is ever fetched.
-``jsonschema`` is imported on first use: it costs more than this whole package.
+Schemas come from other people's servers, so the size of a schema and the work of one
+check are bounded, references are followed only inside the schema, and nothing is ever
+fetched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
 
 from .arguments import InvalidArguments, cut, load, shown
-from .plain import Plain
-from .validators import Meter, OutOfBudget, as_text, checked
+from .looks import BUDGET
+from .validators import Compiled, as_text, compiled, values_in
 
 if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
+    from jsonschema_rs import ValidationError
 
 MAX_PROBLEMS: Final = 5
 MAX_MESSAGE: Final = 600
 
-# Steps of one check: a keyword costs one, and one more for every eight entries
-# it goes through. References that double would otherwise never end; so it takes
-# 0.1 s at worst, and some thousands of small objects still fit.
-_BUDGET: Final = 20_000
+_FEW: Final = (
+    5_000  # looks at values: of so few, all problems are found in a millisecond
+)
+_TOO_MUCH: Final = "$: too much to check, send less"
+
+
+# What is wrong with schemas that were seen, by digest; None is nothing. A server's list
+# is read anew at each start and at each change, and is mostly what it was.
+_seen: dict[bytes, str | None] = {}
+_MOST_SEEN: Final = 4_096
 
 
 class BadSchema(GlyphoxaError):
@@ -42,90 +49,143 @@ class ArgumentSchema:
     Args:
       parameters: a JSON schema; draft 2020-12 unless ``$schema`` says otherwise.
       foreign: the schema is somebody else's. Its regular expressions are left
-        to the server that wrote them: one that backtracks would stop the
-        whole process, and no deadline could help.
+        to the server that wrote them: they may be another language's.
     """
 
     parameters: Mapping[str, Any]
     foreign: bool = False
-    _compiled: Validator | None = attrs.field(default=None, init=False)
-    _plain: Plain | None = attrs.field(default=None, init=False)
-    _meter: Meter = attrs.field(factory=Meter, init=False)
+    _compiled: Compiled | None = attrs.field(default=None, init=False)
 
     def warm(self) -> None:
-        """Compile now, some milliseconds, instead of at the first call.
+        """See now, and not at the first call, whether the schema is sound. One that was
+        seen before costs as much as writing it down.
 
         Raises:
-          BadSchema: if the schema is invalid, or a reference leads nowhere.
+          BadSchema: if it is invalid or too large, or a reference leads nowhere.
         """
-        self.validator()
+        key = _digest(self.parameters, self.foreign)
+        if key in _seen:
+            wrong = _seen[key]
+            if wrong is not None:
+                raise BadSchema(wrong)
+            return
+        while len(_seen) >= _MOST_SEEN:
+            del _seen[next(iter(_seen))]
+        try:
+            self.compiled()
+        except BadSchema as error:
+            _seen[key] = str(error)
+            raise
+        _seen[key] = None
 
-    def validator(self) -> Validator:
-        """The compiled schema, with all its budget for one check.
+    def compiled(self) -> Compiled:
+        """The compiled schema.
 
         Raises:
           BadSchema: see `warm`.
         """
-        compiled = self._compiled
-        if compiled is None:
-            try:
-                compiled = self._compiled = self._compile()
-            except Exception as error:  # border: the schema is other people's
-                raise BadSchema(_said(error)) from error
-        self._meter.left = _BUDGET
-        return compiled
-
-    def spend(self, steps: int) -> None:
-        """Charge the check in progress.
-
-        Raises:
-          OutOfBudget: if it has cost too much.
-        """
-        self._meter.spend(steps)
+        if self._compiled is None:
+            self._compiled = sound(self.parameters, foreign=self.foreign)
+        return self._compiled
 
     def parse(self, text: str) -> dict[str, Any]:
         """The arguments in ``text``. Empty text is no arguments; 5.0 becomes 5.
 
         Raises:
-          InvalidArguments: naming every problem and its place, up to five.
-          BadSchema: see `warm`; or the schema's references never end.
+          InvalidArguments: naming every problem and its place, up to five; of a large
+            text only the first.
+          BadSchema: see `warm`.
         """
         arguments = load(text)
-        validator = self.validator()
-        plain = self._plain
-        if (
-            plain is not None
-            # There is at most one value a character, so this stays in the budget.
-            and (1 + len(text)) * plain.work <= _BUDGET
-            and plain.fits(arguments)
-        ):
-            return arguments
-        lines: dict[str, None] = {}
-        try:
-            for error in validator.iter_errors(arguments):
-                lines[_describe(error)] = None
-                if len(lines) > MAX_PROBLEMS:
-                    break
-        except OutOfBudget:
-            raise InvalidArguments("$: too much to check, send less") from None
-        except Exception as error:  # border: the schema is other people's
-            raise BadSchema(_said(error)) from error
-        if lines:
-            more = "; and more" if len(lines) > MAX_PROBLEMS else ""
-            said = "; ".join(islice(lines, MAX_PROBLEMS))
-            raise InvalidArguments(cut(said, MAX_MESSAGE - len(more)) + more)
+        # There is at most one value a character.
+        problem = problem_of(self.compiled(), arguments, most_values=1 + len(text))
+        if problem is not None:
+            raise InvalidArguments(problem)
         return arguments
 
-    def _compile(self) -> Validator:
-        from jsonschema_specifications import (  # type: ignore[import-untyped]
-            REGISTRY,  # published without types
-        )
 
-        kind, schema, self._plain = checked(as_text(self.parameters), self.foreign)
-        compiled: Validator = cast(Any, kind)(
-            schema, registry=REGISTRY, format_checker=self._meter
-        )
-        return compiled
+def sound(schema: Any, *, foreign: bool) -> Compiled:
+    """A schema, compiled.
+
+    Raises:
+      BadSchema: if it is invalid or too large, or a reference leads nowhere.
+    """
+    try:
+        return compiled(schema, foreign=foreign)
+    except BaseException as error:  # border: the schema is other people's
+        if not _of_the_schema(error):
+            raise
+        raise BadSchema(_said(error)) from error
+
+
+def _digest(schema: Any, foreign: bool) -> bytes:
+    """What tells schemas apart.
+
+    Raises:
+      BadSchema: if it cannot be written down.
+    """
+    try:
+        text = as_text([schema, foreign])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadSchema(_said(error)) from error
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def problem_of(
+    checked: Compiled,
+    value: Any,
+    *,
+    most_values: int | None = None,
+    too_much: str | None = _TOO_MUCH,
+) -> str | None:
+    """What is wrong with a value, with its place; None if it fits.
+
+    Args:
+      most_values: how many values there are in this one, at most, if that is known.
+      too_much: the answer if the check would take too much work.
+    """
+    work = checked.work
+    if work is None:
+        return too_much
+    if most_values is None or most_values * work > BUDGET:
+        most_values = values_in(value, BUDGET // work)
+        if most_values * work > BUDGET:
+            return too_much
+    try:
+        if checked.validator.is_valid(value):
+            return None
+        return _problems(checked, value, most_values * work)
+    except BaseException as error:  # border: the schema is other people's
+        if not _of_the_schema(error):
+            raise
+        return cut(f"$: cannot be checked: {_said(error)}", MAX_MESSAGE)
+
+
+def _problems(checked: Compiled, value: Any, work: int) -> str:
+    from jsonschema_rs import ValidationError
+
+    # All errors are made at once, whoever looks at them.
+    errors: Iterable[ValidationError]
+    if work <= _FEW:
+        errors = checked.validator.iter_errors(value)
+    else:
+        try:
+            checked.validator.validate(value)
+        except ValidationError as error:
+            errors = (error,)
+    lines: dict[str, None] = {}
+    for line in _lines(errors, checked.schema):
+        lines[line] = None
+        if len(lines) > MAX_PROBLEMS:
+            break
+    more = "; and more" if len(lines) > MAX_PROBLEMS else ""
+    said = "; ".join(islice(lines, MAX_PROBLEMS))
+    return cut(said, MAX_MESSAGE - len(more)) + more
+
+
+def _of_the_schema(error: BaseException) -> bool:
+    """Whether an error is what a schema did; a panic of the library is no Exception."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 _PHRASES: Final = {
@@ -145,44 +205,88 @@ _PHRASES: Final = {
 }
 
 
-def _describe(problem: Any) -> str:
-    from jsonschema.exceptions import best_match
+def _lines(errors: Iterable[ValidationError], schema: Any) -> Iterator[str]:
+    """Each error in words; all fields that are missing at one place are one."""
+    missing: dict[str, list[str]] = {}
+    for error in errors:
+        error = _closest(error)
+        place = _place(error.instance_path)
+        if error.kind.name == "required":
+            missing.setdefault(place, []).append(error.kind.value)
+        else:
+            yield cut(f"{place}: {_reason(error, schema)}", 200)
+    for place, names in missing.items():
+        yield cut(f"{place}: missing {_list(names)}", 200)
 
-    error = best_match([problem])  # of alternatives, the one that fits best
-    return cut(f"{_place(error)}: {_reason(error)}", 200)
+
+def _closest(error: ValidationError) -> ValidationError:
+    """Of alternatives, what is wrong with the one that fits best, if one does."""
+    while error.kind.name in ("anyOf", "oneOf"):
+        tried = [found for found in error.kind.value if found]
+        # A value of another type was not meant for that alternative.
+        near = [found for found in tried if not _another_type(found[0], error)]
+        if len(near) != 1:
+            break
+        error = near[0][0]
+    return error
 
 
-def _reason(error: Any) -> str:
-    value, wanted = error.instance, error.validator_value
-    match error.validator:
-        case "required" if isinstance(wanted, list):
-            return f"missing {_list(name for name in wanted if name not in value)}"
-        case "additionalProperties" if "patternProperties" not in error.schema:
-            known = error.schema.get("properties", {})
-            unknown = _list(name for name in value if name not in known)
+def _another_type(inner: ValidationError, outer: ValidationError) -> bool:
+    return inner.kind.name in ("type", "falseSchema", "const") and len(
+        inner.instance_path
+    ) == len(outer.instance_path)
+
+
+def _reason(error: ValidationError, schema: Any) -> str:
+    value = error.instance
+    path = error.schema_path
+    holder = _found(schema, path[:-1])
+    keyword = str(path[-1]) if path else ""
+    wanted = holder.get(keyword)
+    match error.kind.name:
+        case "additionalProperties":
+            known = holder.get("properties", {})
+            unknown = _list(error.kind.value)
             return f"unknown {unknown}; known: {_list(known) or 'none'}"
         case "type":
-            names = wanted if isinstance(wanted, list) else [wanted]
+            names = wanted if isinstance(wanted, list) else error.kind.value
             return f"expected {' or '.join(map(str, names))}, got {shown(value)}"
         case "enum":
-            return f"{shown(value)} is not one of {_list(wanted)}"
-        case "anyOf" | "oneOf" if error.context:
+            return f"{shown(value)} is not one of {_list(error.kind.value)}"
+        case "anyOf" | "oneOf":
             return f"{shown(value)} fits none of the allowed forms"
-        case str(keyword) if keyword in _PHRASES:
-            return f"{shown(value)} {_PHRASES[keyword]} {shown(wanted)}"
-        case None:  # a schema that is `false`
+        case "falseSchema":
             return f"{shown(value)} is not allowed"
-    return str(error.message)
+        case "uniqueItems":
+            return "has items that are the same"
+        case "not":
+            form = cut(as_text(wanted), 60)
+            return f"{shown(value)} should not be valid under {form}"
+        case "propertyNames":
+            return f"a field's name is not allowed: {error.message}"
+    if keyword in _PHRASES and wanted is not None:
+        return f"{shown(value)} {_PHRASES[keyword]} {shown(wanted)}"
+    return f"{shown(value)}: {error.message}"
 
 
-def _place(error: Any) -> str:
+def _found(schema: Any, path: Sequence[str | int]) -> Mapping[str, Any]:
+    """The subschema at a place, or nothing."""
+    for step in path:
+        try:
+            schema = schema[step]
+        except (KeyError, IndexError, TypeError):
+            return {}
+    return schema if isinstance(schema, dict) else {}
+
+
+def _place(path: Iterable[str | int]) -> str:
     return "$" + "".join(
         f"[{step}]"
         if isinstance(step, int)
         else f".{step}"
         if step.isidentifier()
         else f"[{shown(step)}]"
-        for step in error.absolute_path
+        for step in path
     )
 
 
@@ -191,6 +295,6 @@ def _list(values: Any) -> str:
     return ", ".join([*some[:12], "…"] if len(some) > 12 else some)
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     message = getattr(error, "message", str(error))
     return f"{type(error).__name__}: {cut(str(message), 200)}"

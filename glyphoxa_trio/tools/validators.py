@@ -1,108 +1,115 @@
-"""Validators for JSON schemas that somebody else wrote.
+"""JSON schemas that somebody else wrote, compiled by `jsonschema-rs`, within bounds.
 
-Sound or refused, without references that lead away, and every keyword charged to
-the meter of its check. ``jsonschema`` is imported on first use.
+The library is fast and cannot be interrupted, so what it is given is counted first:
+the size of a schema, and how often one value in it can be looked at, which references
+may double without end. References stay inside the schema, and nothing is ever
+fetched. The library is imported on first use.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from .arguments import canonical
-from .plain import Plain, plain
+from .looks import (
+    CURRENT,
+    DEEPEST,
+    DIALECTS,
+    INSIDE_LISTS,
+    MAPS,
+    SAME_LISTS,
+    TooMuchWork,
+    most_looks,
+)
 
 if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
+    from jsonschema_rs import Validator
 
-_Keyword = Callable[[Any, Any, Any, Any], Any]
+MOST_BYTES: Final = 64 * 1024  # of a schema, as JSON
+MOST_VALUES: Final = 3_000
+
+_WHOLE: Final = "urn:glyphoxa:whole"
+_VALUES: Final = ("const", "default", "enum", "examples")  # these hold no schemas
+_BACKTRACKS: Final = 10_000  # steps of a regular expression that is our own
 
 
-class OutOfBudget(Exception):
-    """The check in progress costs too much. Never leaves this room."""
+class TooLarge(ValueError):
+    """A schema is beyond a bound; the text says which."""
 
 
-@attrs.define(eq=False)
-class Meter:
-    """What the check in progress has left.
+@attrs.frozen
+class Compiled:
+    """A schema that is sound.
 
-    It travels as the validator's format checker, the one thing of ours that
-    ``jsonschema`` hands on to the validators of subschemas; it checks no formats,
-    as the standard has it by default. So one class of validators serves all
-    schemas of a dialect: making one costs as much as compiling two.
+    Args:
+      kind: the library's class for its dialect.
+      schema: what was compiled: without dialects, and if it is foreign, without
+        regular expressions.
+      work: how often one value can be looked at, at most; None if that is more than
+        any check may cost.
     """
 
-    left: int = 0
-
-    def spend(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise OutOfBudget
-
-    def check(self, instance: Any, format: Any) -> None:  # noqa: A002 its name there
-        pass
+    kind: type[Validator]
+    validator: Validator
+    schema: Any
+    work: int | None
 
 
-# A list is read when a server starts, when it changes, and from what is remembered:
-# mostly the same schemas, and checking one costs 2 ms.
-@lru_cache(maxsize=4096)
-def checked(text: str, foreign: bool) -> tuple[type[Validator], Any, Plain | None]:
-    """The class of validators for a sound schema, and the schema without dialects.
+def compiled(parameters: Any, *, foreign: bool) -> Compiled:
+    """Compile a schema.
 
-    And what tells that arguments fit without a validator, if it is plain.
+    Args:
+      foreign: it is somebody else's. Its regular expressions are left to the server
+        that wrote them: they may well be another language's.
+
+    Raises:
+      TooLarge: for more than 64 KiB, 3,000 values or 64 levels.
+      Exception: the library's, or ours: it is not a sound schema.
     """
-    from jsonschema.validators import Draft202012Validator, validator_for
-    from jsonschema_specifications import (  # type: ignore[import-untyped]
-        REGISTRY,  # published without types
-    )
-    from referencing.jsonschema import specification_with
-
-    parameters = json.loads(text)
-    # A `$schema` further in would swap our class for a stock one.
-    schema = _without_dialects(parameters)
-    base = validator_for(parameters, default=Draft202012Validator)
-    # Foreign regular expressions may well be another language's.
-    formats = None if foreign else base.FORMAT_CHECKER
-    cast(Any, base).check_schema(schema, format_checker=formats)
-    dialect = base.META_SCHEMA["$schema"]
-    resource = specification_with(dialect).create_resource(schema)
-    _check_references(resource, REGISTRY.resolver_with_root(resource))
-    return _bounded(base, foreign), schema, plain(schema, dialect, foreign=foreign)
+    text = as_text(parameters)
+    if len(text) > MOST_BYTES:
+        raise TooLarge(f"it has {len(text)} bytes, at most {MOST_BYTES} are read")
+    schema = _Copy(foreign).of(json.loads(text))
+    name = parameters.get("$schema") if isinstance(parameters, Mapping) else None
+    try:
+        work: int | None = most_looks(schema)
+    except TooMuchWork:
+        work = None
+    kind = _kind(name)
+    return Compiled(kind, _built(kind, schema), schema, work)
 
 
-@lru_cache(maxsize=16)  # the dialects there are, twice
-def _bounded(base: type[Validator], foreign: bool) -> type[Validator]:
-    """The dialect, with every keyword charged to the meter of its check."""
-    from jsonschema.validators import extend
+def part_of(whole: Compiled, part: Any) -> Validator:
+    """A validator for a subschema, whose references still lead into the whole.
 
-    keywords = dict(base.VALIDATORS) | {"uniqueItems": _unique_items}
-    if foreign:
-        keywords |= {
-            "pattern": _unchecked,
-            "patternProperties": _unchecked,
-            "additionalProperties": _unless_patterns(keywords["additionalProperties"]),
-            "unevaluatedProperties": _unchecked,
-        }
-    counted = {name: _counted(check) for name, check in keywords.items()}
-    bounded: type[Validator] = cast(Any, extend)(base, counted)
-    return bounded
+    Raises:
+      Exception: the library's.
+    """
+    import jsonschema_rs
+
+    registry = jsonschema_rs.Registry([(_WHOLE, whole.schema)])
+    return _built(whole.kind, _leading(part), registry=registry)
 
 
-def _counted(check: _Keyword) -> _Keyword:
-    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        length = len(value) if isinstance(value, (list, dict)) else 0
-        validator.format_checker.spend(1 + length // 8)
-        return check(validator, value, instance, schema)
-
-    return counted
+def values_in(value: Any, most: int) -> int:
+    """How many values there are in this one, itself counted; ``most`` + 1 if more."""
+    found = 0
+    waiting = [value]
+    while waiting and found <= most:
+        found += 1
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return found if not waiting else most + 1
 
 
 def as_text(schema: Any) -> str:
-    """The schema as JSON: two that say the same are one to check."""
+    """The schema as JSON."""
     return json.dumps(schema, default=_plain)
 
 
@@ -112,48 +119,91 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-def _unchecked(validator: Any, value: Any, instance: Any, schema: Any) -> None:
-    """Left to the server."""
+def _kind(dialect: object) -> type[Validator]:
+    import jsonschema_rs
+
+    known = dialect.rstrip("#") if isinstance(dialect, str) else ""
+    found: type[Validator] = getattr(jsonschema_rs, DIALECTS.get(known, CURRENT))
+    return found
 
 
-def _unless_patterns(check: _Keyword) -> _Keyword:
-    def additional(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        if "patternProperties" in schema:  # cannot tell what is additional
-            return None
-        return check(validator, value, instance, schema)
+def _built(kind: type[Validator], schema: Any, **more: Any) -> Validator:
+    import jsonschema_rs
 
-    return additional
-
-
-def _unique_items(
-    validator: Any, value: Any, instance: Any, schema: Any
-) -> Iterator[Any]:
-    """As the standard has it, but never quadratic."""
-    from jsonschema.exceptions import ValidationError
-
-    if not (value and isinstance(instance, list)):
-        return
-    if len({canonical(item) for item in instance}) < len(instance):
-        yield ValidationError("has items that are the same")
+    return kind(
+        schema,
+        mask="it",  # instead of the whole value, in each error's text
+        pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS),
+        offline=True,
+        **more,
+    )
 
 
-def _without_dialects(schema: Any) -> Any:
-    """A plain copy that names no dialect; a property may still be so called."""
-    if isinstance(schema, Mapping):
-        return {
-            key: _without_dialects(value)
-            for key, value in schema.items()
-            if not (key == "$schema" and isinstance(value, str))
-        }
-    if isinstance(schema, list | tuple):
-        return [_without_dialects(value) for value in schema]
+def _leading(schema: Any) -> Any:
+    """A copy whose references lead into the whole schema."""
+    if isinstance(schema, dict):
+        copy = {key: _leading(value) for key, value in schema.items()}
+        reference = copy.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#"):
+            copy["$ref"] = f"{_WHOLE}{reference}"
+        return copy
+    if isinstance(schema, list):
+        return [_leading(value) for value in schema]
     return schema
 
 
-def _check_references(resource: Any, resolver: Any) -> None:
-    if isinstance(resource.contents, dict):
-        reference = resource.contents.get("$ref")
-        if isinstance(reference, str):
-            resolver.lookup(reference)
-    for inner in resource.subresources():
-        _check_references(inner, resolver.in_subresource(inner))
+@attrs.define
+class _Copy:
+    """A copy of a schema without what is not to be followed, its values counted."""
+
+    foreign: bool
+    counted: int = 0
+
+    def of(self, schema: Any, depth: int = 0) -> Any:
+        """A copy of a subschema. A dialect further in would change the rules there."""
+        if not isinstance(schema, dict):
+            return self._plain(schema, depth)
+        self._count(depth)
+        copy: dict[str, Any] = {}
+        for key, value in schema.items():
+            if key == "$schema" and isinstance(value, str):
+                continue
+            if self.foreign and self._left_to_the_server(key, schema):
+                continue
+            if key in _VALUES:
+                copy[key] = self._plain(value, depth + 1)
+            elif isinstance(value, dict) and key in MAPS:
+                copy[key] = self._named(value, depth)
+            elif isinstance(value, dict):
+                copy[key] = self.of(value, depth + 1)
+            elif isinstance(value, list) and key in (*SAME_LISTS, *INSIDE_LISTS):
+                self._count(depth)
+                copy[key] = [self.of(inner, depth + 1) for inner in value]
+            else:
+                copy[key] = self._plain(value, depth + 1)
+        return copy
+
+    def _left_to_the_server(self, key: str, schema: dict[str, Any]) -> bool:
+        """Whether a keyword is, or depends on, a regular expression."""
+        if key == "additionalProperties":
+            return "patternProperties" in schema
+        return key in ("pattern", "patternProperties", "unevaluatedProperties")
+
+    def _named(self, schemas: dict[str, Any], depth: int) -> dict[str, Any]:
+        self._count(depth)
+        return {name: self.of(value, depth + 1) for name, value in schemas.items()}
+
+    def _plain(self, value: Any, depth: int) -> Any:
+        self._count(depth)
+        if isinstance(value, dict):
+            return {name: self._plain(x, depth + 1) for name, x in value.items()}
+        if isinstance(value, list):
+            return [self._plain(inner, depth + 1) for inner in value]
+        return value
+
+    def _count(self, depth: int) -> None:
+        self.counted += 1
+        if self.counted > MOST_VALUES:
+            raise TooLarge(f"it has more than {MOST_VALUES} values")
+        if depth > DEEPEST:
+            raise TooLarge(f"it is nested more than {DEEPEST} levels deep")

@@ -73,7 +73,7 @@ def test_help_loads_neither_the_protocol_nor_a_client_nor_a_model() -> None:
     )
     loaded = ran.stdout.rpartition("loaded:")[2].split()
     assert "typer" in loaded
-    assert not {"mcp", "mcp_types", "pydantic", "httpx2", "jsonschema"} & set(loaded)
+    assert not {"mcp", "mcp_types", "pydantic", "httpx2", "jsonschema_rs"} & set(loaded)
     assert "ruamel" not in loaded
 
 

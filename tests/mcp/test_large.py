@@ -332,3 +332,14 @@ async def test_what_is_said_unasked_is_counted_in_bytes_too() -> None:
     assert trio.current_time() - began < 0.1
     await chatter.one_more(int(bounds.BYTES_A_SECOND / 5))
     assert trio.current_time() - began > 0.1
+
+
+@pytest.mark.parametrize("kind", ["array", "string"])
+async def test_a_large_answer_is_held_against_its_output_schema(kind: str) -> None:
+    async with stdio("schema", kind) as session:
+        await session.list_tools()
+        if kind == "array":
+            check("twice", await call(session, "twice"))
+        else:
+            with pytest.raises(AnswerUnusable, match="rows"):
+                await call(session, "twice")

@@ -31,10 +31,10 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.servers import OAuth
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session, transport
+from glyphoxa_trio.mcp.bounds import MOST_TOOLS, paginate
 from glyphoxa_trio.mcp.descendants import NAME
 from glyphoxa_trio.mcp.framing import Framing
 from glyphoxa_trio.mcp.http import BROKEN, NEVER_SENT, open_client
-from glyphoxa_trio.mcp.bounds import MOST_TOOLS, paginate
 from glyphoxa_trio.mcp.process import (
     ENDING,
     KEPT_LINES,
@@ -63,7 +63,7 @@ from .support import SERVERS, gone, is_gone, plain
 def test_importing_the_room_does_not_import_the_sdk() -> None:  # D27
     code = (
         "import glyphoxa_trio.mcp, sys\n"
-        "heavy = {'mcp', 'mcp_types', 'httpx2', 'pydantic', 'anyio', 'jsonschema'}\n"
+        "heavy = {'mcp', 'mcp_types', 'httpx2', 'pydantic', 'anyio', 'jsonschema_rs'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -621,9 +621,12 @@ async def test_a_result_that_breaks_the_protocol_is_refused(
     ("result", "why"),
     [
         ({"structuredContent": {"gold": 3}}, None),
-        ({"structuredContent": {"gold": "three"}}, "'three' is not of type 'integer'"),
-        ({"structuredContent": {}}, "'gold' is a required property"),
-        ({}, "did not return structured content"),
+        (
+            {"structuredContent": {"gold": "three"}},
+            r'\$\.gold: expected integer, got "three"',
+        ),
+        ({"structuredContent": {}}, r'\$: missing "gold"'),
+        ({}, "no structured content"),
         ({"isError": True}, None),
     ],
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from glyphoxa_trio.tools.arguments import (
     MAX_BYTES,
     MAX_DEPTH,
+    MAX_VALUES,
     InvalidArguments,
     canonical,
     cut,
@@ -103,7 +104,7 @@ def test_depth_is_bounded() -> None:
     too_deep = f"arguments are nested more than {MAX_DEPTH} levels deep"
     assert refusal(nested(MAX_DEPTH + 1, '{"a":', "1", "}")) == too_deep
     assert refusal('{"a":' + nested(MAX_DEPTH, "[", "", "]") + "}") == too_deep
-    assert refusal('{"a":' + "[" * 60_000) == too_deep
+    assert refusal('{"a":' + "[" * 30_000) == too_deep
 
 
 def test_size_is_bounded_in_bytes() -> None:
@@ -112,7 +113,22 @@ def test_size_is_bounded_in_bytes() -> None:
     too_large = f"arguments are larger than {MAX_BYTES} bytes"
     assert refusal('{"a":"' + "x" * (room + 1) + '"}') == too_large
     assert refusal('{"a":"' + "é" * (room // 2 + 1) + '"}') == too_large
-    assert refusal("[" * 200_000) == too_large
+    assert refusal("[" * (MAX_BYTES + 1)) == too_large
+
+
+def test_values_are_counted_before_they_are_read() -> None:
+    too_many = f"arguments have more than {MAX_VALUES} values"
+    assert refusal("[" * 200_000) == too_many
+    assert refusal('{"a":[' + '"",' * MAX_VALUES + '""]}') == too_many
+    assert refusal('{"a":[' + "{}," * MAX_VALUES + "{}]}") == too_many
+
+
+def test_the_commas_and_quotes_of_a_text_are_no_values() -> None:
+    # A table of a megabyte, and one that is itself JSON.
+    table = "1,2,3,4\n" * 100_000
+    assert load(json.dumps({"content": table})) == {"content": table}
+    nested = json.dumps([{"a": n} for n in range(40_000)])
+    assert load(json.dumps({"content": nested})) == {"content": nested}
 
 
 def test_a_whole_number_arrives_as_an_int() -> None:

@@ -56,7 +56,7 @@ def test_empty_text_is_held_against_the_schema_too() -> None:
 def test_text_that_is_not_json_is_refused_before_the_schema() -> None:
     with pytest.raises(InvalidArguments, match="not valid JSON"):
         ArgumentSchema(DICE).parse("{")
-    with pytest.raises(InvalidArguments, match="larger"):
+    with pytest.raises(InvalidArguments, match="more than 32768 values"):
         ArgumentSchema(DICE).parse("[" * 200_000)
 
 
@@ -112,8 +112,7 @@ def test_a_keyword_has_words_of_its_own(schema: Any, value: Any, said: str) -> N
 
 
 def test_a_forbidden_field_is_named_by_its_value() -> None:
-    # The library gives no path below a schema that is plainly `false`.
-    assert refusal(having({"x": False}), {"x": 1}) == "$: 1 is not allowed"
+    assert refusal(having({"x": False}), {"x": 1}) == "$.x: 1 is not allowed"
 
 
 def test_an_unusual_key_is_quoted_in_the_path() -> None:
@@ -142,9 +141,9 @@ def test_a_message_is_never_long() -> None:
     assert len(refusal(having({"x": {"not": {"type": "string"}}}), {"x": huge})) <= 600
 
 
-def test_a_message_can_always_be_encoded() -> None:
-    schema = having({"x": {"enum": ["\ud800"]}})
-    refusal(schema, {"x": 1}).encode()
+def test_a_schema_with_half_a_character_is_bad() -> None:
+    with pytest.raises(BadSchema):
+        ArgumentSchema(having({"x": {"enum": ["\ud800"]}})).warm()
 
 
 # --- schemas
@@ -264,8 +263,8 @@ def test_a_reference_to_itself_is_a_bad_schema() -> None:
     loop = having(
         {"x": {"$ref": "#/$defs/a"}}, **{"$defs": {"a": {"$ref": "#/$defs/a"}}}
     )
-    with pytest.raises(BadSchema, match="RecursionError"):
-        ArgumentSchema(loop).parse('{"x": 1}')
+    with pytest.raises(BadSchema, match="leads back to itself"):
+        ArgumentSchema(loop).warm()
 
 
 def test_recursive_schemas_work_down_to_the_deepest_arguments() -> None:
@@ -309,8 +308,8 @@ def test_a_foreign_pattern_may_be_in_another_dialect() -> None:
     assert schema.parse('{"x": "a"}') == {"x": "a"}
     with pytest.raises(InvalidArguments, match="expected string"):
         schema.parse('{"x": 1}')
-    with pytest.raises(BadSchema, match="regex"):
-        ArgumentSchema(javascript).warm()
+    strange = having({"x": {"type": "string", "pattern": r"^(?<!a+)$"}})
+    assert ArgumentSchema(strange, foreign=True).parse('{"x": "a"}') == {"x": "a"}
 
 
 def test_a_foreign_schema_is_checked_in_all_else() -> None:
@@ -323,10 +322,10 @@ def test_a_foreign_schema_is_checked_in_all_else() -> None:
 # --- costs
 
 
-def test_importing_the_room_does_not_import_jsonschema() -> None:
+def test_importing_the_room_does_not_import_the_validators() -> None:
     code = (
         "import sys, glyphoxa_trio.tools.schema, glyphoxa_trio.tools.instance;"
-        "print('jsonschema' in sys.modules)"
+        "print('jsonschema_rs' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -336,7 +335,7 @@ def test_importing_the_room_does_not_import_jsonschema() -> None:
 
 def test_a_schema_is_compiled_once() -> None:
     schema = ArgumentSchema(DICE)
-    compiled = schema.validator()
+    compiled = schema.compiled()
     schema.warm()
     schema.parse('{"dice": []}')
-    assert schema.validator() is compiled
+    assert schema.compiled() is compiled

@@ -59,6 +59,9 @@ def result_of(method: str, params: dict[str, Any]) -> Any:
                 "capabilities": {"tools": {}, "resources": {}},
                 "serverInfo": {"name": "large", "version": "1"},
             }
+        case "tools/list" if "schema" in sys.argv:
+            rows = {"properties": {"rows": {"type": sys.argv[-1]}}}
+            return {"tools": [tool("grow", outputSchema=OBJECT | rows)]}
         case "tools/list":
             return {"tools": [tool("grow"), *(many() if "many" in sys.argv else [])]}
         case "tools/call":

@@ -1,0 +1,46 @@
+"""What a tool says that its structured answers look like, held against one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from .schema import BadSchema, problem_of, sound
+from .validators import Compiled
+
+
+@attrs.define(eq=False)
+class OutputSchema:
+    """The output schema of one tool of a server.
+
+    It is somebody else's: its regular expressions are not looked at, the work of a
+    check is bounded, and a schema that is broken or too large checks nothing.
+
+    Args:
+      schema: a JSON schema; None checks nothing.
+    """
+
+    schema: Any
+    wrong: str | None = attrs.field(default=None, init=False)
+    """What is wrong with the schema itself."""
+    _compiled: Compiled | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.schema is None:
+            return
+        try:
+            self._compiled = sound(self.schema, foreign=True)
+        except BadSchema as error:
+            self.wrong = str(error)
+        else:
+            if self._compiled.work is None:
+                self.wrong = "it takes too much work to check"
+                self._compiled = None
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a value, with its place; None if it fits, or if it is too
+        large for the time that a check has."""
+        if self._compiled is None:
+            return None
+        return problem_of(self._compiled, value, too_much=None)
