@@ -67,8 +67,9 @@ class Workers:
     def __attrs_post_init__(self) -> None:
         self._seats = trio.CapacityLimiter(self.most)
 
-    async def run(self, task: bytes | bytearray | memoryview) -> bytes:
-        """What the function makes of ``task``.
+    async def run(self, task: bytes, more: bytes | bytearray = b"") -> bytes:
+        """What the function makes of ``task``, and of ``more`` behind it: to join what
+        is large would take a while.
 
         Cancelling kills the process that is at it; the next task gets another one.
 
@@ -82,7 +83,7 @@ class Workers:
         async with self._seats:
             worker = self._free_one() or await self._started()
             try:
-                answer = await worker.run(task, self.largest)
+                answer = await worker.run(task, more, self.largest)
             except BaseException:
                 await worker.end()
                 raise
@@ -154,15 +155,14 @@ class _Worker:
     ended: trio.Event = attrs.field(factory=trio.Event)
     gone: trio.Event = attrs.field(factory=trio.Event)
 
-    async def run(self, task: bytes | bytearray | memoryview, largest: int) -> bytes:
+    async def run(self, task: bytes, more: bytes | bytearray, largest: int) -> bytes:
         stdin = self.process.stdin
         assert stdin is not None
         try:
-            await stdin.send_all(len(task).to_bytes(LENGTH))
-            rest = memoryview(task)
-            while rest:
-                await stdin.send_all(rest[:_CHUNK])
-                rest = rest[_CHUNK:]
+            await stdin.send_all((len(task) + len(more)).to_bytes(LENGTH))
+            for rest in (memoryview(task), memoryview(more)):
+                for start in range(0, len(rest), _CHUNK):
+                    await stdin.send_all(rest[start : start + _CHUNK])
             head = await self._read(1 + LENGTH)
             length = int.from_bytes(head[1:])
             if length > largest:

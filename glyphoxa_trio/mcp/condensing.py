@@ -85,9 +85,11 @@ class Condenser:
         params: Mapping[str, Any] | None,
         ident: int | str,
         line: bytes | bytearray,
+        *,
+        event: bool = False,
     ) -> dict[str, Any]:
         """The small result of the large message in ``line``. Cancelling kills the
-        process that reads it.
+        process that reads it. An ``event`` is one of a stream, with all its lines.
 
         Raises:
           MCPError: the error that the message is.
@@ -97,6 +99,7 @@ class Condenser:
         order: dict[str, Any] = {
             "method": method,
             "id": ident,
+            "event": event,
             "mask": self.mask,
             "text": bounds.KEPT_TEXT,
             "data": bounds.KEPT_DATA,
@@ -110,10 +113,8 @@ class Condenser:
             order["entries"] = bounds.MOST_TOOLS
         if method == "tools/call":
             order["schema"] = self.schemas.get(str((params or {}).get("name")))
-        task = bytearray(json.dumps(order).encode() + b"\n")
-        task += line
-        del line
-        head, *entries = (await self._read(task)).split(b"\n")
+        task = json.dumps(order).encode() + b"\n"
+        head, *entries = (await self._read(task, line)).split(b"\n")
         reply = from_json(self.clean(head.decode()))
         if "unasked" in reply:
             raise Unasked
@@ -154,10 +155,10 @@ class Condenser:
             await trio.lowlevel.checkpoint()
         return entries, left_out, uncounted
 
-    async def _read(self, task: bytearray) -> bytes:
+    async def _read(self, order: bytes, line: bytes | bytearray) -> bytes:
         with trio.move_on_after(bounds.WORKER_PATIENCE):
             try:
-                return await _workers().run(task)
+                return await _workers().run(order, line)
             except WorkFailed as error:
                 raise Unusable(f"it cannot be read: {error}") from error
             except WorkerDied as error:

@@ -21,6 +21,8 @@ from mcp_types import PARSE_ERROR
 
 import trio
 
+from glyphoxa_trio.tools.condense import data_of
+
 from . import bounds
 from .chatter import Chatter
 from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in, is_unasked
@@ -31,6 +33,7 @@ _GZIP: Final = 31
 _LINES_OF_AN_EVENT: Final = 4
 _MOST_OPEN: Final = 256  # requests whose answers may come over another stream
 _RETRY: Final = re.compile(rb"(?m)^retry: *(\d+)")
+_DATA: Final = re.compile(rb"(?:^|[\r\n])data: ?")
 _ODD: Final = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}")  # perhaps no number of ours
 
 
@@ -73,9 +76,9 @@ class Open:
             del self._asked[next(iter(self._asked))]
         return asked
 
-    def named(self, text: bytes | bytearray) -> Asked | None:
+    def named(self, head: bytes, tail: bytes) -> Asked | None:
         """The request that a message answers, if it says so at either end."""
-        key = correlate(ident_in(bytes(text[:ENDS]), bytes(text[-ENDS:])))
+        key = correlate(ident_in(head, tail))
         return None if key is None else self._asked.get(key)
 
 
@@ -141,13 +144,19 @@ async def gathered(response: httpx2.Response) -> bytearray:
 
 
 async def small_answer(
-    condenser: Condenser, asked: Asked, body: bytes | bytearray
+    condenser: Condenser,
+    asked: Asked,
+    body: bytes | bytearray,
+    *,
+    event: bool = False,
 ) -> dict[str, Any]:
     """What the SDK gets to read in place of a large message: the whole message."""
     reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
     try:
         params = {"name": asked.tool}
-        result = await condenser.small(asked.method, params, asked.ident, body)
+        result = await condenser.small(
+            asked.method, params, asked.ident, body, event=event
+        )
         return reply | {"result": result}
     except Unusable as error:
         return reply | _unusable(str(error))
@@ -235,13 +244,13 @@ class Events(httpx2.AsyncByteStream):
         self._nodes += bounds.nodes_of(text) - 1
         if bound := bounds.beyond(len(self._event), self._nodes):
             self._beyond = bound
-            del self._event[ENDS:]  # its beginning says whom it answers
+            del self._event[2 * ENDS :]  # its beginning says whom it answers
 
     def _small(self, event: bytes) -> bytes:
         if b"retry" in event:
             event = _RETRY.sub(_patient, event)
-        if _ODD.search(event) and (wrong := wrong_with(data := _data(event))):
-            asked = self._open.named(data) or self._asked
+        if _ODD.search(event) and (wrong := wrong_with(data := data_of(event))):
+            asked = self._open.named(data[:ENDS], data[-ENDS:]) or self._asked
             if asked is not None:
                 reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
                 text = f"its answer is not usable: {wrong}"
@@ -250,27 +259,22 @@ class Events(httpx2.AsyncByteStream):
 
     async def _large(self) -> bytes:
         """What the SDK gets to read of a large event; nothing if it is no answer."""
-        data = _data(self._event)
-        asked = self._open.named(data) or self._asked
-        if asked is None or is_unasked(data[:ENDS]):
+        head, tail = self._event[: 2 * ENDS], self._event[-ENDS:]
+        begins = bytes(_DATA.split(head, maxsplit=1)[-1])
+        asked = self._open.named(begins, bytes(tail.rstrip())) or self._asked
+        if asked is None or is_unasked(begins):
             await self._chatter.one_more(len(self._event))
             return b""
         if self._beyond is not None:
             reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
             text = f"its answer is not usable: {self._beyond}"
             return _event(b"", reply | _unusable(text))
-        head = bytes(self._event[:ENDS])
         try:
-            return _event(head, await small_answer(self._condenser, asked, data))
+            small = await small_answer(self._condenser, asked, self._event, event=True)
         except Unasked:
-            await self._chatter.one_more(len(data))
+            await self._chatter.one_more(len(self._event))
             return b""
-
-
-def _data(event: bytes | bytearray) -> bytes:
-    lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    data = [line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:"]
-    return b"\n".join(data)
+        return _event(bytes(head), small)
 
 
 def _event(head: bytes, message: Mapping[str, Any]) -> bytes:

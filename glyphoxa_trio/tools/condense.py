@@ -31,16 +31,26 @@ def condense(task: bytes) -> bytes:
     """The order is a line of JSON, and the message follows.
 
     The order says ``method``, ``id``, the ``mask``'s pattern, the ``schema`` that the
-    structured content must fit, and the bounds. The reply is a line of JSON, an object
+    structured content must fit, whether the message is an ``event`` of a stream, and
+    the bounds. The reply is a line of JSON, an object
     with one of ``result``, ``error``, ``unusable`` (why) and ``unasked``; each line
     after it is an entry of the list that the result is.
     """
     order, _, line = task.partition(b"\n")
     wanted = json.loads(order)
+    if wanted.get("event"):
+        line = data_of(line)
     return b"\n".join(
         json.dumps(each, separators=(",", ":"), ensure_ascii=False).encode()
         for each in _reply(wanted, line)
     )
+
+
+def data_of(event: bytes | bytearray) -> bytes:
+    """What an event of a stream says."""
+    lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    data = [line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:"]
+    return b"\n".join(data)
 
 
 def _reply(order: Mapping[str, Any], line: bytes) -> Iterator[Any]:
