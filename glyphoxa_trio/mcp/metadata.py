@@ -7,7 +7,6 @@ prefixed::
 
 Nonsense there costs the entry, never the tool, and never the server: it comes
 back as a warning. What the operator configured overrules what the server says.
-Above 300 lines, because all that is read of one tool is read here.
 """
 
 from __future__ import annotations

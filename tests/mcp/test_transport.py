@@ -31,10 +31,11 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.servers import OAuth
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session, transport
-from glyphoxa_trio.mcp.bounds import MOST_TOOLS, paginate
+from glyphoxa_trio.mcp.bounds import MOST_TOOLS
 from glyphoxa_trio.mcp.descendants import NAME
 from glyphoxa_trio.mcp.framing import Framing
 from glyphoxa_trio.mcp.http import BROKEN, NEVER_SENT, open_client
+from glyphoxa_trio.mcp.listing import paginate
 from glyphoxa_trio.mcp.process import (
     ENDING,
     KEPT_LINES,
