@@ -51,24 +51,25 @@ class Mask:
     Args:
       pattern: as `of` makes it, a regular expression: any of these texts, the longest
         first. Another process makes the same mask of it. It holds the secrets.
+      forms: these texts.
     """
 
     pattern: str = attrs.field(default="", repr=False)
-    _forms: tuple[str, ...] = attrs.field(init=False, repr=False, eq=False)
+    forms: tuple[str, ...] = attrs.field(init=False, repr=False, eq=False)
 
-    @_forms.default
+    @forms.default
     def _split(self) -> tuple[str, ...]:
         return tuple(_ESCAPED.sub(r"\1", x) for x in _FORM.findall(self.pattern))
 
     @classmethod
     def of(cls, secrets: Iterable[str]) -> Mask:
         """For these secrets, each as it is and as JSON, addresses, HTML and base64
-        write it. A secret of several lines or words may come as one of them; what is
+        write it. A secret of several lines may come as one of them; what is
         shorter than six characters is none."""
         found = {
             form
             for secret in secrets
-            for part in (secret, *secret.splitlines(), *secret.split())
+            for part in (secret, *secret.splitlines())
             if len(part) >= SHORTEST and part not in HIDDEN
             for form in _written(part)
             if len(form) >= SHORTEST
@@ -77,11 +78,11 @@ class Mask:
         return cls("|".join(map(re.escape, in_order)))
 
     def __bool__(self) -> bool:
-        return bool(self._forms)
+        return bool(self.forms)
 
     def text(self, text: str) -> str:
         """The text without secrets."""
-        spans = self._spans(text)
+        spans = self.spans(text)
         return text if not spans else _without(text, 0, spans)
 
     def data(self, value: Any) -> Any:
@@ -90,11 +91,11 @@ class Mask:
         Returns the same object if nothing had to be hidden. Many short texts cost no
         more than one long one.
         """
-        if not self._forms:
+        if not self.forms:
             return value
         texts: list[str] = []
         _gather(value, texts)
-        spans = self._spans(_BETWEEN.join(texts))
+        spans = self.spans(_BETWEEN.join(texts))
         if not spans:
             return value
         shown: list[str] = []
@@ -108,11 +109,11 @@ class Mask:
             begin = end + len(_BETWEEN)
         return _rebuilt(value, iter(shown))
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
+    def spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets are, from the left; those that overlap are one."""
         # To look for each is many times faster than an alternation of all of them.
         found = [
-            span for form in self._forms if form in text for span in _found(form, text)
+            span for form in self.forms if form in text for span in _found(form, text)
         ]
         found.sort()
         spans: list[tuple[int, int]] = []
