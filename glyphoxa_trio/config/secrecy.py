@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
 
 import attrs
 
@@ -72,9 +72,10 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
         if spec.token is not None:
             yield spec.token.reveal()
         if spec.oauth is not None:
-            yield spec.oauth.client_secret.reveal()
-            yield from _of_address(spec.oauth.token_url or "", free)
-        yield from _of_address(spec.url or "", free)
+            secret_ = spec.oauth.client_secret.reveal()
+            yield from (secret_, quote_plus(secret_))  # RFC 6749, 2.3.1
+            yield from of_address(spec.oauth.token_url or "", free)
+        yield from of_address(spec.url or "", free)
 
     return tuple(dict.fromkeys(found()))
 
@@ -97,7 +98,7 @@ def secrets_in(value: Any) -> Iterator[str]:
                 item = getattr(value, field.name)
                 yield from secrets_in(item)
                 if field.name.endswith("url") and isinstance(item, str):
-                    yield from _of_address(item)
+                    yield from of_address(item)
 
 
 def _of_header(value: str) -> Iterator[str]:
@@ -106,7 +107,7 @@ def _of_header(value: str) -> Iterator[str]:
         yield scheme[1]
 
 
-def _of_address(
+def of_address(
     url: str, free: frozenset[str] | set[str] = frozenset()
 ) -> Iterator[str]:
     """An address may hold a key: before its host, in its query, or in its path."""

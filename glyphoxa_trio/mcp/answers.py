@@ -17,8 +17,9 @@ import httpx2
 
 import trio
 
+from glyphoxa_trio.quiet import Clean
+
 from .discovery import challenge_of
-from .quiet import Clean
 
 # Outside of every range that JSON-RPC or MCP gives a meaning.
 NEVER_SENT: Final = -33001  # there is no server
@@ -62,7 +63,7 @@ async def judged(
         if away is None:
             return response  # the SDK follows it
         await response.aclose()
-        return failure(request, REFUSED, f"{line}: {away}")
+        return failure(request, REFUSED, f"{line}: {clean(away)}")
     is_json = kind == "application/json"
     if not is_json and status < 400 and not await _wants_answer(request):
         return response
@@ -72,8 +73,6 @@ async def judged(
         await response.aclose()
     if body is None:
         return failure(request, BROKEN, f"an answer of more than {LARGEST >> 20} MB")
-    # A server that repeats what it was told would give our token to a model.
-    body = clean(body.decode(errors="replace")).encode()
     if status >= 400:
         return _refusal(request, response, body, line, clean)
     if not is_json:
