@@ -43,6 +43,13 @@ def quiet(clean: Clean) -> Iterator[None]:
         _clean.reset(token)
 
 
+def cleaned(text: str) -> str:
+    """The text as it may be logged here: what a whole runtime keeps secret is hidden,
+    while one runs."""
+    clean = _clean.get()
+    return text if clean is None else clean(text)
+
+
 class _Cleaned(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if (clean := _clean.get()) is None:

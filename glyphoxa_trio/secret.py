@@ -77,6 +77,11 @@ class Mask:
         in_order = sorted(found, key=lambda form: (-len(form), form))
         return cls("|".join(map(re.escape, in_order)))
 
+    @classmethod
+    def around(cls, *secrets: Secret | None) -> Mask:
+        """For what we hold ourselves, as far as we do."""
+        return cls.of(secret.reveal() for secret in secrets if secret is not None)
+
     def __bool__(self) -> bool:
         return bool(self.forms)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
 
@@ -20,6 +20,7 @@ import attrs
 from glyphoxa_trio.secret import Mask, Secret
 
 from .discreet import looks_random
+from .model import Config
 from .servers import ServerSpec
 
 _NAMED: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH", re.IGNORECASE)
@@ -78,6 +79,21 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
         yield from of_address(spec.url or "", free)
 
     return tuple(dict.fromkeys(found()))
+
+
+@attrs.define(eq=False)
+class Masks:
+    """Hides what is secret in a configuration, which may be another one each time."""
+
+    _config: Callable[[], Config]
+    _of: Config | None = attrs.field(default=None, init=False)
+    _mask: Mask = attrs.field(factory=Mask, init=False)
+
+    def text(self, text: str) -> str:
+        config = self._config()
+        if config is not self._of:
+            self._of, self._mask = config, Mask.of(secrets_in(config))
+        return self._mask.text(text)
 
 
 def secrets_in(value: Any) -> Iterator[str]:
