@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
+from urllib.parse import quote_plus, unquote, unquote_plus, urlsplit
 
 import attrs
 
@@ -132,9 +132,10 @@ def of_address(
     # As it is written, and as it is meant.
     for text in (user, parts.password or "", parts.query if not free else ""):
         yield from (text, unquote(text))
-    for name, value in parse_qsl(parts.query):
-        if name.casefold() not in free:
-            yield value
+    for pair in parts.query.split("&"):
+        name, _, value = pair.partition("=")
+        if unquote_plus(name).casefold() not in free:
+            yield from (value, unquote_plus(value))
     yield from filter(looks_random, parts.path.split("/"))
 
 

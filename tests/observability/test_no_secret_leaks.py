@@ -1,11 +1,11 @@
 """No secret in anything that comes out, while everything fails and talks (A39, D15a).
 
-Every place that can hold a secret has one of its own, and real servers repeat what they
-were told in results, errors, descriptions, schemas, stderr, redirects, reason phrases and
-headers, as it is and encoded. Then everything that came out is searched: what commands
-print, logs at DEBUG, events, warnings, status, what is kept on the disk, recordings, and
-the requests to the model's vendor. Two values that are said to be no secrets show
-that the search would find one.
+Every place that can hold a secret has one of its own, and real servers repeat what
+they were told in results, errors, descriptions, schemas, stderr, redirects, reason
+phrases and headers, as it is and encoded. Then everything that came out is searched:
+what commands print, logs at DEBUG, events, warnings, status, what is kept on the disk,
+recordings, and the requests to the model's vendor. Two values that are said to be no
+secrets show that the search would find one.
 
 `GLYPHOXA_LONG=1` runs every command; without it, those of a first evening.
 """
@@ -53,21 +53,28 @@ npcs:
     budget_tier: deep
     select_tier: false
 trust: {allow_tools: ["*"]}
-state_dir: STATE
 turn: {max_calls: 64}
+calibration: {at_start: false}
+
+
 llm:
   provider: chat_completions
   model: one
   base_url: ORIGIN/broken
   api_key: ${MODEL_KEY}
   fallbacks:
-    - {provider: chat_completions, model: two, base_url: ORIGIN/v1, api_key: "${FALLBACK_KEY}"}
+    - provider: chat_completions
+      model: two
+      base_url: ORIGIN/v1
+      api_key: ${FALLBACK_KEY}
 builtin:
   web:
     enabled: true
     fetch: false
     search: {engine: brave, base_url: "ORIGIN/search", api_key: "${SEARCH_KEY}"}
 mcp:
+  state_dir: state
+  defer_threshold: 100
   servers:
     pipe:
       command: [python, "REPEATER", stdio, "${ARGUMENT}"]
@@ -89,7 +96,10 @@ mcp:
     web3:
       url: "ORIGIN/mcp"
       auth:
-        oauth: {client_id: us, client_secret: "${CLIENT_SECRET}", token_url: "ORIGIN/token"}
+        oauth:
+          client_id: us
+          client_secret: ${CLIENT_SECRET}
+          token_url: "ORIGIN/token"
 """
 
 
@@ -212,10 +222,10 @@ async def test_no_secret_leaves_a_runtime(tmp_path: Path) -> None:
                 ) as runtime,
             ):
                 logged.follow(runtime)
-                assert await runtime.wait_ready(within=30)
+                assert await runtime.wait_ready(within=30), warnings
                 npc = runtime.npc("Bo")
                 for _ in range(2):
-                    async with npc.turn("ada", "Tell me all.") as turn:
+                    async with npc.say("Tell me all.") as turn:
                         events.extend([repr(event) async for event in turn])
                 await runtime.wait_ready(within=30)
                 status = json.dumps(
@@ -229,7 +239,6 @@ async def test_no_secret_leaves_a_runtime(tmp_path: Path) -> None:
             "logs": "\n".join(ear.heard),
             "status": status,
             "tools": tools,
-            "config": repr(config),
             **kept(tmp_path),
         }
     for place in ("events", "warnings", "lines", "logs", "vendor", "log.jsonl"):
@@ -273,6 +282,7 @@ ALL = (
 )
 
 
+@pytest.mark.slow
 async def test_no_command_tells_a_secret(tmp_path: Path) -> None:
     # A39
     out: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
     repeater.py stdio ARGUMENTS…    an MCP server over its pipes
     repeater.py http FILE           MCP, tokens, models and a search engine over HTTP;
-                                    prints its port, writes what models are asked to FILE
+                                    prints its port, writes what models are asked
 
 What was told are the variables and arguments, or the headers, the address and the body
 of the request; each is repeated as it is and in other ways of writing.
@@ -131,7 +131,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path.startswith("/search"):
             page = {"title": self.told(), "url": "http://a.test/", "description": "x"}
-            self.send(200, json.dumps({"web": {"results": [page]}}).encode())
+            found = {"type": "search", "web": {"results": [page]}}
+            self.send(200, json.dumps(found).encode())
         else:
             self.send(405, self.told().encode())
 
@@ -179,7 +180,7 @@ class Handler(BaseHTTPRequestHandler):
             file.write(json.dumps(body, ensure_ascii=False) + "\n")
         offered = [tool["function"]["name"] for tool in body.get("tools", [])]
         delta: dict[str, Any] = {"role": "assistant", "content": "Well, so it is."}
-        if offered and not any(x["role"] == "tool" for x in body["messages"]):
+        if offered and body["messages"][-1]["role"] != "tool":
             calls = [
                 {
                     "index": index,
