@@ -209,7 +209,7 @@ def _server(
     named = {key: keys.pop(key) for key in _NAMES if entry.env_file and key in keys}
     try:
         spec: ServerSpec = reader.converter.structure(keys, ServerSpec)
-        lists = {
+        lists: dict[str, Any] = {
             key: reader.converter.structure(value, tuple[str, ...])
             for key, value in named.items()
         }

@@ -32,7 +32,8 @@ import trio
 from glyphoxa_trio import open_runtime
 from glyphoxa_trio.config import load_config
 from glyphoxa_trio.control.status import status_of
-from glyphoxa_trio.observability import json_lines, open_log
+from glyphoxa_trio.mcp import ServerWarning
+from glyphoxa_trio.observability import EventLog, json_lines, open_log
 
 from ..cli.support import COMMAND, environment
 
@@ -207,6 +208,11 @@ async def test_no_secret_leaves_a_runtime(tmp_path: Path) -> None:
     warnings: list[str] = []
     lines: list[str] = []
     log = tmp_path / "log.jsonl"
+
+    def warn(warning: ServerWarning, logged: EventLog) -> None:
+        warnings.append(warning.text)
+        logged.server_event(warning)
+
     with scene(tmp_path) as stage, listening() as ear, trio.fail_after(LIMIT):
         config = load_config(stage.config, env=stage.env)
         with log.open("w") as file:
@@ -214,10 +220,7 @@ async def test_no_secret_leaves_a_runtime(tmp_path: Path) -> None:
                 open_log(json_lines(file), texts=True, config=config) as logged,
                 open_runtime(
                     config,
-                    on_warning=lambda x: (
-                        warnings.append(x.text),
-                        logged.server_event(x),
-                    )[0],
+                    on_warning=lambda warning: warn(warning, logged),
                     on_server_line=lambda _, line: lines.append(line),
                 ) as runtime,
             ):

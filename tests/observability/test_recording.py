@@ -38,7 +38,7 @@ from glyphoxa_trio.observability.recording.format import (
     read_recording,
     recorded,
 )
-from glyphoxa_trio.observability.recording.hiding import HIDDEN, Hiding, in_pieces
+from glyphoxa_trio.observability.recording.hiding import Hiding, in_pieces
 from glyphoxa_trio.observability.recording.kinds import KINDS
 from glyphoxa_trio.observability.recording.lines import Lines
 from glyphoxa_trio.observability.recording.recording import open_recording
@@ -48,7 +48,7 @@ from glyphoxa_trio.observability.recording.tools import (
 )
 from glyphoxa_trio.observability.stepping import HELD, Quiet, SteppingClock
 from glyphoxa_trio.runtime import open_runtime
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.secret import HIDDEN, Secret
 from glyphoxa_trio.tools.definition import (
     OnInterrupt,
     Schedule,
