@@ -20,7 +20,9 @@ from glyphoxa_trio.config import (
     LlmConfig,
     Provider,
 )
+from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Secret
 
 from .consent import load
@@ -127,8 +129,9 @@ def run(
     """
 
     async def body() -> int:
-        config = await load(path, warn=on_warning, starts=starts)
-        return await main(model.applied_to(config))
+        config = model.applied_to(await load(path, warn=on_warning, starts=starts))
+        with quiet(Masks(lambda: config).text):
+            return await main(config)
 
     return run_orderly(body, on_error=on_error, clock=clock)
 

@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.quiet import quiet
+from glyphoxa_trio.secret import Mask, Secret
 
 from .address import check_address
 from .answer import Assembler, Events, hang_up
@@ -62,6 +63,11 @@ class Endpoint:
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
+    _mask: Mask = attrs.field(init=False, repr=False)
+
+    @_mask.default
+    def _of_the_key(self) -> Mask:
+        return Mask.around(self.api_key)
 
     def __attrs_post_init__(self) -> None:
         check_address(self.base_url, self.api_key)
@@ -132,7 +138,7 @@ class Endpoint:
             "accept-encoding": "identity",  # compression would buffer the stream
             "content-type": "application/json",
         }
-        with self._translating():
+        with self._translating(), quiet(self._mask.text):
             client = self.client or self._own_client()
             request = client.build_request(
                 "POST",

@@ -13,7 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.quiet import cleaned
+from glyphoxa_trio.secret import Mask, Secret
 
 MAX_EXCERPT: Final = 300  # characters
 
@@ -91,10 +92,11 @@ def stream_error(error: object, secret: Secret | None = None) -> LLMError:
 
 
 def excerpt(text: str, secret: Secret | None = None) -> str:
-    """``text`` on one line, cut, without control characters or the secret."""
-    if secret is not None:
+    """``text`` on one line, cut, without control characters or the secret, or any
+    other that the runtime has."""
+    if secret is not None:  # our own is hidden however short it is
         text = text.replace(secret.reveal(), str(secret))
-    text = text[: 10 * MAX_EXCERPT]
+    text = cleaned(Mask.around(secret).text(text))[: 10 * MAX_EXCERPT]
     text = "".join(mark if mark.isprintable() else " " for mark in text)
     text = " ".join(text.split())
     return text if len(text) <= MAX_EXCERPT else text[: MAX_EXCERPT - 1] + "…"

@@ -15,10 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 import trio
 
 from glyphoxa_trio.actors import Flights, SupervisionEvent, Topic, lone_errors
 from glyphoxa_trio.config import Approve, Config, ConfigError
+from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.host import Approvals, open_host
 from glyphoxa_trio.mcp import Approved, Known, ServerStatus, ServerWarning, open_fleet
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
@@ -27,6 +30,7 @@ from glyphoxa_trio.npc.hot_context import HotContext
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
+from glyphoxa_trio.quiet import cleaned, quiet
 from glyphoxa_trio.tools.definition import Tool
 
 from .assembly import history_of, settings_of, state_folder
@@ -129,6 +133,7 @@ async def open_runtime(
     warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
 
     def warn(warning: ServerWarning) -> None:
+        warning = attrs.evolve(warning, text=cleaned(warning.text))
         warnings.append(warning)
         if on_warning is not None:
             on_warning(warning)
@@ -195,6 +200,7 @@ async def open_runtime(
         )
         models = make_models(chosen.llm)
         runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)
+        stack.enter_context(quiet(Masks(lambda: runtime.config).text))
         runtime.music, runtime._lasting = music, lasting
         runtime._models = make_models
         runtime._warn = warn

@@ -97,8 +97,11 @@ class Key:
     effect: TakesEffect | None
 
 
-# What a `.mcp.json` brings is no key of the configuration.
-FOUND_ELSEWHERE = {"mcp.from_mcp_json", "mcp.shared", "mcp.left_out"}
+# What a `.mcp.json` brings is no key of the configuration, nor what `${...}` stood for.
+FOUND_ELSEWHERE = {
+    *("mcp.from_mcp_json", "mcp.shared", "mcp.left_out"),
+    "mcp.servers[].expanded",
+}
 
 
 def keys(
@@ -153,7 +156,11 @@ def whole(folder: Path, key: str = "") -> Config:
         (folder / f"{name}.json").write_text(entry, encoding="utf-8")
     override = ToolOverride(idempotent=True, read_only=True)
     stdio = ServerSpec(
-        name="faq", command=("x",), tools={"echo": override}, allow=("echo", "sleep")
+        name="faq",
+        command=("x",),
+        env={"PIN": Secret("1")},
+        tools={"echo": override},
+        allow=("echo", "sleep"),
     )
     http = ServerSpec(
         name="far",
@@ -240,8 +247,10 @@ OTHERS: dict[str, Any] = {
     "npcs[].voice.pronunciation": {"Ysolde": "ee-ZOLD"},
     "mcp.servers[].command": ("y",),
     "mcp.servers[].allow": ("echo",),
+    "mcp.servers[].secrets": ("PIN",),
+    "mcp.servers[].not_secret": ("PIN",),
     "mcp.servers[].transport": lambda old: attrs.evolve(
-        old, transport=Transport.STREAMABLE_HTTP, command=(), url=HTTP
+        old, transport=Transport.STREAMABLE_HTTP, command=(), env={}, url=HTTP
     ),
     "mcp.servers[].auth.token": Secret("t"),
     "mcp.servers[].tools[].expose_as": "shout",
