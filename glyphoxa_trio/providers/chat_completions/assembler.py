@@ -13,6 +13,7 @@ than know them by name, the `Assembler` goes by what can be told apart:
   cut (``length``, ``content_filter``) a call whose arguments are not a whole
   JSON object is dropped: it never runs, nor does anybody answer for it. The
   calls before it are whole, so they leave, and `Finished` says why it ended.
+* A name that goes on before the arguments have begun is one name, in pieces.
 * Ids are unique within a response. A missing id, and every repetition of one,
   becomes ``call_`` and 32 hex digits. One id, index, name and arguments said
   twice are one call.
@@ -44,6 +45,7 @@ from glyphoxa_trio.providers.payloads import (
     string,
     well_formed,
 )
+from glyphoxa_trio.providers.thoughts import Thoughts
 from glyphoxa_trio.tools.outcome import ToolCall
 
 _CUT: Final[Mapping[str, FinishReason]] = {
@@ -72,15 +74,40 @@ class _Slot:
             return False
         if call_id and self.id:
             return call_id == self.id
-        return self.name in ("", name)
+        return self.name in ("", name) or (not call_id and self.unwritten)
+
+    @property
+    def unwritten(self) -> bool:
+        """Its name may still go on: nothing of its arguments has come."""
+        return self.index is not None and not self.arguments.strip()
+
+    def named(self, name: str) -> None:
+        """It is called so, or its name goes on so; many say all of it again."""
+        if name.startswith(self.name):
+            self.name = name
+        elif self.unwritten and not self.name.endswith(name):
+            self.name += name
 
 
 @attrs.define(eq=False, kw_only=True)
 class Assembler(answer.Assembler):
     """One response of a server that claims this protocol."""
 
+    thoughts: Thoughts = attrs.field(factory=Thoughts)
     _slots: list[_Slot] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
+
+    def whole(self, text: str) -> list[str] | None:
+        try:
+            payload = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(payload, dict) or not payload.get("choices"):
+            return None
+        for choice in payload["choices"] if isinstance(payload["choices"], list) else ():
+            if isinstance(choice, dict) and "delta" not in choice:
+                choice["delta"] = choice.pop("message", None)
+        return [json.dumps(payload), "[DONE]"]
 
     def feed(self, data: str) -> list[LLMEvent]:
         if self._over or not data.strip():
@@ -120,6 +147,9 @@ class Assembler(answer.Assembler):
             self._reason = reason
         # A refusal is what the model says; reasoning is not.
         text = self._text(delta.get("content")) + self._text(delta.get("refusal"))
+        if delta.get("reasoning_content") or delta.get("reasoning"):
+            self.thoughts.elsewhere()
+        text = self.thoughts.feed(text)
         return [TextChunk(text)] if text else []
 
     def _text(self, content: object) -> str:
@@ -153,7 +183,8 @@ class Assembler(answer.Assembler):
             slot = _Slot(index)
             self._slots.append(slot)
         slot.id = slot.id or call_id
-        slot.name = slot.name or name
+        if name:
+            slot.named(name)
         slot.parts.append(fragment)
         self._size += len(fragment)
         self._payloads.bounded(len(self._slots), self._size)
@@ -170,10 +201,12 @@ class Assembler(answer.Assembler):
         self._over = True
         reason = _CUT.get(self._reason or "", FinishReason.STOP)
         cut = reason in (FinishReason.LENGTH, FinishReason.FILTERED)
+        text = self.thoughts.end(cut=cut)
+        words = [TextChunk(text)] if text else []
         events: list[LLMEvent] = [CallReady(call) for call in self._calls(cut)]
         if not cut:
             reason = FinishReason.TOOL_CALLS if events else FinishReason.STOP
-        return [*events, Finished(reason=reason, usage=self._usage)]
+        return [*words, *events, Finished(reason=reason, usage=self._usage)]
 
     def _calls(self, cut: bool) -> list[ToolCall]:
         calls: list[ToolCall] = []
