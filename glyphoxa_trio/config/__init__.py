@@ -18,7 +18,7 @@ from .builtin import WebConfig as WebConfig
 from .formats import read_text as read_text
 from .llm import LlmConfig as LlmConfig
 from .llm import ModelConfig as ModelConfig
-from .llm import Provider as Provider
+from .presets import Provider as Provider
 from .load import load_as as load_as
 from .load import load_config as load_config
 from .load import load_mcp_json as load_mcp_json

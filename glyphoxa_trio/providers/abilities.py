@@ -117,4 +117,6 @@ def learned(
 def kind_of_refusal(kind: ErrorKind, words: str) -> ErrorKind:
     """The kind of an error whose words may say more than its status does."""
     unclear = (ErrorKind.BAD_REQUEST, ErrorKind.OVERLOADED, ErrorKind.INTERRUPTED)
-    return ErrorKind.CONTEXT_FULL if kind in unclear and context_is_full(words) else kind
+    return (
+        ErrorKind.CONTEXT_FULL if kind in unclear and context_is_full(words) else kind
+    )

@@ -41,7 +41,9 @@ def fitted(
         return request
     # An answer may be allowed more than a model has; half of it is for the question.
     free = min(answer or min(ANSWER, context_tokens // 4), context_tokens // 2)
-    tools = sum(_tokens(json.dumps(dict(x.parameters), default=dict)) for x in request.tools)
+    tools = sum(
+        _tokens(json.dumps(dict(x.parameters), default=dict)) for x in request.tools
+    )
     tools += sum(_tokens(x.name + x.description) + EACH for x in request.tools)
     budget = context_tokens - free - tools
     if estimate(request.messages) <= budget:

@@ -249,7 +249,7 @@ class AtEndpoint(ABC):
           LLMError: see `LLM.stream`.
         """
         asked = Asked(self, request)
-        return self._endpoint.ask(asked, self._assembler())
+        return self._endpoint.ask(asked, self._assembler(request))
 
     async def get(self, path: str) -> tuple[int, str]:
         """See `Endpoint.get`."""
@@ -268,7 +268,7 @@ class AtEndpoint(ABC):
         """What is sent for a round."""
 
     @abstractmethod
-    def _assembler(self) -> Assembler: ...
+    def _assembler(self, request: LLMRequest) -> Assembler: ...
 
 
 def bare(url: str) -> str:

@@ -121,9 +121,11 @@ def excerpt(text: str, secret: Secret | None = None) -> str:
 
 def _page(body: str) -> str:
     """A web page in a few words: nobody reads its source. Empty if it is none."""
-    if not re.match(r"\ufeff?\s*<(?:!doctype\s+html|html|head|body)\b", body, re.I):
+    if not re.match(
+        r"\ufeff?\s*<(?:!doctype\s+html|html|head|body)\b", body, re.IGNORECASE
+    ):
         return ""
-    title = re.search(r"<(title|h1)\b[^>]{0,200}>([^<]{1,200})</", body, re.I)
+    title = re.search(r"<(title|h1)\b[^>]{0,200}>([^<]{1,200})</", body, re.IGNORECASE)
     return "a web page" + (f" ({unescape(title[2]).strip()!r})" if title else "")
 
 

@@ -43,5 +43,5 @@ class Anthropic(AtEndpoint):
     def body_of(self, request: LLMRequest) -> dict[str, Any]:
         return request_body(request, self.model, options=self.options)
 
-    def _assembler(self) -> Assembler:
+    def _assembler(self, _: LLMRequest) -> Assembler:
         return Assembler(model=self.model, secret=self.api_key)

@@ -13,7 +13,7 @@ than know them by name, the `Assembler` goes by what can be told apart:
   cut (``length``, ``content_filter``) a call whose arguments are not a whole
   JSON object is dropped: it never runs, nor does anybody answer for it. The
   calls before it are whole, so they leave, and `Finished` says why it ended.
-* A name that goes on before the arguments have begun is one name, in pieces.
+* A piece that makes more of a tool's name out of what is none is a piece of it.
 * Ids are unique within a response. A missing id, and every repetition of one,
   becomes ``call_`` and 32 hex digits. One id, index, name and arguments said
   twice are one call.
@@ -74,26 +74,20 @@ class _Slot:
             return False
         if call_id and self.id:
             return call_id == self.id
-        return self.name in ("", name) or (not call_id and self.unwritten)
-
-    @property
-    def unwritten(self) -> bool:
-        """Its name may still go on: nothing of its arguments has come."""
-        return self.index is not None and not self.arguments.strip()
-
-    def named(self, name: str) -> None:
-        """It is called so, or its name goes on so; many say all of it again."""
-        if name.startswith(self.name):
-            self.name = name
-        elif self.unwritten and not self.name.endswith(name):
-            self.name += name
+        return self.name in ("", name)
 
 
 @attrs.define(eq=False, kw_only=True)
 class Assembler(answer.Assembler):
-    """One response of a server that claims this protocol."""
+    """One response of a server that claims this protocol.
+
+    Args:
+      thoughts: keeps what the model thinks out of the text.
+      names: of the tools that it was shown.
+    """
 
     thoughts: Thoughts = attrs.field(factory=Thoughts)
+    names: frozenset[str] = frozenset()
     _slots: list[_Slot] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
 
@@ -104,7 +98,9 @@ class Assembler(answer.Assembler):
             return None
         if not isinstance(payload, dict) or not payload.get("choices"):
             return None
-        for choice in payload["choices"] if isinstance(payload["choices"], list) else ():
+        for choice in (
+            payload["choices"] if isinstance(payload["choices"], list) else ()
+        ):
             if isinstance(choice, dict) and "delta" not in choice:
                 choice["delta"] = choice.pop("message", None)
         return [json.dumps(payload), "[DONE]"]
@@ -177,17 +173,24 @@ class Assembler(answer.Assembler):
         elif not isinstance(fragment, str):
             raise self._payloads.malformed("arguments are neither text nor an object")
         slot = self._slot_of(index, call_id, name)
+        if slot is not None and self._goes_on(slot, name):
+            name, slot.name = "", slot.name + name
         if slot is None or not slot.continued_by(call_id, name, fragment):
             if not (call_id or name or fragment.strip()):
                 return
             slot = _Slot(index)
             self._slots.append(slot)
         slot.id = slot.id or call_id
-        if name:
-            slot.named(name)
+        slot.name = slot.name or name
         slot.parts.append(fragment)
         self._size += len(fragment)
         self._payloads.bounded(len(self._slots), self._size)
+
+    def _goes_on(self, slot: _Slot, name: str) -> bool:
+        """Whether this is another piece of a tool's name."""
+        if not name or slot.name in self.names or slot.arguments.strip():
+            return False
+        return any(known.startswith(slot.name + name) for known in self.names)
 
     def _slot_of(self, index: int | None, call_id: str, name: str) -> _Slot | None:
         slots = [slot for slot in reversed(self._slots) if index in (None, slot.index)]

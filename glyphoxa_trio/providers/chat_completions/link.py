@@ -38,11 +38,12 @@ class ChatCompletions(AtEndpoint):
     def body_of(self, request: LLMRequest) -> dict[str, Any]:
         return request_body(request, self.model, options=self.options)
 
-    def _assembler(self) -> Assembler:
+    def _assembler(self, request: LLMRequest) -> Assembler:
         begins = begins_with_thought(self.model) if self.thinks is None else self.thinks
         return Assembler(
             model=self.model,
             secret=self.api_key,
+            names=frozenset(spec.name for spec in request.tools),
             thoughts=Thoughts(begins=begins, lone=self._it_thinks),
         )
 
@@ -50,7 +51,7 @@ class ChatCompletions(AtEndpoint):
         if self.thinks is None:
             self.thinks = True
             self.warn(
-                f"{self.label}: it has thought aloud, with only a tag behind the thought;"
-                " from now on its answers are kept back until that tag (thinks: true"
+                f"{self.label}: it has thought aloud, with only a tag behind the"
+                " thought; from now on its answers are kept back until that tag (thinks: true"
                 " does so from the start)"
             )
