@@ -34,8 +34,9 @@ INTERRUPTED: Final = 130
 # Longer than any orderly end takes; only a handler that shields itself gets here.
 HARD_EXIT_AFTER: Final = 6.0
 _ANY_KEY: Final = "OPENAI_API_KEY"  # of a server that nobody knows by name
-_SAID: Final = frozenset(
-    "provider model base_url api_key temperature max_tokens extra fallbacks".split()
+_SAID: Final = (
+    *("provider", "model", "base_url", "api_key", "temperature"),
+    *("max_tokens", "extra", "fallbacks"),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import attrs
 
@@ -12,12 +12,19 @@ from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.naming import nearest
 
 from .fields import above_zero, if_given, not_negative
-from .presets import PRESETS, MaxTokensField, Preset, Provider, named
+from .presets import PRESETS, Preset, Provider, TokensField, named
 from .problems import ConfigError
 from .servers import web_address
 
-
 SHORTEST: Final = 512  # tokens; a prompt alone is longer
+
+_NOT_ITS_WIRE: Final = (
+    "max_tokens_field",
+    "stream_options",
+    "parallel_tool_calls",
+    "name_field",
+    "thinks",
+)
 
 
 def _provider(value: Provider | str) -> Provider:
@@ -36,13 +43,6 @@ def _provider(value: Provider | str) -> Provider:
 def _long_enough(_: Any, attribute: Any, value: int) -> None:
     if value < SHORTEST:
         raise ConfigError(f"{attribute.name}: at least {SHORTEST}, got {value}")
-
-
-def _tokens_field(value: str | None) -> MaxTokensField | None:
-    if value is None or value in get_args(MaxTokensField):
-        return value  # type: ignore[return-value]
-    known = " or ".join(get_args(MaxTokensField))
-    raise ConfigError(f"max_tokens_field: expected {known}, got {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -70,9 +70,7 @@ class ModelConfig:
     context_tokens: int | None = attrs.field(
         default=None, validator=if_given(_long_enough)
     )
-    max_tokens_field: MaxTokensField | None = attrs.field(
-        default=None, converter=_tokens_field
-    )
+    max_tokens_field: TokensField | None = None
     tool_choice: bool | None = None
     stream_options: bool | None = None
     parallel_tool_calls: bool | None = None
@@ -88,6 +86,10 @@ class ModelConfig:
             missing.append("model")
         if self.provider is Provider.CHAT_COMPLETIONS and not self.base_url:
             missing.append("base_url")
+        if self.provider is Provider.ANTHROPIC:
+            idle = [key for key in _NOT_ITS_WIRE if getattr(self, key) is not None]
+            if idle:
+                raise ConfigError(*(f"anthropic has no {key}" for key in idle))
         if missing:
             raise ConfigError(*(f"{self.provider} needs {key}" for key in missing))
 

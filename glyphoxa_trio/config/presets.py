@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final
 
 import attrs
-
-MaxTokensField = Literal["max_completion_tokens", "max_tokens"]
 
 
 class Provider(StrEnum):
@@ -26,6 +24,13 @@ class Provider(StrEnum):
     OPENROUTER = "openrouter"
     OPENAI = "openai"
     GEMINI = "gemini"
+
+
+class TokensField(StrEnum):
+    """In which field a server is told how long an answer may be."""
+
+    MAX_TOKENS = "max_tokens"
+    MAX_COMPLETION_TOKENS = "max_completion_tokens"
 
 
 @attrs.frozen(kw_only=True)
@@ -48,7 +53,7 @@ class Preset:
     key: str = ""
     places: int = 64
     context_tokens: int | None = None
-    max_tokens_field: MaxTokensField = "max_tokens"
+    max_tokens_field: TokensField = TokensField.MAX_TOKENS
     tool_choice: bool = True
     stream_options: bool = True
     parallel_tool_calls: bool | None = None
@@ -105,7 +110,7 @@ PRESETS: Final[Mapping[Provider, Preset]] = {
         base_url="https://api.openai.com/v1",
         key="OPENAI_API_KEY",
         context_tokens=128_000,
-        max_tokens_field="max_completion_tokens",
+        max_tokens_field=TokensField.MAX_COMPLETION_TOKENS,
     ),
     # Its endpoint of this protocol; a field that it does not know costs the request.
     Provider.GEMINI: Preset(

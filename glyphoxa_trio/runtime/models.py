@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
@@ -19,8 +19,8 @@ from glyphoxa_trio.config import (
     NpcConfig,
     Provider,
 )
+from glyphoxa_trio.config.presets import TokensField
 from glyphoxa_trio.config.voices import Engine
-from glyphoxa_trio.config.presets import MaxTokensField
 from glyphoxa_trio.providers.asking import Advice
 from glyphoxa_trio.providers.chain import Candidate, Chain, ModelStatistics
 from glyphoxa_trio.providers.endpoint import AtEndpoint
@@ -189,9 +189,12 @@ def _given(value: Given | None, preset: Given) -> Given:
     return preset if value is None else value
 
 
-def _max_tokens_field(config: ModelConfig) -> MaxTokensField:
+def _max_tokens_field(
+    config: ModelConfig,
+) -> Literal["max_completion_tokens", "max_tokens"]:
     """The vendor has renamed the field; the servers that follow it have not all."""
-    given: MaxTokensField | None = config.max_tokens_field
-    if urlsplit(config.address).hostname == "api.openai.com":
-        return given or "max_completion_tokens"
-    return given or config.preset.max_tokens_field
+    field = config.max_tokens_field or config.preset.max_tokens_field
+    vendor = urlsplit(config.address).hostname == "api.openai.com"
+    if config.max_tokens_field is None and vendor:
+        return "max_completion_tokens"
+    return "max_tokens" if field is TokensField.MAX_TOKENS else "max_completion_tokens"

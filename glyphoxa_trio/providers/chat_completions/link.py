@@ -52,6 +52,6 @@ class ChatCompletions(AtEndpoint):
             self.thinks = True
             self.warn(
                 f"{self.label}: it has thought aloud, with only a tag behind the"
-                " thought; from now on its answers are kept back until that tag (thinks: true"
-                " does so from the start)"
+                " thought; from now on its answers are kept back until that tag"
+                " (thinks: true does so from the start)"
             )
