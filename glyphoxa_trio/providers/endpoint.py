@@ -131,7 +131,8 @@ class Endpoint:
             whole = assembler.whole(text) if status < 300 else None
             if whole is not None:
                 return response, Given(whole)
-            if not (left and asked.mend(status_of(text) or status, text, body)):
+            said = (status < 300 and status_of(text)) or status
+            if not (left and asked.mend(said, text, body)):
                 break
         error = status_error(status, response.headers, text, self.api_key)
         raise await asked.explained(error)

@@ -138,7 +138,10 @@ def _parsed(body: str) -> object:
 
 def _words(error: object) -> str:
     """The message of an error, wherever the server keeps it."""
-    for _ in range(3):
+    for _ in range(4):
+        if isinstance(error, list) and error:
+            error = error[0]  # Gemini sends a list of one
+            continue
         if not isinstance(error, dict):
             break
         known = (error.get(key) for key in ("error", "message", "detail"))
