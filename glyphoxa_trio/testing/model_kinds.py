@@ -70,9 +70,9 @@ def echo(body: Body) -> str | Call:
     """Calls the first tool for a user who says "use", and else says a sentence."""
     last = body["messages"][-1]
     tools = body.get("tools") or ()
-    if last["role"] == "user" and str(last["content"]).rstrip().endswith("use it"):
-        if tools and body.get("tool_choice") != "none":
-            return tools[0]["function"]["name"], '{"thing": "door"}'
+    asked = last["role"] == "user" and last["content"].rstrip().endswith("use it")
+    if asked and tools and body.get("tool_choice") != "none":
+        return tools[0]["function"]["name"], '{"thing": "door"}'
     return "Well met. I am here."
 
 
@@ -135,7 +135,7 @@ def _odd_field(body: Body) -> tuple[int, str] | None:
     for at, message in enumerate(body["messages"]):
         odd = set(message) - _MESSAGE.get(message["role"], set())
         if odd:
-            return at, sorted(odd)[0]
+            return at, min(odd)
     return None
 
 

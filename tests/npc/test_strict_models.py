@@ -15,6 +15,7 @@ import attrs
 import pytest
 
 import trio
+import trio.testing
 
 from glyphoxa_trio import open_runtime, tool
 from glyphoxa_trio.config import (
@@ -105,8 +106,12 @@ def config(base_url: str, provider: Provider, **llm: Any) -> Config:
 async def answered(runtime: Runtime, text: str, **more: Any) -> str:
     heard = await ask(runtime.npc("Bob"), text, **more)
     assert heard.done.end is TurnEnd.COMPLETED, heard.done
-    assert heard.done.error is None
+    assert heard.done.error == ""
     return heard.done.text
+
+
+async def rain(_: object) -> str:
+    return "It rains."
 
 
 async def talk(runtime: Runtime, doors: Doors, changed: Config) -> None:
@@ -124,7 +129,7 @@ async def talk(runtime: Runtime, doors: Doors, changed: Config) -> None:
             break  # it has said something, and nobody has heard it
     await npc.interrupt()
     await npc.overhear("Ann", "I do not trust him.", to="Bo")
-    runtime.add_context("weather", lambda _: "It rains.")
+    runtime.add_context(rain)
     await answered(runtime, "Are you cold?", speaker="Bo")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(listen, runtime, "Now the gate: use it")
@@ -190,6 +195,12 @@ async def test_a_whole_conversation_passes(name: str) -> None:
         before = len(server.refused)
         await answered(runtime, "Still here?")
         assert len(server.refused) == before
+        told = json.dumps([body["messages"] for body in server.taken])
+        for line in ("I do not trust him.", "It rains.", "The conversation begins"):
+            assert line in told
+        if name not in ("vllm", "ollama"):  # those take no tools
+            assert "What went on by itself has ended" in told
+            assert "The door is open." in told
         for body in server.taken:
             roles = [message["role"] for message in body["messages"]]
             assert "system" not in roles[1:]
@@ -223,7 +234,7 @@ async def test_a_conversation_that_is_too_long_goes_on(name: str) -> None:
     kind = attrs.evolve(KINDS[name], context=2500)
     async with opened(kind) as (server, runtime, _, _):
         for number in range(12):
-            await answered(runtime, f"Thing {number} {'y' * 600}. use it")
+            await answered(runtime, f"Thing {number} {'y' * 1000}. use it")
         assert any("context" in x or "token count" in x for x in server.refused)
         told = [x.text for x in runtime.warnings if "too long" in x.text]
         assert 1 <= len(told) <= 3
