@@ -70,6 +70,7 @@ _ONE_CALL: Final = re.compile(r"single tool[- ]calls? at once", re.IGNORECASE)
 _SHORT_IDS: Final = re.compile(r"length (?:of )?9|9 characters", re.IGNORECASE)
 _ALTERNATE: Final = re.compile(
     r"must alternate|roles? (?:should|need)[^.]{0,20}alternat"
+    r"|None(?:Type)?'? (?:object'? )?has no (?:element|attribute)"
     r"|unexpected role|only user and assistant roles|invalid role|unknown role",
     re.IGNORECASE,
 )

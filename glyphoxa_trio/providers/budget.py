@@ -53,7 +53,7 @@ def fitted(
 
 
 def _less(messages: Sequence[Message], budget: int) -> tuple[Message, ...]:
-    begin = next((i for i, x in enumerate(messages) if x.role != "system"), 0)
+    begin = 1 if messages and messages[0].role == "system" else 0
     users = (i for i, x in enumerate(messages) if x.role == "user")
     now = max(users, default=len(messages))  # the turn that goes on
     # What is known beside it, said before it in a message of its own, belongs to it.

@@ -12,8 +12,9 @@ whole request. So a conversation is brought into a form that all of them take:
 * A call is followed by its result and by nothing else: a result that is not there is
   said to be missing, one that nobody asked for becomes data. No id is there twice.
 
-The same messages give the same shape, and more messages at the end leave the turns
-before the last one as they are, so that servers find the prefix in their caches.
+The same messages give the same shape, and more messages at the end leave all turns
+before the last one of each side as they are, so that servers find the prefix in their
+caches.
 """
 
 from __future__ import annotations
@@ -113,8 +114,9 @@ def shape(
       verbatim: the blocks of an answer as its model wants them back, and what had
         been said for the model before them.
     """
-    at = next((i for i, x in enumerate(messages) if x.role != "system"), len(messages))
-    system = "\n\n".join(x.content for x in messages[:at] if x.content)
+    # The first message alone: what came late may be the second, and is no prompt.
+    at = 1 if messages and messages[0].role == "system" else 0
+    system = messages[0].content if at else ""
     spoken = _Spoken(tool_messages, short_ids, verbatim).of(messages[at:])
     return Shaped(system, tuple(_alternating(spoken)))
 

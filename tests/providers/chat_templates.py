@@ -18,8 +18,9 @@ _MISTRAL: Final = """
 {%- if messages[0].role == 'system' %}{% set told = messages[0].content %}
 {%- set rest = messages[1:] %}{% else %}{% set told = '' %}
 {%- set rest = messages %}{% endif %}
-{%- set ns = namespace(n=0) %}
+{%- set ns = namespace(n=0, last=0) %}
 {%- for m in rest %}
+  {%- if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}
   {%- if m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}
     {%- if (m.role == 'user') != (ns.n % 2 == 0) %}
       {{- raise_exception('After the optional system message, conversation roles must
@@ -31,8 +32,9 @@ _MISTRAL: Final = """
 {{- '<s>' }}
 {%- for m in rest %}
   {%- if m.role == 'user' %}
-    {%- if loop.last and tools %}[TOOLS]{{ tools | tojson }}[/TOOLS]{% endif %}
-    {{- '[INST]' + (told + '\n\n' if loop.last and told else '') + m.content }}[/INST]
+    {%- set last = loop.index0 == ns.last %}
+    {%- if last and tools %}[TOOLS]{{ tools | tojson }}[/TOOLS]{% endif %}
+    {{- '[INST]' + (told + '\n\n' if last and told else '') + m.content }}[/INST]
   {%- elif m.role == 'assistant' and m.tool_calls %}
     {{- '[TOOL_CALLS][' }}
     {%- for call in m.tool_calls %}
@@ -134,7 +136,8 @@ _QWEN3: Final = (
 {%- set ns = namespace(asked=false) %}
 {%- for m in messages %}{% if m.role == 'user' %}{% set ns.asked = true %}{% endif %}
 {%- endfor %}
-{%- if not ns.asked %}{{ raise_exception('No user query found in messages.') }}{% endif %}
+{%- if not ns.asked %}{{ raise_exception('No user query found in messages.') }}
+{%- endif %}
 """
     + _CHATML_TOOLS
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,12 +19,14 @@ TAGS = [
     ("<reasoning>", "</reasoning>"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
 ]
-NOISE = st.text(st.sampled_from("<>/[]|thinkTHINK \nabÇİſK"), max_size=30)
+NOISE = st.text(
+    st.sampled_from("<>/[]|thinkTHINK \nab\xc7\u0130\u017f\u212a"), max_size=30
+)
 
 
 def fed(filter_: Thoughts, text: str, cuts: list[int], *, cut: bool = False) -> str:
     edges = sorted({0, len(text), *(at % (len(text) + 1) for at in cuts)})
-    pieces = [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [text[a:b] for a, b in pairwise(edges)]
     return "".join(filter_.feed(piece) for piece in pieces) + filter_.end(cut=cut)
 
 
@@ -70,7 +74,7 @@ def test_of_a_model_that_nobody_knows_the_first_lone_tag_is_told() -> None:
     told: list[str] = []
     thoughts = Thoughts(lone=lambda: told.append("lone"))
     assert thoughts.feed("Hm. ") == "Hm. "
-    assert thoughts.feed("</think>\n\nWell met.") == "Well met."
+    assert thoughts.feed("</think>Well met.") == "Well met."
     assert told == ["lone"]
 
 
