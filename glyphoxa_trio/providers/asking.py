@@ -30,8 +30,10 @@ LOOKING: Final = 1.0  # seconds to find out what the matter is
 _SMALLEST: Final = 256  # tokens; nobody's model takes less
 _MOST_NAMED: Final = 8
 _STATED: Final = re.compile(
-    r"(?:context length|context size|context window|n_ctx|max_model_len|maximum|limit)"
-    r"[^\d]{0,40}(\d{3,8})",
+    r"(\d{3,8}) max(?:imum)? context"
+    r"|n_ctx\"?\s*[:=(]\s*(\d{3,8})"
+    r"|(?:context (?:length|size|window)|max_model_len|tokens allowed|maximum)"
+    r"[^\d\"]{0,40}(\d{3,8})",
     re.IGNORECASE,
 )
 
@@ -119,21 +121,23 @@ class Asked:
     def _halve(self, words: str) -> bool:
         before = self._fitted()
         size = estimate(before.messages)
-        self._most = max(size // 2, _SMALLEST)
+        match = _STATED.search(words)
+        stated = next((int(x) for x in match.groups() if x), None) if match else None
+        if stated is not None and stated >= 2 * size:
+            stated = None  # that number is of something else
+        half = size // 2 if stated is None else min(size // 2, stated * 3 // 4)
+        self._most = max(half, _SMALLEST)
         if self._fitted() == before:
             return False  # all of it belongs to this turn
         link = self._link
-        stated = _STATED.search(words)
-        found = int(stated[1]) if stated else size * 3 // 4
-        if stated and found >= 2 * size:
-            found = size  # that number is of something else
-        known = link.options.context_tokens
-        most = max(found if known is None else min(found, known), _SMALLEST)
-        if most != known:
-            link.options = attrs.evolve(link.options, context_tokens=most)
+        known: int | None = link.options.context_tokens
+        found = max(stated or half, _SMALLEST)
+        if known is None or found < known:
+            link.options = attrs.evolve(link.options, context_tokens=found)
             link.warn(
-                f"{link.label}: the conversation is too long for it; {most} tokens of"
-                " it are told from now on (context_tokens says how many it takes)"
+                f"{link.label}: the conversation is too long for it; it is told of"
+                f" {found} tokens at most from now on (context_tokens says how many it"
+                " takes)"
             )
         return True
 

@@ -134,8 +134,8 @@ class Endpoint:
             said = (status < 300 and status_of(text)) or status
             if not (left and asked.mend(said, text, body)):
                 break
-        error = status_error(status, response.headers, text, self.api_key)
-        raise await asked.explained(error)
+        failure = status_error(status, response.headers, text, self.api_key)
+        raise await asked.explained(failure)
 
     async def _send(self, body: dict[str, Any]) -> httpx2.Response:
         import httpx2

@@ -83,7 +83,7 @@ async def _report(config: ModelConfig, within: float) -> ModelReport:
     assert isinstance(link, AtEndpoint)
     began = trio.current_time()
     first: float | None = None
-    called, error = False, f"it said nothing in {within:g} s"
+    called, wrong = False, f"it said nothing in {within:g} s"
     try:
         with trio.move_on_after(within):
             there = await models_of(link)
@@ -97,11 +97,11 @@ async def _report(config: ModelConfig, within: float) -> ModelReport:
                     if first is None:
                         first = trio.current_time() - began
                     called = called or isinstance(event, CallReady)
-            error = ""
+            wrong = ""
     except LLMError as failure:
-        error = str(failure)
+        wrong = str(failure)
     finally:
         with trio.move_on_after(1, shield=True):
             await link.aclose()
     seconds = trio.current_time() - began
-    return ModelReport(link.label, first, seconds, called, tuple(notes), error)
+    return ModelReport(link.label, first, seconds, called, tuple(notes), wrong)

@@ -180,8 +180,8 @@ def test_turns_of_one_role_are_one_turn() -> None:
 
 def test_system_messages_stand_apart_only_at_the_beginning() -> None:
     later = Message(role="system", content="What went on has ended.")
-    sent = body(PROMPT, Message(role="system", content="Be brief."), HELLO, later)
-    assert sent["system"] == "You are Greta.\n\nBe brief."
+    sent = body(PROMPT, later, HELLO)  # what came late is no prompt, wherever it is
+    assert sent["system"] == "You are Greta."
     assert turns(PROMPT, HELLO, later) == [
         ("user", ["Ann: hello", "<data>\nWhat went on has ended.\n</data>"])
     ]

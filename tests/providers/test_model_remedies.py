@@ -202,7 +202,7 @@ async def test_a_full_context_is_asked_again_with_less(name: str) -> None:
     kind: Kind = attrs.evolve(KINDS[name], context=1500)
     warned: list[str] = []
     past = [
-        Message(role=("user", "assistant")[at % 2], content=f"{at} " + "so " * 200)  # type: ignore[arg-type]
+        Message(role=("user", "assistant")[at % 2], content=f"{at} " + "so " * 200)
         for at in range(30)
     ]
     request = LLMRequest(messages=(*past, Message(role="user", content="and now?")))
