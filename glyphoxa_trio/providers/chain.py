@@ -80,7 +80,7 @@ class Candidate:
         if error.kind is not self._told:
             self._told = error.kind
             self.warn(f"{self.llm.label}: {error}")
-        if error.kind is ErrorKind.BAD_REQUEST:
+        if error.kind in (ErrorKind.BAD_REQUEST, ErrorKind.CONTEXT_FULL):
             self.breaker.release(ticket, now)
             return
         before = self.breaker.state

@@ -7,7 +7,7 @@ one second attempt, and the events of an answer, read as they are asked for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
@@ -24,9 +24,11 @@ from glyphoxa_trio.secret import Secret
 
 from .address import check_address
 from .answer import Assembler, Events, hang_up
-from .failures import excerpt, status_error
+from .asking import Advice, Asked
+from .body import Given, Payloads, is_json, is_stream, payloads_of
+from .failures import excerpt, status_error, status_of
 from .llm import ErrorKind, LLMError, LLMEvent, LLMRequest
-from .payloads import encoded, refused_fields
+from .payloads import encoded
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT: Final = 5.0  # seconds; what follows is bounded by the engine (D0)
 MAX_CONNECTIONS: Final = 64
 MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of an answer that is no stream
+MAX_WHOLE: Final = 4 * 1024 * 1024  # bytes of an answer that comes in one piece
+MOST_ATTEMPTS: Final = 5  # of one round, each of which has taught something
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -69,34 +73,41 @@ class Endpoint:
 
     @asynccontextmanager
     async def ask(
-        self,
-        body: Callable[[], dict[str, Any]],
-        assembler: Assembler,
-        *,
-        dispensable: Collection[str] = (),
-        leave_out: Callable[[frozenset[str]], None],
+        self, asked: Asked, assembler: Assembler
     ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
         """One round: entering waits for the headers, leaving hangs up at once.
 
-        Cancelled at any point, the connection is closed.
-
-        Args:
-          dispensable: fields of ``body`` that a server may refuse and a request can
-            do without. Those that it names in a 400 or 422 are left out, by
-            ``leave_out``, in one second attempt.
+        Cancelled at any point, the connection is closed. A refusal that teaches what
+        the model takes is followed by another attempt (`asking`).
 
         Raises:
           LLMError: see `LLM.stream`.
         """
-        import httpx2
-
-        response = await self._open(body, dispensable, leave_out)
-        payloads = aiter(httpx2.EventSource(response))
+        response, payloads = await self._open(asked, assembler)
         events = Events(response, payloads, assembler, self._translating)
         try:
             yield events
         finally:
             await events.aclose()
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and text of what is at ``path`` below the address.
+
+        Raises:
+          LLMError: if nobody answers.
+        """
+        import httpx2
+
+        with self._translating():
+            client = self.client or self._own_client()
+            request = client.build_request(
+                "GET",
+                f"{self.base_url}{path}",
+                headers={"accept": "application/json"} | dict(self.headers),
+                timeout=httpx2.Timeout(CONNECT_TIMEOUT),
+            )
+            response = await client.send(request, stream=True, follow_redirects=False)
+        return response.status_code, await self._read(response)
 
     async def aclose(self) -> None:
         """Close the connections kept for later; rounds that still run fail."""
@@ -105,24 +116,26 @@ class Endpoint:
             await own.aclose()
 
     async def _open(
-        self,
-        body: Callable[[], dict[str, Any]],
-        dispensable: Collection[str],
-        leave_out: Callable[[frozenset[str]], None],
-    ) -> httpx2.Response:
-        asked = body()
-        response = await self._send(asked)
-        if _streams(response):
-            return response
-        answer = await self._read(response)
-        refused = refused_fields(asked, answer, dispensable)
-        if refused and response.status_code in (400, 422):
-            leave_out(refused)
-            response = await self._send(body())
-            if _streams(response):
-                return response
-            answer = await self._read(response)
-        raise status_error(response.status_code, response.headers, answer, self.api_key)
+        self, asked: Asked, assembler: Assembler
+    ) -> tuple[httpx2.Response, Payloads]:
+        for left in reversed(range(MOST_ATTEMPTS)):
+            body = asked.body()
+            try:
+                response = await self._send(body)
+            except LLMError as error:
+                raise await asked.explained(error) from error
+            if is_stream(response):
+                return response, payloads_of(response)
+            text = await self._read(response)
+            status = response.status_code
+            whole = assembler.whole(text) if status < 300 else None
+            if whole is not None:
+                return response, Given(whole)
+            said = (status < 300 and status_of(text)) or status
+            if not (left and asked.mend(said, text, body)):
+                break
+        failure = status_error(status, response.headers, text, self.api_key)
+        raise await asked.explained(failure)
 
     async def _send(self, body: dict[str, Any]) -> httpx2.Response:
         import httpx2
@@ -160,13 +173,14 @@ class Endpoint:
 
     async def _read(self, response: httpx2.Response) -> str:
         """The beginning of an answer that is no stream, as far as it came."""
+        most = MAX_WHOLE if is_json(response) else MAX_ERROR_BODY
         body = bytearray()
         chunks = response.aiter_bytes()
         try:
             with suppress(LLMError), self._translating():
                 async for chunk in chunks:
                     body += chunk
-                    if len(body) >= MAX_ERROR_BODY:
+                    if len(body) >= most:
                         break
         finally:
             await hang_up(response, chunks)
@@ -193,6 +207,8 @@ class AtEndpoint(ABC):
 
     Args:
       client: see `Endpoint`.
+      warn: told once of each thing that the model turns out not to take.
+      advice: what there is to say to people of this kind of server.
 
     Raises:
       ValueError: see `Endpoint`.
@@ -202,6 +218,9 @@ class AtEndpoint(ABC):
     base_url: str
     api_key: Secret | None = None
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
+    options: Any = None  # a vendor's `Abilities`
+    warn: Callable[[str], None] = attrs.field(default=lambda _: None, repr=False)
+    advice: Advice = attrs.field(factory=Advice, repr=False)
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
 
@@ -224,19 +243,18 @@ class AtEndpoint(ABC):
     ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
         """One round: entering waits for the headers, leaving hangs up at once.
 
-        Cancelled at any point, the connection is closed. A field that the server
-        refuses and that we can do without is left out in one second attempt, and
-        from then on.
+        Cancelled at any point, the connection is closed. What the server refuses and
+        we can do without is left out in another attempt, and from then on.
 
         Raises:
           LLMError: see `LLM.stream`.
         """
-        return self._endpoint.ask(
-            lambda: self._body(request),
-            self._assembler(),
-            dispensable=self.dispensable,
-            leave_out=self._leave_out,
-        )
+        asked = Asked(self, request)
+        return self._endpoint.ask(asked, self._assembler(request))
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """See `Endpoint.get`."""
+        return await self._endpoint.get(path)
 
     async def aclose(self) -> None:
         """Close the connections kept for later; rounds that still run fail."""
@@ -247,13 +265,11 @@ class AtEndpoint(ABC):
         """The path below the address, and the headers of every request."""
 
     @abstractmethod
-    def _body(self, request: LLMRequest) -> dict[str, Any]: ...
+    def body_of(self, request: LLMRequest) -> dict[str, Any]:
+        """What is sent for a round."""
 
     @abstractmethod
-    def _assembler(self) -> Assembler: ...
-
-    @abstractmethod
-    def _leave_out(self, fields: frozenset[str]) -> None: ...
+    def _assembler(self, request: LLMRequest) -> Assembler: ...
 
 
 def bare(url: str) -> str:
@@ -281,8 +297,3 @@ def _kinds() -> tuple[tuple[tuple[type[Exception], ...], ErrorKind], ...]:
         ((httpx2.InvalidURL, httpx2.LocalProtocolError), ErrorKind.BAD_REQUEST),
         ((httpx2.HTTPError, httpx2.StreamError), ErrorKind.INTERRUPTED),
     )
-
-
-def _streams(response: httpx2.Response) -> bool:
-    kind = response.headers.get("content-type", "").partition(";")[0]
-    return response.status_code == 200 and kind.strip().lower() == "text/event-stream"

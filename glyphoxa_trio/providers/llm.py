@@ -149,6 +149,7 @@ class ErrorKind(StrEnum):
     AUTHENTICATION = "authentication"  # key missing, wrong or not allowed
     NOT_FOUND = "not_found"  # no such model or path
     BAD_REQUEST = "bad_request"  # the server does not take what we sent
+    CONTEXT_FULL = "context_full"  # the conversation is longer than the model takes
     RATE_LIMITED = "rate_limited"  # 429, quota
     OVERLOADED = "overloaded"  # 5xx
     INTERRUPTED = "interrupted"  # the stream ended halfway
