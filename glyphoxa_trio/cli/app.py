@@ -36,8 +36,8 @@ ModelName = Annotated[
         "--model",
         envvar="GLYPHOXA_MODEL",
         help="Speak with this model and no other, instead of those configured: of the"
-        " configured server, of a known one (ollama:llama3.2, openai:gpt-5-mini), or of"
-        " an OpenAI-compatible one at --base-url. A key, if it needs one, is read from"
+        " configured server, of a known one (with Ollama: ollama:llama3.2), or of an"
+        " OpenAI-compatible one at --base-url. A key, if it needs one, is read from"
         " GLYPHOXA_API_KEY, or from the server's own variable, such as OPENAI_API_KEY.",
         show_default=False,
     ),

@@ -74,9 +74,10 @@ class Model:
         base_url = self.base_url or (None if another else given.base_url)
         if provider is Provider.CHAT_COMPLETIONS and base_url is None:
             provider = Provider.OPENAI
-        key = os.environ.get("GLYPHOXA_API_KEY") or os.environ.get(
-            PRESETS[provider].key or _ANY_KEY
-        )
+        variable = PRESETS[provider].key
+        if provider is Provider.CHAT_COMPLETIONS:
+            variable = _ANY_KEY
+        key = os.environ.get("GLYPHOXA_API_KEY") or os.environ.get(variable)
         # A configured key is for the configured server, and for no other.
         configured = None if elsewhere or another else given.api_key
         same = {} if another else attrs.asdict(given, filter=_of_the_server)
