@@ -11,7 +11,7 @@ import attrs
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.naming import nearest
 
-from .fields import above_zero, if_given, not_negative
+from .fields import InMs, above_zero, if_given, not_negative
 from .presets import PRESETS, Preset, Provider, TokensField, named
 from .problems import ConfigError
 from .servers import web_address
@@ -54,6 +54,9 @@ class ModelConfig:
     Args:
       context_tokens: how long a conversation may be, its answer included.
       thinks: answers begin with a thought that only a closing tag ends.
+      places: how many requests it gets at once; the others wait in line.
+      warm: have it loaded at the start, and again after a long silence.
+      cold_start: how long loading it may take.
 
     Raises:
       ConfigError: if the provider needs what is not given.
@@ -77,6 +80,9 @@ class ModelConfig:
     name_field: bool | None = None
     tools: bool | None = None
     thinks: bool | None = None
+    places: int | None = attrs.field(default=None, validator=if_given(above_zero))
+    warm: bool | None = None
+    cold_start: InMs = attrs.field(default=300.0, validator=above_zero)
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:

@@ -121,7 +121,9 @@ class Events:
         return self
 
     async def __anext__(self) -> LLMEvent:
-        await trio.lowlevel.checkpoint_if_cancelled()
+        # What is there already comes at once; whoever streams without end must let
+        # the others run, and hear that its time is over.
+        await trio.lowlevel.checkpoint()
         while not self._ready:
             if self._ended:
                 raise StopAsyncIteration
@@ -134,6 +136,7 @@ class Events:
                 events = self._assembler.feed(payload.data)
                 self._ended = self._assembler.over
                 if events is None:
+                    await trio.lowlevel.checkpoint()
                     continue
                 if not events and not self._ended:
                     return Working()

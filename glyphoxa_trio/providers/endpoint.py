@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
+    AsyncExitStack,
     asynccontextmanager,
     contextmanager,
     suppress,
@@ -20,6 +21,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
+import trio
+
 from glyphoxa_trio.secret import Secret
 
 from .address import check_address
@@ -27,16 +30,18 @@ from .answer import Assembler, Events, hang_up
 from .asking import Advice, Asked
 from .body import Given, Payloads, is_json, is_stream, payloads_of
 from .failures import excerpt, status_error, status_of
-from .llm import ErrorKind, LLMError, LLMEvent, LLMRequest
+from .line import PLACES, Line, Loading
+from .llm import ErrorKind, LLMError, LLMEvent, LLMRequest, Message, Waiting
 from .payloads import encoded
 
 if TYPE_CHECKING:
     import httpx2
 
 CONNECT_TIMEOUT: Final = 5.0  # seconds; what follows is bounded by the engine (D0)
-MAX_CONNECTIONS: Final = 64
 MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of an answer that is no stream
 MAX_WHOLE: Final = 4 * 1024 * 1024  # bytes of an answer that comes in one piece
+_SHORT: Final = 3.0  # seconds; a server that asks for more is not waited for
+_SHORTEST: Final = 0.05
 MOST_ATTEMPTS: Final = 5  # of one round, each of which has taught something
 
 
@@ -53,6 +58,9 @@ class Endpoint:
       client: connections to share, closed by their owner. Without one, a client
         of our own is made on first use; it obeys the proxies of the environment,
         except for a server on this machine.
+      line: the places there are.
+      patient: wait when the server says that it will have time in a moment; nobody
+        else is there to be asked.
 
     Raises:
       ValueError: for an address that is not plain http(s), or that carries
@@ -65,6 +73,8 @@ class Endpoint:
     api_key: Secret | None = None
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
+    line: Line = attrs.field(factory=Line, repr=False)
+    patient: bool = True
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -77,18 +87,38 @@ class Endpoint:
     ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
         """One round: entering waits for the headers, leaving hangs up at once.
 
-        Cancelled at any point, the connection is closed. A refusal that teaches what
-        the model takes is followed by another attempt (`asking`).
+        Whoever has to wait for a place is in at once: the first event says why, and
+        those that follow wait. Cancelled at any point, the connection is closed. A
+        refusal that teaches what the model takes is followed by another attempt
+        (`asking`).
+
+        Raises:
+          LLMError: see `LLM.stream`.
+        """
+        async with AsyncExitStack() as stack:
+            why = self.line.enter_nowait()
+            if why:
+                yield _InLine(self, stack, asked, assembler, why)
+            else:
+                self.give_back(stack, assembler)
+                yield await self.answer(stack, asked, assembler)
+
+    def give_back(self, stack: AsyncExitStack, assembler: Assembler) -> None:
+        """A place was taken: whoever closes the stack gives it to the next."""
+        stack.callback(lambda: self.line.leave(answered=assembler.over))
+
+    async def answer(
+        self, stack: AsyncExitStack, asked: Asked, assembler: Assembler
+    ) -> Events:
+        """The events of an answer, for whoever has a place; the stack hangs up.
 
         Raises:
           LLMError: see `LLM.stream`.
         """
         response, payloads = await self._open(asked, assembler)
         events = Events(response, payloads, assembler, self._translating)
-        try:
-            yield events
-        finally:
-            await events.aclose()
+        stack.push_async_callback(events.aclose)
+        return events
 
     async def get(self, path: str) -> tuple[int, str]:
         """Status and text of what is at ``path`` below the address.
@@ -132,9 +162,11 @@ class Endpoint:
             if whole is not None:
                 return response, Given(whole)
             said = (status < 300 and status_of(text)) or status
-            if not (left and asked.mend(said, text, body)):
+            if left and asked.mend(said, text, body):
+                continue
+            failure = status_error(status, response.headers, text, self.api_key)
+            if not (left and self.patient and await _a_moment(failure)):
                 break
-        failure = status_error(status, response.headers, text, self.api_key)
         raise await asked.explained(failure)
 
     async def _send(self, body: dict[str, Any]) -> httpx2.Response:
@@ -162,9 +194,10 @@ class Endpoint:
         if self._own is None:
             host = urlsplit(self.base_url).hostname or ""
             self._own = httpx2.AsyncClient(
+                # The line has the bound, and leaves room for questions beside it.
                 limits=httpx2.Limits(
-                    max_connections=MAX_CONNECTIONS,
-                    max_keepalive_connections=MAX_CONNECTIONS // 4,
+                    max_connections=None,
+                    max_keepalive_connections=max(4, self.line.places // 4),
                 ),
                 # No proxy reaches a model server on this machine.
                 trust_env=not (host in ("localhost", "::1") or host.startswith("127.")),
@@ -198,6 +231,49 @@ class Endpoint:
             raise
 
 
+async def _a_moment(failure: LLMError) -> bool:
+    """Wait until a busy server has time, if it says that this is soon; else False."""
+    pause = failure.retry_after
+    if pause is None or pause > _SHORT:
+        return False
+    if trio.current_time() + pause >= trio.current_effective_deadline():
+        return False
+    await trio.sleep(max(pause, _SHORTEST))
+    return True
+
+
+@attrs.define(eq=False)
+class _InLine:
+    """The events of an answer for which nothing is sent yet."""
+
+    _endpoint: Endpoint
+    _stack: AsyncExitStack
+    _asked: Asked
+    _assembler: Assembler
+    _why: str
+    _entered: bool = attrs.field(default=False, init=False)
+    _events: Events | None = attrs.field(default=None, init=False)
+
+    def __aiter__(self) -> _InLine:
+        return self
+
+    async def __anext__(self) -> LLMEvent:
+        if self._why:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            why, self._why = self._why, ""
+            return Waiting(why)
+        if not self._entered:
+            await self._endpoint.line.enter()
+            self._endpoint.give_back(self._stack, self._assembler)
+            self._entered = True
+            return Waiting()
+        if self._events is None:
+            self._events = await self._endpoint.answer(
+                self._stack, self._asked, self._assembler
+            )
+        return await anext(self._events)
+
+
 @attrs.define(eq=False, kw_only=True)
 class AtEndpoint(ABC):
     """One model at one server; a vendor says what is sent, and how the answer is read.
@@ -209,6 +285,8 @@ class AtEndpoint(ABC):
       client: see `Endpoint`.
       warn: told once of each thing that the model turns out not to take.
       advice: what there is to say to people of this kind of server.
+      places: how many requests it is given at once.
+      patient: see `Endpoint`.
 
     Raises:
       ValueError: see `Endpoint`.
@@ -221,6 +299,8 @@ class AtEndpoint(ABC):
     options: Any = None  # a vendor's `Abilities`
     warn: Callable[[str], None] = attrs.field(default=lambda _: None, repr=False)
     advice: Advice = attrs.field(factory=Advice, repr=False)
+    places: int = PLACES
+    patient: bool = True
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
 
@@ -232,6 +312,8 @@ class AtEndpoint(ABC):
             api_key=self.api_key,
             headers=headers,
             client=self.client,
+            line=Line(places=self.places),
+            patient=self.patient,
         )
 
     @property
@@ -251,6 +333,35 @@ class AtEndpoint(ABC):
         """
         asked = Asked(self, request)
         return self._endpoint.ask(asked, self._assembler(request))
+
+    def keep_loaded(
+        self, nursery: trio.Nursery, tell: Callable[[str], None], *, within: float
+    ) -> None:
+        """Have the model loaded now, and before a request after a long silence.
+
+        Args:
+          nursery: where that runs. It outlives all rounds.
+          tell: told when it is being loaded, and when it is there.
+          within: seconds that it may take.
+        """
+
+        async def ask() -> None:
+            request = LLMRequest(messages=(Message(role="user", content="Hello"),))
+            assembler = self._assembler(request)
+            with suppress(LLMError):  # the turns will say what is wrong
+                async with AsyncExitStack() as stack:
+                    self._endpoint.line.take()
+                    self._endpoint.give_back(stack, assembler)
+                    events = await self._endpoint.answer(
+                        stack, Asked(self, request), assembler
+                    )
+                    await anext(events, None)
+
+        line = self._endpoint.line
+        line.loading = Loading(
+            nursery=nursery, ask=ask, label=self.label, tell=tell, within=within
+        )
+        line.loading.begin()
 
     async def get(self, path: str) -> tuple[int, str]:
         """See `Endpoint.get`."""

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
+import trio
+
 from glyphoxa_trio.config import (
     ConfigError,
     LlmConfig,
@@ -37,6 +39,8 @@ class Models:
     Args:
       given: an embedder's, in place of the configured ones.
       stack: where links end.
+      loads: where models are loaded that are on a machine of one's own; None is
+        nowhere.
       heard: put in front of each, to listen.
       warn: told of models that fail, if another one is asked for them.
     """
@@ -44,6 +48,7 @@ class Models:
     _given: LLM | None
     _config: LlmConfig
     _stack: AsyncExitStack
+    _loads: trio.Nursery | None = None
     _heard: Callable[[LLM], LLM] = lambda llm: llm
     _warn: Callable[[str], None] = lambda _: None
     _made: dict[str | None, LLM] = attrs.field(factory=dict, init=False)
@@ -81,7 +86,7 @@ class Models:
     def _make(self, model: str | None) -> LLM:
         config = self._config
         name = model or config.model
-        first = self._link(config, name, "llm")
+        first = self._link(config, name, "llm", patient=not config.fallbacks)
         if not config.fallbacks:
             return first
         if self._fallbacks is None:
@@ -93,7 +98,9 @@ class Models:
     def _made_fallbacks(self) -> Iterator[Candidate]:
         names: list[str] = []
         for at, config in enumerate(self._config.fallbacks):
-            link = self._link(config, config.model, f"llm.fallbacks[{at}]")
+            last = config is self._config.fallbacks[-1]
+            place = f"llm.fallbacks[{at}]"
+            link = self._link(config, config.model, place, patient=last)
             candidate = self._candidate(link, config.model, names)
             names.append(candidate.name)
             yield candidate
@@ -103,22 +110,38 @@ class Models:
         name = link.label if model is None or model in taken else model
         return Candidate(name, link, self._warn)
 
-    def _link(self, config: ModelConfig, model: str | None, place: str) -> LLM:
+    def _link(
+        self,
+        config: ModelConfig,
+        model: str | None,
+        place: str,
+        *,
+        patient: bool = True,
+    ) -> LLM:
         try:
             if model is not None and model != config.model:
                 config = config.at(model)
-            link = link_of(config, warn=self._warn)
+            link = link_of(config, warn=self._warn, patient=patient)
         except ValueError as error:  # an address or a key that no request can carry
             raise ConfigError(f"{error} @ {place}") from None
         if isinstance(link, AtEndpoint):
             self._stack.push_async_callback(link.aclose)
+            warm = config.preset.local if config.warm is None else config.warm
+            if warm and self._loads is not None:
+                link.keep_loaded(self._loads, self._warn, within=config.cold_start)
         return link
 
 
 def link_of(
-    config: ModelConfig, *, warn: Callable[[str], None] = lambda _: None
+    config: ModelConfig,
+    *,
+    warn: Callable[[str], None] = lambda _: None,
+    patient: bool = True,
 ) -> LLM:
     """The model of a configuration; whoever makes one at an endpoint closes it.
+
+    Args:
+      patient: nobody else is asked when its server is busy for a moment.
 
     Raises:
       ValueError: for an address or a key that no request can carry.
@@ -129,7 +152,7 @@ def link_of(
 
         return Offline()
     if config.provider is Provider.ANTHROPIC:
-        return _anthropic(config, warn)
+        return _anthropic(config, warn, patient)
     from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
 
     options = Options(
@@ -155,10 +178,12 @@ def link_of(
         thinks=config.thinks,
         warn=warn,
         advice=_advice(config),
+        places=config.places or preset.places,
+        patient=patient,
     )
 
 
-def _anthropic(config: ModelConfig, warn: Callable[[str], None]) -> LLM:
+def _anthropic(config: ModelConfig, warn: Callable[[str], None], patient: bool) -> LLM:
     from glyphoxa_trio.providers.anthropic import Anthropic, Options
 
     options = Options(
@@ -177,6 +202,8 @@ def _anthropic(config: ModelConfig, warn: Callable[[str], None]) -> LLM:
         options=options,
         warn=warn,
         advice=_advice(config),
+        places=config.places or config.preset.places,
+        patient=patient,
     )
 
 

@@ -1,6 +1,9 @@
-"""How long a model is waited for (D0)."""
+"""How long a model is waited for."""
 
 from __future__ import annotations
+
+import math
+from typing import Final
 
 import attrs
 
@@ -9,27 +12,53 @@ import trio
 from glyphoxa_trio.npc.turn import Clock
 from glyphoxa_trio.providers.llm import ErrorKind
 
+# Seconds. Whoever takes longer to ask for the next event is waited for; up to that,
+# handing events on is the model's time: a stream without end must not stop its clock.
+PROMPT: Final = 0.02
+
 
 @attrs.define(eq=False)
 class Patience:
-    """How long the model is waited for, on the turn's model clock (D0)."""
+    """How long the model is waited for, on the turn's model clock."""
 
     _clock: Clock
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     kind: ErrorKind = attrs.field(default=ErrorKind.FIRST_TOKEN, init=False)
     limit: float = attrs.field(default=0.0, init=False)
+    _in_line: str = attrs.field(default="", init=False)  # why nothing is sent yet
+    _serving: float | None = attrs.field(default=None, init=False)  # since when
 
     def wait_for(self, kind: ErrorKind, limit: float) -> None:
+        """The model is to say something within so many seconds."""
         now = trio.current_time()
-        end = self._clock.start(now)
-        self.kind, self.limit = kind, limit
+        if self._serving is not None:
+            taken, self._serving = now - self._serving, None
+            if taken > PROMPT:
+                self._clock.forgive(taken)
+        if self._clock.running:
+            end = now + self._clock.remaining(now)
+        else:
+            end = self._clock.start(now)
+        self.kind, self.limit, self._in_line = kind, limit, ""
         if end < now + limit:
             self.kind, self.limit = ErrorKind.TURN, self._clock.budget
         self.scope.deadline = min(now + limit, end)
 
+    def wait_in_line(self, why: str) -> None:
+        """Nothing is sent yet: the turn's time runs, and no other limit."""
+        self.wait_for(ErrorKind.TURN, math.inf)
+        self._in_line = why
+
+    def serve(self) -> None:
+        """What the model said is handed on now; it is not to say anything."""
+        self._serving = trio.current_time()
+        self.scope.deadline = math.inf
+
     def rest(self) -> None:
+        """The model is not waited for any more."""
+        self._serving = None
         self._clock.stop(trio.current_time())
-        self.scope.deadline = float("inf")
+        self.scope.deadline = math.inf
 
     def fresh(self) -> trio.CancelScope:
         """Another scope, for whoever waits more than once."""
@@ -42,6 +71,8 @@ class Patience:
 
     @property
     def what(self) -> str:
+        if self._in_line:
+            return f"the model was not asked ({self._in_line})"
         return {
             ErrorKind.FIRST_TOKEN: "the model said nothing",
             ErrorKind.SILENCE: "the model went silent",
