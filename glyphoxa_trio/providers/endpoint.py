@@ -359,7 +359,12 @@ class AtEndpoint(ABC):
 
         line = self._endpoint.line
         line.loading = Loading(
-            nursery=nursery, ask=ask, label=self.label, tell=tell, within=within
+            nursery=nursery,
+            ask=ask,
+            label=self.label,
+            tell=tell,
+            within=within,
+            loaded=line.let_in,
         )
         line.loading.begin()
 

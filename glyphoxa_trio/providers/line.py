@@ -35,6 +35,7 @@ class Loading:
       label: the model's, for people.
       tell: told when it is being loaded, and when it is there.
       within: seconds that this may take.
+      loaded: called when that is over, however it ended.
     """
 
     nursery: trio.Nursery
@@ -42,27 +43,24 @@ class Loading:
     label: str
     tell: Callable[[str], None]
     within: float
-    _done: trio.Event | None = attrs.field(default=None, init=False)
+    loaded: Callable[[], None]
+    _loads: bool = attrs.field(default=False, init=False)
     _used: float = attrs.field(default=float("-inf"), init=False)
 
     def use(self) -> None:
         """It has just answered, so it is loaded."""
         self._used = trio.current_time()
 
-    def begin(self) -> trio.Event | None:
-        """Have it loaded if it may not be; set when that is over. None if it is."""
-        if self._done is None:
-            if trio.current_time() - self._used < IDLE:
-                return None
-            self._done = trio.Event()
+    def begin(self) -> bool:
+        """Have it loaded if it may not be. Whether it is being loaded."""
+        if not self._loads and trio.current_time() - self._used >= IDLE:
+            self._loads = True
             self.nursery.start_soon(self._load)
-        return self._done
+        return self._loads
 
     async def _load(self) -> None:
         begun = trio.current_time()
         told = False
-        done = self._done
-        assert done is not None
 
         async def tell() -> None:
             nonlocal told
@@ -85,8 +83,8 @@ class Loading:
                 self.tell(f"{self.label} is ready, after {took:.1f} s")
         finally:
             self.use()  # what is wrong with it, the turns say
-            self._done = None
-            done.set()
+            self._loads = False
+            self.loaded()
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -96,7 +94,6 @@ class Line:
     places: int = attrs.field(default=PLACES, validator=attrs.validators.ge(1))
     loading: Loading | None = None
     _taken: int = attrs.field(default=0, init=False)
-    _waiting: int = attrs.field(default=0, init=False)
     _lot: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
@@ -107,16 +104,16 @@ class Line:
         Raises:
           LLMError: `OVERLOADED`, if too many wait already.
         """
-        if self.loading is not None and self.loading.begin() is not None:
+        if self._loads():
             why = "it is being loaded"
-        elif self._taken < self.places and not self._waiting:
+        elif self._taken < self.places and not self._lot:
             self._taken += 1
             return ""
         else:
             word = "place at it is" if self.places == 1 else "places at it are"
             why = f"all {self.places} {word} taken, which is places"
-        if self._waiting >= MOST_WAITING:
-            text = f"{self._waiting} requests wait for it already: {why}"
+        if len(self._lot) >= MOST_WAITING:
+            text = f"{MOST_WAITING} requests wait for it already: {why}"
             raise LLMError(ErrorKind.OVERLOADED, text)
         return why
 
@@ -126,23 +123,23 @@ class Line:
 
     async def enter(self) -> None:
         """Wait for a place and take it, in order."""
-        self._waiting += 1
-        try:
-            while self.loading is not None:
-                loaded = self.loading.begin()
-                if loaded is None:
-                    break
-                await loaded.wait()
-            if self._taken >= self.places or self._lot:
-                await self._lot.park()  # whoever leaves hands the place on
-            else:
-                self._taken += 1
-        finally:
-            self._waiting -= 1
+        if self._loads() or self._taken >= self.places or self._lot:
+            await self._lot.park()  # whoever lets this one in has taken its place
+        else:
+            self._taken += 1
 
     def leave(self, *, answered: bool) -> None:
-        """Give the place to whoever waits longest."""
+        """Give a place back."""
         if answered and self.loading is not None:
             self.loading.use()
-        if self._taken > self.places or not self._lot.unpark():
-            self._taken -= 1
+        self._taken -= 1
+        self.let_in()
+
+    def let_in(self) -> None:
+        """Let in whoever waits longest, for as many as there are places."""
+        while self._lot and self._taken < self.places and not self._loads():
+            self._taken += 1
+            self._lot.unpark()
+
+    def _loads(self) -> bool:
+        return self.loading is not None and self.loading.begin()

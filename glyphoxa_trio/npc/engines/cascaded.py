@@ -223,15 +223,15 @@ async def _listen(
         written += len(text)
         if turn.first_text_at is None:
             turn.first_text_at = trio.current_time()
-        await turn.emit(TextDelta(npc=turn.npc, turn=turn.turn, text=text))
+        delta = TextDelta(npc=turn.npc, turn=turn.turn, text=text)
+        await patience.hand_on(turn.emit(delta))
         await say(sentences.feed(text))
 
     async def say(whole: list[str]) -> None:
         for text in whole:
             round_.sentences.append(text)
-            await turn.emit(
-                Sentence(npc=turn.npc, turn=turn.turn, text=text, round=index)
-            )
+            said = Sentence(npc=turn.npc, turn=turn.turn, text=text, round=index)
+            await patience.hand_on(turn.emit(said))
 
     stream, ours = _stream(turn, request)
     finished = False
@@ -244,8 +244,10 @@ async def _listen(
             patience.serve()
             match event:
                 case TextChunk(text):
-                    await write(fresh.feed(text[: longest - written]))
-                    if written >= longest:
+                    new = fresh.feed(text)
+                    room = longest - written
+                    await write(new[:room])
+                    if len(new) > room:
                         raise LLMError(
                             ErrorKind.TOO_LONG,
                             f"its answer has over {longest} characters, which is"
@@ -299,7 +301,7 @@ async def _listen(
     finally:
         patience.rest()
     if patience.exceeded and not finished:
-        failure = LLMError(patience.kind, f"{patience.what} after {patience.limit:g} s")
+        failure = patience.failure()
     await write(fresh.end())
     await say(sentences.end())  # what was written before a failure was heard
     if failure is not None:

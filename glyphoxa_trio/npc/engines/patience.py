@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable
 from typing import Final
 
 import attrs
@@ -10,7 +11,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.npc.turn import Clock
-from glyphoxa_trio.providers.llm import ErrorKind
+from glyphoxa_trio.providers.llm import ErrorKind, LLMError
 
 # Seconds. Whoever takes longer to ask for the next event is waited for; up to that,
 # handing events on is the model's time: a stream without end must not stop its clock.
@@ -26,15 +27,10 @@ class Patience:
     kind: ErrorKind = attrs.field(default=ErrorKind.FIRST_TOKEN, init=False)
     limit: float = attrs.field(default=0.0, init=False)
     _in_line: str = attrs.field(default="", init=False)  # why nothing is sent yet
-    _serving: float | None = attrs.field(default=None, init=False)  # since when
 
     def wait_for(self, kind: ErrorKind, limit: float) -> None:
         """The model is to say something within so many seconds."""
         now = trio.current_time()
-        if self._serving is not None:
-            taken, self._serving = now - self._serving, None
-            if taken > PROMPT:
-                self._clock.forgive(taken)
         if self._clock.running:
             end = now + self._clock.remaining(now)
         else:
@@ -51,12 +47,31 @@ class Patience:
 
     def serve(self) -> None:
         """What the model said is handed on now; it is not to say anything."""
-        self._serving = trio.current_time()
         self.scope.deadline = math.inf
+
+    async def hand_on(self, handing: Awaitable[None]) -> None:
+        """Hand one thing on; waiting for a slow consumer is not the model's time.
+
+        Raises:
+          LLMError: `TURN`, if that is used up now.
+        """
+        begun = trio.current_time()
+        await handing
+        if not self._clock.running:
+            return
+        now = trio.current_time()
+        if now - begun > PROMPT:
+            self._clock.forgive(now - begun)
+        if self._clock.remaining(now) <= 0:
+            self.kind, self.limit = ErrorKind.TURN, self._clock.budget
+            raise self.failure()
+
+    def failure(self) -> LLMError:
+        """What it means that the model's time is over."""
+        return LLMError(self.kind, f"{self.what} after {self.limit:g} s")
 
     def rest(self) -> None:
         """The model is not waited for any more."""
-        self._serving = None
         self._clock.stop(trio.current_time())
         self.scope.deadline = math.inf
 
