@@ -188,8 +188,15 @@ async def open_runtime(
         overload = Overload(chosen.overload)
         # A stack of its own: NPCs make models later, and use them until they end.
         links = await stack.enter_async_context(AsyncExitStack())
+        loads = await stack.enter_async_context(trio.open_nursery())
+        stack.callback(loads.cancel_scope.cancel, "the runtime ends")
         make_models = partial(
-            Models, llm, stack=links, heard=witness.model, warn=partial(told, OURS)
+            Models,
+            llm,
+            stack=links,
+            loads=loads,
+            heard=witness.model,
+            warn=partial(told, OURS),
         )
         voices = voices_of(
             chosen,

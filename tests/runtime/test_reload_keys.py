@@ -195,9 +195,7 @@ def whole(folder: Path, key: str = "") -> Config:
             model="m",
             base_url=here,
             temperature=0.5,
-            fallbacks=(
-                ModelConfig(provider=Provider.ANTHROPIC, model="c", base_url=here),
-            ),
+            fallbacks=(ModelConfig(provider=Provider.VLLM, model="c", base_url=here),),
         ),
         mcp=McpConfig(remember=False, servers=(stdio, http, third)),
         builtin=BuiltinConfig(
@@ -240,6 +238,12 @@ ENTRY = {
 }
 # Values where the type alone does not give one that fits.
 OTHERS: dict[str, Any] = {
+    **dict.fromkeys(("llm.context_tokens", "llm.fallbacks[].context_tokens"), 4000),
+    **{
+        f"{of}.{key}": False  # what is not said is as it is with True
+        for of in ("llm", "llm.fallbacks[]")
+        for key in ("tool_choice", "stream_options", "tools")
+    },
     "npcs[].tools": ("roll_table", "faq.*"),
     "npcs[].trust.allow_tools": ("faq.echo",),
     "trust.allow_tools": ("faq.echo",),
