@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT: Final = 5.0  # seconds; what follows is bounded by the engine (D0)
 MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of an answer that is no stream
-MAX_WHOLE: Final = 4 * 1024 * 1024  # bytes of an answer that comes in one piece
+MAX_WHOLE: Final = 256 * 1024  # bytes of an answer that comes in one piece
+MAX_LIST: Final = 1024 * 1024  # bytes of what is asked beside answers
 _SHORT: Final = 3.0  # seconds; a server that asks for more is not waited for
 _SHORTEST: Final = 0.05
 MOST_ATTEMPTS: Final = 5  # of one round, each of which has taught something
@@ -143,7 +144,7 @@ class Endpoint:
                 timeout=httpx2.Timeout(CONNECT_TIMEOUT),
             )
             response = await client.send(request, stream=True, follow_redirects=False)
-        return response.status_code, await self._read(response)
+        return response.status_code, await self._read(response, MAX_LIST)
 
     async def aclose(self) -> None:
         """Close the connections kept for later; rounds that still run fail."""
@@ -162,7 +163,8 @@ class Endpoint:
                 raise await asked.explained(error) from error
             if is_stream(response):
                 return response, payloads_of(response)
-            text = await self._read(response)
+            most = MAX_WHOLE if is_json(response) else MAX_ERROR_BODY
+            text = await self._read(response, most)
             status = response.status_code
             whole = assembler.whole(text) if status < 300 else None
             if whole is not None:
@@ -210,9 +212,8 @@ class Endpoint:
             )
         return self._own
 
-    async def _read(self, response: httpx2.Response) -> str:
+    async def _read(self, response: httpx2.Response, most: int) -> str:
         """The beginning of an answer that is no stream, as far as it came."""
-        most = MAX_WHOLE if is_json(response) else MAX_ERROR_BODY
         body = bytearray()
         chunks = response.aiter_bytes()
         try:

@@ -179,7 +179,7 @@ class _Spoken:
     def _answer(
         self, message: Message, answers: Sequence[Message]
     ) -> Iterator[tuple[str, list[Part]]]:
-        calls = [attrs.evolve(x, id=self._id(x.id)) for x in message.calls]
+        calls = [self._known(call) for call in message.calls]
         words: list[Part] = [Text(message.content)] * bool(message.content.strip())
         left = list(answers)
         results: list[Part] = []
@@ -206,6 +206,10 @@ class _Spoken:
         else:
             yield "assistant", [*words, *map(Call, calls)]
         yield "user", [*results, *orphans]
+
+    def _known(self, call: ToolCall) -> ToolCall:
+        fresh = self._id(call.id)
+        return call if fresh == call.id else attrs.evolve(call, id=fresh)
 
     def _id(self, call_id: str) -> str:
         """The id itself, or one that is the same whenever this call is told of."""
