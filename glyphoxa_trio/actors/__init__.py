@@ -23,8 +23,10 @@ from .supervision import (
     supervise,
 )
 from .topic import Lag, Lagged, Subscription, Topic
+from .watchdog import HOLD, Hold, Watchdog, watchdog
 
 __all__ = [
+    "HOLD",
     "LATE",
     "STALL",
     "Backoff",
@@ -36,6 +38,7 @@ __all__ = [
     "FlightStatistics",
     "Flights",
     "GaveUp",
+    "Hold",
     "Inbox",
     "Lag",
     "Lagged",
@@ -53,8 +56,10 @@ __all__ = [
     "Subscription",
     "SupervisionEvent",
     "Topic",
+    "Watchdog",
     "lone_errors",
     "loop_lag",
     "spawn",
     "supervise",
+    "watchdog",
 ]

@@ -19,6 +19,7 @@ import trio
 
 from glyphoxa_trio.actors import Flight, Flights, LoopLag
 from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
+from glyphoxa_trio.tools import foreign
 from glyphoxa_trio.tools.breaker import Breaker, BreakerState, Ticket
 from glyphoxa_trio.tools.cache import CacheKey, ResultCache
 from glyphoxa_trio.tools.definition import (
@@ -260,7 +261,7 @@ class Attempts:
 
             def in_thread() -> Any:
                 timing.sent()
-                return tool.handler(arguments, context)
+                return foreign.received(tool.handler, tool.handler(arguments, context))
 
             return flights.launch_in_thread(key, in_thread, on_landed=on_landed)
         if tool.remote:
@@ -425,6 +426,15 @@ def kind_of(
     result: outcome.Maybe[Any],
 ) -> tuple[SampleKind | None, ToolResult | None]:
     """What a landing says of the tool; None if it never reached it."""
+    try:
+        return _kind_of(result)
+    except Exception:  # border: an error that fails when it is looked at
+        return SampleKind.FAILED, None
+
+
+def _kind_of(
+    result: outcome.Maybe[Any],
+) -> tuple[SampleKind | None, ToolResult | None]:
     match result:
         case outcome.Value(value):
             try:

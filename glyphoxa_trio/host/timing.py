@@ -9,7 +9,9 @@ from typing import Any, cast
 import attrs
 
 from glyphoxa_trio.actors import LoopLag, OwnTime
+from glyphoxa_trio.tools import foreign
 from glyphoxa_trio.tools.definition import CallContext, Handler
+from glyphoxa_trio.tools.outcome import ToolResult
 
 # A cut call says nothing if it spent more than this share of its time waiting for
 # something other than its tool.
@@ -49,8 +51,7 @@ class Timing:
     ) -> Any:
         """Run a handler of this process, which counts as sent when it begins."""
         self.sent()
-        result = cast("Awaitable[Any]", handler(arguments, context))
-        self._own = OwnTime(result, self._lag.clock)
+        self._own = OwnTime(_result(handler, arguments, context), self._lag.clock)
         return await self._own
 
     def kept_waiting(self) -> float:
@@ -89,3 +90,11 @@ class Timing:
         if self._sent - self.departed <= _TOO_MUCH * had:
             return max(0.0, had - excused)  # the next call would have no more time
         return max(0.0, now - self._sent - self._excused(self._stalled))
+
+
+async def _result(
+    handler: Handler, arguments: Mapping[str, Any], context: CallContext
+) -> ToolResult:
+    """What it returns, as ours: to make it so costs the tool's own time."""
+    work = cast("Awaitable[Any]", handler(arguments, context))
+    return foreign.received(handler, await work)

@@ -12,7 +12,7 @@ import attrs
 import outcome
 
 from glyphoxa_trio.actors import FlightCancelled
-from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.errors import GlyphoxaError, said, words
 from glyphoxa_trio.tools.definition import (
     AnswerUnusable,
     ToolError,
@@ -118,6 +118,15 @@ def judged(
     shared: bool = False,
 ) -> Outcome:
     """A landed flight, or a kept one: what its handler returned or raised."""
+    try:
+        return _judged(slot, result, now, cached=cached, shared=shared)
+    except Exception as error:  # border: an error that fails when it is looked at
+        return _crashed(slot, error, now)
+
+
+def _judged(
+    slot: Slot, result: outcome.Maybe[Any], now: float, *, cached: bool, shared: bool
+) -> Outcome:
     match result:
         case outcome.Value(value):
             try:
@@ -128,16 +137,16 @@ def judged(
         case outcome.Error(ToolError() as error):
             nonsense = isinstance(error, AnswerUnusable)
             return _end(
-                slot, Status.TOOL_ERROR, now, message=str(error), no_answer=nonsense
+                slot, Status.TOOL_ERROR, now, message=words(error), no_answer=nonsense
             )
         case outcome.Error(ToolUnavailable() as error):
-            return _end(slot, Status.UNAVAILABLE, now, message=str(error))
+            return _end(slot, Status.UNAVAILABLE, now, message=words(error))
         case outcome.Error(FlightCancelled()):
             text = f"{slot.call.name} was stopped before it had answered"
             return _end(slot, Status.UNAVAILABLE, now, message=text, no_answer=True)
         case outcome.Error(GlyphoxaError() as error):  # a connection lost
             return _end(
-                slot, Status.UNAVAILABLE, now, message=str(error), no_answer=True
+                slot, Status.UNAVAILABLE, now, message=words(error), no_answer=True
             )
         case outcome.Error(error):
             return _crashed(slot, error, now)
@@ -204,8 +213,7 @@ def interrupted(slot: Slot, now: float) -> Outcome:
 
 
 def _crashed(slot: Slot, error: BaseException, now: float) -> Outcome:
-    text = f"{type(error).__name__}: {error}"[:500]
-    return _end(slot, Status.CRASHED, now, message=text, no_answer=True)
+    return _end(slot, Status.CRASHED, now, message=said(error), no_answer=True)
 
 
 def _end(

@@ -22,6 +22,7 @@ import attrs
 
 from glyphoxa_trio.units import seconds
 
+from . import foreign
 from .definition import CallContext, OnInterrupt, Tool, ToolDefinition
 from .outcome import ToolResult
 from .tier import Tier
@@ -178,15 +179,13 @@ class _Signature:
 def _handler(
     function: Callable[..., Any], signature: _Signature, *, blocking: bool
 ) -> Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]:
-    if blocking:
-        return lambda arguments, context: ToolResult.of(
-            function(**signature.bound(arguments, context))
-        )
+    def at_once(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
+        return foreign.result(function(**signature.bound(arguments, context)))
 
-    async def handler(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
-        return ToolResult.of(await function(**signature.bound(arguments, context)))
+    async def later(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
+        return foreign.result(await function(**signature.bound(arguments, context)))
 
-    return handler
+    return foreign.makes_results(at_once if blocking else later)
 
 
 def _signature(function: Callable[..., Any], *, derive: bool) -> _Signature:
