@@ -130,6 +130,8 @@ class Figures:
     health: defaultdict[Tool, Health] = attrs.field(
         factory=lambda: defaultdict(Health), init=False
     )
+    stalls: Counter[Tool] = attrs.field(factory=Counter, init=False)
+    stalled_seconds: Counter[Tool] = attrs.field(factory=Counter, init=False)
     turns: Counter[Labels] = attrs.field(factory=Counter, init=False)
     tool_time: dict[Tier, Histogram] = attrs.field(init=False)
     first_sentence: dict[Tier, Histogram] = attrs.field(init=False)
@@ -187,6 +189,12 @@ class Figures:
         if histogram is None:
             histogram = self.latency[tool] = Histogram(self._bounds)
         histogram.add(seconds)
+
+    def stalled(self, key: str, seconds: float) -> None:
+        """Count a call of a tool of this process that held the event loop."""
+        tool = self.names.of(key)
+        self.stalls[tool] += 1
+        self.stalled_seconds[tool] += seconds  # type: ignore[assignment]
 
     def _called(self, event: ToolFinished, _: float) -> None:
         outcome = event.outcome

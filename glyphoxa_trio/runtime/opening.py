@@ -37,6 +37,7 @@ from .given import needs_trio, tools_given
 from .grants import GrantProblem, approved_by, grants_of, refuse_faults
 from .idle import idle_keys
 from .lasting import open_lasting
+from .lateness import name_stalls
 from .lateness import watch as watch_lateness
 from .models import Models
 from .overload import Overload
@@ -259,6 +260,7 @@ async def open_runtime(
                 on_late=host.disregard,
             )
         )
+        background.start_soon(name_stalls, host, warn)
         stack.callback(runtime.overload_events.close)
         runtime._generations = Generations(
             host=host,

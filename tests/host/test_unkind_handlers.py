@@ -104,9 +104,7 @@ async def test_whatever_a_handler_raises_costs_its_own_call(
             assert (await host.execute("custom.well")).ok
 
 
-async def test_a_cancellation_that_nobody_asked_for_is_an_error() -> (
-    None
-):
+async def test_a_cancellation_that_nobody_asked_for_is_an_error() -> None:
     kept: list[BaseException] = []
 
     @tool(read_only=True)
