@@ -21,8 +21,11 @@ async def start(
     *,
     env: Mapping[str, str] | None = None,
     pass_fds: Collection[int] = (),
+    stderr: bool = True,
 ) -> trio.Process:
     """Start it with three pipes, as the leader of a process group of its own.
+
+    Without ``stderr``, what it writes there goes nowhere.
 
     Not cancelled half-way: it starts or it does not. Beside the pipes it has
     ``pass_fds``, and no other descriptor of ours.
@@ -35,7 +38,7 @@ async def start(
         list(command),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.PIPE if stderr else subprocess.DEVNULL,
         env=safe | dict(env or {}),
         pass_fds=tuple(pass_fds),
         start_new_session=True,  # a Ctrl-C is for us to understand
