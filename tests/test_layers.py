@@ -13,7 +13,7 @@ import glyphoxa_trio
 
 PACKAGE = Path(glyphoxa_trio.__file__).parent
 
-FREE = {"errors", "process", "secret", "units", "worker", "workers"}
+FREE = {"apart", "errors", "process", "secret", "units", "worker", "workers"}
 LAYERS = {
     "actors": 0,
     "tools": 1,

@@ -44,6 +44,7 @@ from glyphoxa_trio.tools.gate import (
     Refusal,
 )
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
+from glyphoxa_trio.tools.isolated import IsolatedHandler
 from glyphoxa_trio.tools.naming import NamingStyle
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.recommendation import Evidence
@@ -494,6 +495,9 @@ async def open_host(
             finally:
                 events.close()
                 nursery.cancel_scope.cancel("the host is closed")
+                for listing in catalogue.current.listings:
+                    if isinstance(listing.tool.handler, IsolatedHandler):
+                        await listing.tool.handler.aclose()
                 if keeper is not None:
                     await keeper.close()
                 if history is not None:

@@ -245,6 +245,8 @@ async def main():
 
 trio.run(main)
 """
+
+
 def run(source: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(source)],
