@@ -22,6 +22,7 @@ from .supervision import (
     SupervisionEvent,
     supervise,
 )
+from .told import careful, tell
 from .topic import Lag, Lagged, Subscription, Topic
 from .watchdog import HOLD, Hold, Watchdog, watchdog
 
@@ -57,9 +58,11 @@ __all__ = [
     "SupervisionEvent",
     "Topic",
     "Watchdog",
+    "careful",
     "lone_errors",
     "loop_lag",
     "spawn",
     "supervise",
+    "tell",
     "watchdog",
 ]

@@ -43,9 +43,8 @@ _NO_END: Final = 2.0  # seconds of a step, after which the log says that it stan
 _ASLEEP: Final = 0.02  # of the time between two looks: more work than this is awake
 
 _OURS: Final = str(Path(__file__).parent.parent)
-_LIBRARIES: Final = tuple(
-    sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
+_LIBRARIES: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+_INSTALLED: Final = ("site-packages", "dist-packages")
 
 
 @attrs.frozen(kw_only=True)
@@ -253,6 +252,10 @@ def place_of(code: CodeType) -> str:
     return f"{name}:{code.co_firstlineno} in {code.co_qualname}"
 
 
+def _is_library(file: str) -> bool:
+    return file.startswith(_LIBRARIES) or any(part in file for part in _INSTALLED)
+
+
 def _place(frame: FrameType) -> str:
     """The innermost line that is neither of a library nor ours; else the outermost that
     belongs to the step."""
@@ -260,7 +263,7 @@ def _place(frame: FrameType) -> str:
     at: FrameType | None = frame
     while at is not None and at.f_code.co_name != "__await__":
         file = at.f_code.co_filename
-        if not file.startswith(_LIBRARIES) and not file.startswith(_OURS):
+        if not _is_library(file) and not file.startswith(_OURS):
             chosen = at
             break
         if not file.startswith(_OURS):

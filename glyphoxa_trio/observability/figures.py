@@ -131,7 +131,6 @@ class Figures:
         factory=lambda: defaultdict(Health), init=False
     )
     stalls: Counter[Tool] = attrs.field(factory=Counter, init=False)
-    stalled_seconds: Counter[Tool] = attrs.field(factory=Counter, init=False)
     turns: Counter[Labels] = attrs.field(factory=Counter, init=False)
     tool_time: dict[Tier, Histogram] = attrs.field(init=False)
     first_sentence: dict[Tier, Histogram] = attrs.field(init=False)
@@ -190,11 +189,9 @@ class Figures:
             histogram = self.latency[tool] = Histogram(self._bounds)
         histogram.add(seconds)
 
-    def stalled(self, key: str, seconds: float) -> None:
+    def stalled(self, key: str) -> None:
         """Count a call of a tool of this process that held the event loop."""
-        tool = self.names.of(key)
-        self.stalls[tool] += 1
-        self.stalled_seconds[tool] += seconds  # type: ignore[assignment]
+        self.stalls[self.names.of(key)] += 1
 
     def _called(self, event: ToolFinished, _: float) -> None:
         outcome = event.outcome

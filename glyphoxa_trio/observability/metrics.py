@@ -119,7 +119,7 @@ def counted(runtime: Runtime, figures: Figures) -> Generator[None]:
             except Exception:  # nor end the calibrator
                 figures.faults += 1
         elif type(event) is ToolStalled:
-            figures.stalled(event.key, event.seconds)
+            figures.stalled(event.key)
 
     with runtime.events.tap(take), runtime.host.events.tap(measured):
         yield

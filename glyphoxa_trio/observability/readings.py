@@ -67,12 +67,6 @@ def _of_calls(figures: Figures) -> Iterator[Family]:
         figures.stalls,
         *_TOOL,
     )
-    yield counter(
-        "glyphoxa_tool_stalls_seconds",
-        "How long such calls held it.",
-        figures.stalled_seconds,
-        *_TOOL,
-    )
 
 
 def _of_servers(rows: tuple[ServerStatus, ...]) -> Iterator[Family]:

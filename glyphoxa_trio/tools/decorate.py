@@ -5,6 +5,7 @@
         \"\"\"Get the current in-world weather for a location.\"\"\"
 
 A parameter annotated `CallContext` receives it and is not part of the schema.
+Above 300 lines, because its parameters stand here twice, once for type checkers.
 """
 
 from __future__ import annotations

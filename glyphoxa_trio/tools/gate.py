@@ -1,7 +1,8 @@
 """The one gate: `refusal` decides what is shown to a model and what may run (D5).
 
 It is asked when tools are shown and again when a call arrives, with whatever is
-true at that moment. There is no other way in.
+true at that moment. There is no other way in. Above 300 lines, because all that is
+refused, and in which order, is read in one place.
 """
 
 from __future__ import annotations
