@@ -271,8 +271,8 @@ def _parted(
     # What ends a program, or a generator, must not, from within a tool, end its host.
     text = kind.__name__
     try:
-        if issubclass(kind, Exception) and error.__class__ is kind:
-            return cast("Exception", error), None
+        if isinstance(error, Exception) and error.__class__ is kind:
+            return error, None
         text = repr(error)
     except BaseException:  # foreign code again
         pass

@@ -130,7 +130,7 @@ class Figures:
     health: defaultdict[Tool, Health] = attrs.field(
         factory=lambda: defaultdict(Health), init=False
     )
-    stalls: Counter[Tool] = attrs.field(factory=Counter, init=False)
+    stalls: Counter[Labels] = attrs.field(factory=Counter, init=False)
     turns: Counter[Labels] = attrs.field(factory=Counter, init=False)
     tool_time: dict[Tier, Histogram] = attrs.field(init=False)
     first_sentence: dict[Tier, Histogram] = attrs.field(init=False)

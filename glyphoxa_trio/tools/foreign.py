@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Final
-
-import attrs
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from .outcome import Media, ToolResult
+
+H = TypeVar("H", bound=Callable[..., Any])
 
 # A result may have so much at all. What a model is told of it is much less.
 MOST_VALUES: Final = 200_000
 MOST_BYTES: Final = 16 << 20
 MOST_LAYERS: Final = 100
+_COMMON: Final = 1 << 62  # smaller whole numbers need no second look
 _MOST_BITS: Final = 14_000  # of a whole number: more digits than this are no number
 
 
@@ -51,9 +53,9 @@ def result(value: object) -> ToolResult:
     )
 
 
-def makes_results(handler: Any) -> Any:
+def makes_results(handler: H) -> H:
     """Mark a handler whose results are copied by `result` already."""
-    handler.makes_results = True
+    handler.makes_results = True  # type: ignore[attr-defined]
     return handler
 
 
@@ -63,72 +65,90 @@ def received(handler: Any, value: Any) -> ToolResult:
     return value if made and type(value) is ToolResult else result(value)
 
 
-@attrs.define
 class _Copying:
     """One value on its way, and how much of it came by."""
 
-    values: int = 0
-    bytes: int = 0
+    __slots__ = ("bytes", "values")
+
+    def __init__(self) -> None:
+        self.values = self.bytes = 0
 
     def text(self, value: Any) -> str:
         if not issubclass(type(value), str):
             raise TypeError(f"a text of a result cannot be {type(value).__name__}")
-        self._take(str.__len__(value))
+        self.bytes += str.__len__(value)
+        self._check()
         return value if type(value) is str else str.__str__(value)
 
     def media(self, value: Any) -> Media:
         if type(value) is not Media or type(value.data) is not bytes:
             raise TypeError(f"a medium of a result cannot be {type(value).__name__}")
-        self._take(len(value.data))
+        self.bytes += len(value.data)
         return Media(self.text(value.mime), value.data)
 
     def copy(self, value: Any, layer: int) -> Any:
         """The same in plain dicts, lists, texts and numbers."""
         kind = type(value)
-        if value is None or kind is bool:
-            self._take(1)
-            return value
-        if issubclass(kind, str):
-            return self.text(value)
-        if issubclass(kind, int):
-            self._take(8)
-            if int.bit_length(value) > _MOST_BITS:
-                raise ValueError("a whole number in the result has too many digits")
-            return int.__int__(value)
-        if issubclass(kind, float):
-            self._take(8)
-            number = float.__float__(value)
-            if not math.isfinite(number):
-                raise ValueError(f"{number} in the result is not JSON")
-            return number
+        if kind is str:
+            self.bytes += len(value)
+        elif kind is int:
+            if not -_COMMON < value < _COMMON:
+                return self._integer(value)
+        elif kind is dict or kind is list:
+            return self._inside(kind, value, layer)
+        elif value is not None and kind is not bool:
+            return self._other(kind, value, layer)
+        return value
+
+    def _inside(self, kind: type, value: Any, layer: int) -> Any:
+        self.values += kind.__len__(value)  # type: ignore[attr-defined]
         if layer >= MOST_LAYERS:
             raise ValueError(
                 f"the result has more than {MOST_LAYERS} layers, or holds itself"
             )
-        if issubclass(kind, dict):
-            return {
-                self._key(key): self.copy(inner, layer + 1)
-                for key, inner in dict.items(value)
-            }
-        if issubclass(kind, list):
-            return [self.copy(inner, layer + 1) for inner in list.__iter__(value)]
-        if issubclass(kind, tuple):
-            return [self.copy(inner, layer + 1) for inner in tuple.__iter__(value)]
+        self._check()
+        copy, inner = self.copy, layer + 1
+        copied: Any
+        if kind is dict:
+            key = self._key
+            copied = {key(x): copy(y, inner) for x, y in dict.items(value)}
+        else:
+            copied = [copy(x, inner) for x in kind.__iter__(value)]  # type: ignore[attr-defined]
+        self._check()
+        return copied
+
+    def _other(self, kind: type, value: Any, layer: int) -> Any:
+        """A value of a rarer type, or of one that somebody derived."""
+        if issubclass(kind, str):
+            return self.text(value)
+        if issubclass(kind, int):
+            return self._integer(value)
+        if issubclass(kind, float):
+            number = float.__float__(value)
+            if not math.isfinite(number):
+                raise ValueError(f"{number} in the result is not JSON")
+            return number
+        for container in (dict, list, tuple):
+            if issubclass(kind, container):
+                return self._inside(container, value, layer)
         raise TypeError(f"Object of type {kind.__name__} is not JSON serializable")
+
+    def _integer(self, value: int) -> int:
+        if int.bit_length(value) > _MOST_BITS:
+            raise ValueError("a whole number in the result has too many digits")
+        return int.__int__(value)
 
     def _key(self, key: Any) -> str:
         """As `json.dumps` writes it."""
         if type(key) is str:
-            self._take(len(key))
+            self.bytes += len(key)
             return key
         plain = self.copy(key, MOST_LAYERS - 1)
         if type(plain) is list or type(plain) is dict:
             raise TypeError(f"a key of the result cannot be {type(key).__name__}")
         return plain if type(plain) is str else json.dumps(plain)
 
-    def _take(self, size: int) -> None:
-        self.values += 1
-        self.bytes += size
+    def _check(self) -> None:
         if self.values > MOST_VALUES:
             raise ValueError(f"the result has more than {MOST_VALUES} values")
         if self.bytes > MOST_BYTES:

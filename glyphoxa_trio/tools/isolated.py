@@ -220,4 +220,6 @@ def _found(module: str, file: str, name: str) -> Callable[..., Awaitable[Any] | 
             spec.loader.exec_module(found)
     for part in name.split("."):
         found = getattr(found, part)
-    return called_here(found.function if isinstance(found, Tool) else found)
+    if isinstance(found, Tool):
+        found = found.function
+    return called_here(found)

@@ -4,7 +4,7 @@ it, go on. Real handlers of the real host; nothing here depends on time."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -42,7 +42,7 @@ class Rude(BaseException):
 
 class TwoFaced(Exception):
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # type: ignore[misc]
         raise RuntimeError("no class")
 
 
@@ -158,7 +158,7 @@ def deep() -> Any:
     return value
 
 
-RESULTS = {
+RESULTS: dict[str, Callable[[], Any]] = {
     "object": object,
     "hostile": lambda: {"a": Hostile(b=1)},
     "endless": lambda: Endless(a=1),
@@ -195,7 +195,7 @@ async def test_whatever_a_handler_returns_costs_its_own_call(name: str) -> None:
 
 
 async def test_what_is_returned_is_copied_so_it_cannot_change_later() -> None:
-    shared: dict[str, Any] = {"list": [1, 2], 3: (True, None)}
+    shared: dict[Any, Any] = {"list": [1, 2], 3: (True, None)}
 
     @tool(read_only=True, cacheable_seconds=60)
     async def lend() -> dict[str, Any]:

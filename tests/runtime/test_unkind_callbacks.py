@@ -102,7 +102,7 @@ async def test_an_approver_that_fails_has_said_no(error: type[BaseException]) ->
 async def test_a_tool_that_holds_the_loop_is_told_in_every_way() -> None:
     warnings: list[ServerWarning] = []
     lines = io.StringIO()
-    rounds = [[call("hog")], ["Well."]] * 4
+    rounds: list[Any] = [[call("hog")], ["Well."]] * 4
     async with open_log(json_lines(lines)) as log:
         async with open_runtime(
             CONFIG, tools=[hog], llm=ScriptedLLM(rounds), on_warning=warnings.append
