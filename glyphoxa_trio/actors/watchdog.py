@@ -11,7 +11,10 @@ doing. Two kinds of time are:
 * *asleep*: the thread waited in one place in the midst of the step, as in `time.sleep`
   or for a socket, between two looks of a second thread that came in time. Stopped, or
   starved by others, that thread would have been late as well; a loop that waits for
-  the processor is not asleep. Only Linux tells.
+  the processor is not asleep. Only Linux tells. If C code keeps the interpreter while
+  it waits, the looks are late; but a thread that is kept from the interpreter wakes
+  every few milliseconds to ask for it, and one that is stopped does not, so how often
+  the two threads woke says who waited for what.
 
 The looks also say in which line it was, and complain in the log about a step that has
 no end. The thread looks 25 times a second while there are steps, and waits otherwise.
@@ -120,7 +123,7 @@ class Watchdog:
         look = self._look
         if look is None or look.step != self._step - 1:
             look = None
-        asleep = 0.0 if look is None else look.asleep
+        asleep = 0.0 if look is None else min(look.asleep, max(0.0, seconds - busy))
         if busy + asleep < HOLD:
             return None
         place = "" if look is None else look.place
@@ -163,14 +166,21 @@ class Watchdog:
 
     def _watch(self) -> None:
         due, seen, quiet = time.perf_counter(), self._step, 0.0
+        own = threading.get_native_id()
+        waits = _Waits.of(own, self._task)
         while not self._over:
             time.sleep(PERIOD)
             now = time.perf_counter()
-            in_time = now - due - PERIOD < _LATE
+            late = now - due - PERIOD
             due = now
             step = self._step
+            before, waits = waits, _Waits.of(own, self._task)
             if step % 2:
-                self._look_at(step, now, in_time=in_time)
+                self._look_at(step, now, in_time=late < _LATE)
+                look = self._look
+                kept = late > HOLD / 2 and waits.kept_since(before, late)
+                if kept and look is not None and look.step == step:
+                    look.asleep += late
             quiet = quiet + PERIOD if step == seen and not step % 2 else 0.0
             seen = step
             if quiet >= _QUIET:
@@ -244,6 +254,38 @@ def _sleeps(task: int) -> bool:
     except OSError:
         return False
     return text.rpartition(b")")[2].split()[0] == b"S"
+
+
+@attrs.frozen
+class _Waits:
+    """How often this thread and the loop's have given the processor back by themselves,
+    and for how many seconds the loop's was kept waiting for one."""
+
+    own: int
+    loop: int
+    starved: float
+
+    @classmethod
+    def of(cls, own: int, loop: int) -> _Waits:
+        """All zero if nobody knows."""
+        try:
+            delay = Path(f"/proc/self/task/{loop}/schedstat").read_bytes().split()[1]
+            return cls(_switches(own), _switches(loop), int(delay) / 1e9)
+        except (OSError, IndexError):
+            return cls(0, 0, 0.0)
+
+    def kept_since(self, before: _Waits, late: float) -> bool:
+        """Whether the loop's thread slept and kept this one from the interpreter, for
+        most of so many seconds."""
+        asked = sys.getswitchinterval() * (self.own - before.own)
+        theirs = sys.getswitchinterval() * (self.loop - before.loop)
+        starved = self.starved - before.starved
+        return asked > late / 2 and theirs < late / 4 and starved < late / 4
+
+
+def _switches(task: int) -> int:
+    text = Path(f"/proc/self/task/{task}/status").read_bytes()
+    return int(text.partition(b"\nvoluntary_ctxt_switches:")[2].split()[0])
 
 
 def place_of(code: CodeType) -> str:

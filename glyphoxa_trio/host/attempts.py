@@ -439,27 +439,21 @@ def kind_of(
 ) -> tuple[SampleKind | None, ToolResult | None]:
     """What a landing says of the tool; None if it never reached it."""
     try:
-        return _kind_of(result)
+        match result:
+            case outcome.Value(value):
+                try:
+                    answer = ToolResult.of(value)
+                except Exception:  # border: the value is foreign, and no result
+                    return SampleKind.FAILED, None
+                ok = not answer.is_error
+                return (SampleKind.OK if ok else SampleKind.TOOL_ERROR), answer
+            case outcome.Error(ToolError()):
+                return SampleKind.TOOL_ERROR, None
+            case outcome.Error(ConnectionLost()):
+                return SampleKind.FAILED, None
+            case outcome.Error(GlyphoxaError()):
+                return None, None
+            case _:
+                return SampleKind.FAILED, None
     except Exception:  # border: an error that fails when it is looked at
         return SampleKind.FAILED, None
-
-
-def _kind_of(
-    result: outcome.Maybe[Any],
-) -> tuple[SampleKind | None, ToolResult | None]:
-    match result:
-        case outcome.Value(value):
-            try:
-                answer = ToolResult.of(value)
-            except Exception:  # border: the value is foreign, and no result
-                return SampleKind.FAILED, None
-            ok = not answer.is_error
-            return (SampleKind.OK if ok else SampleKind.TOOL_ERROR), answer
-        case outcome.Error(ToolError()):
-            return SampleKind.TOOL_ERROR, None
-        case outcome.Error(ConnectionLost()):
-            return SampleKind.FAILED, None
-        case outcome.Error(GlyphoxaError()):
-            return None, None
-        case _:
-            return SampleKind.FAILED, None

@@ -57,7 +57,9 @@ class Timing:
         """Run a handler of this process, which counts as sent when it begins."""
         self.sent()
         self._own = OwnTime(
-            _result(handler, arguments, context),
+            cast("Awaitable[Any]", handler(arguments, context))
+            if foreign.makes(handler)
+            else _result(handler, arguments, context),
             self._lag.clock,
             self._stalls.watchdog,
             self._tool.key,
@@ -113,4 +115,4 @@ async def _result(
 ) -> ToolResult:
     """What it returns, as ours: to make it so costs the tool's own time."""
     work = cast("Awaitable[Any]", handler(arguments, context))
-    return foreign.received(handler, await work)
+    return foreign.result(await work)

@@ -119,37 +119,32 @@ def judged(
 ) -> Outcome:
     """A landed flight, or a kept one: what its handler returned or raised."""
     try:
-        return _judged(slot, result, now, cached=cached, shared=shared)
-    except Exception as error:  # border: an error that fails when it is looked at
-        return _crashed(slot, error, now)
-
-
-def _judged(
-    slot: Slot, result: outcome.Maybe[Any], now: float, *, cached: bool, shared: bool
-) -> Outcome:
-    match result:
-        case outcome.Value(value):
-            try:
+        match result:
+            case outcome.Value(value):
                 answer = ToolResult.of(value)
                 return answered(slot, answer, now, cached=cached, shared=shared)
-            except Exception as error:  # border: the value is foreign, and no result
+            case outcome.Error(ToolError() as error):
+                nonsense = isinstance(error, AnswerUnusable)
+                return _end(
+                    slot,
+                    Status.TOOL_ERROR,
+                    now,
+                    message=words(error),
+                    no_answer=nonsense,
+                )
+            case outcome.Error(ToolUnavailable() as error):
+                return _end(slot, Status.UNAVAILABLE, now, message=words(error))
+            case outcome.Error(FlightCancelled()):
+                text = f"{slot.call.name} was stopped before it had answered"
+                return _end(slot, Status.UNAVAILABLE, now, message=text, no_answer=True)
+            case outcome.Error(GlyphoxaError() as error):  # a connection lost
+                return _end(
+                    slot, Status.UNAVAILABLE, now, message=words(error), no_answer=True
+                )
+            case outcome.Error(error):
                 return _crashed(slot, error, now)
-        case outcome.Error(ToolError() as error):
-            nonsense = isinstance(error, AnswerUnusable)
-            return _end(
-                slot, Status.TOOL_ERROR, now, message=words(error), no_answer=nonsense
-            )
-        case outcome.Error(ToolUnavailable() as error):
-            return _end(slot, Status.UNAVAILABLE, now, message=words(error))
-        case outcome.Error(FlightCancelled()):
-            text = f"{slot.call.name} was stopped before it had answered"
-            return _end(slot, Status.UNAVAILABLE, now, message=text, no_answer=True)
-        case outcome.Error(GlyphoxaError() as error):  # a connection lost
-            return _end(
-                slot, Status.UNAVAILABLE, now, message=words(error), no_answer=True
-            )
-        case outcome.Error(error):
-            return _crashed(slot, error, now)
+    except Exception as error:  # border: no result, or it fails when it is looked at
+        return _crashed(slot, error, now)
 
 
 def timed_out(slot: Slot, now: float, *, limit: Limit | None = None) -> Outcome:

@@ -70,7 +70,10 @@ async def _handle(
 def _answer(tool: Tool, end: outcome.Maybe[Any]) -> Mapping[str, Any]:
     if isinstance(end, outcome.Value):
         try:
-            return wording.answer(foreign.received(tool.handler, end.value))
+            value = end.value
+            if isinstance(value, ToolResult):
+                value = foreign.received(tool.handler, value)
+            return wording.answer(value)
         except Exception as error:  # border: what a handler returned
             return crashed(tool, error)
     match end.error:

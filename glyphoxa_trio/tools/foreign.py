@@ -59,10 +59,14 @@ def makes_results(handler: H) -> H:
     return handler
 
 
+def makes(handler: Any) -> bool:
+    """Whether it is marked so."""
+    return getattr(handler, "makes_results", False) is True
+
+
 def received(handler: Any, value: Any) -> ToolResult:
     """What ``handler`` returned, as ours; copied, unless that is done."""
-    made = getattr(handler, "makes_results", False) is True
-    return value if made and type(value) is ToolResult else result(value)
+    return value if makes(handler) and type(value) is ToolResult else result(value)
 
 
 class _Copying:

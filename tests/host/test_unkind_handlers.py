@@ -41,8 +41,8 @@ class Rude(BaseException):
 
 
 class TwoFaced(Exception):
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         raise RuntimeError("no class")
 
 
