@@ -280,7 +280,7 @@ class _Waits:
         asked = sys.getswitchinterval() * (self.own - before.own)
         theirs = sys.getswitchinterval() * (self.loop - before.loop)
         starved = self.starved - before.starved
-        return asked > late / 2 and theirs < late / 4 and starved < late / 4
+        return asked > late / 4 and theirs < late / 4 and starved < late / 4
 
 
 def _switches(task: int) -> int:
