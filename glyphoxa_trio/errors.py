@@ -45,11 +45,11 @@ def said(error: BaseException, most: int = 500) -> str:
         return f"{name}, which cannot say what is wrong"
 
 
-def words(error: BaseException, most: int = 500) -> str:
+def words(error: BaseException, most: int = 2**14) -> str:
     """As `said`, without the type where there are words."""
     try:
         return str(error)[:most]
     except KeyboardInterrupt:
         raise
     except BaseException:  # foreign code again
-        return said(error, most)
+        return said(error)

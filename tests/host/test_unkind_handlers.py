@@ -223,3 +223,32 @@ async def test_pictures_pass_as_they_are() -> None:
         end = await host.execute("custom.paint")
     assert end.media == (picture,)
     assert end.data["structured"] == {"a": 1}
+
+
+@pytest.mark.parametrize("error", [Mute, MuteNo, Rude])
+async def test_a_probe_of_it_costs_the_calibrator_nothing(error: Any) -> None:
+    @tool(read_only=True)
+    async def unkind() -> str:
+        """Fail."""
+        raise error()
+
+    async with open_host() as host:
+        host.register(unkind, well)
+        with trio.fail_after(20):
+            found = await host.calibrate(within=10)
+        by_key = {probed.key: probed for probed in found}
+        assert by_key["custom.unkind"].note
+        assert by_key["custom.well"].samples == 5
+        assert not by_key["custom.well"].note
+
+
+async def test_a_no_may_be_as_long_as_a_model_can_read() -> None:
+    @tool(read_only=True)
+    async def verbose() -> str:
+        """Say no at length."""
+        raise ToolError("no " * 1000)
+
+    async with open_host() as host:
+        host.register(verbose)
+        end = await host.execute("custom.verbose")
+    assert (end.status, len(end.message)) == (Status.TOOL_ERROR, 3000)
