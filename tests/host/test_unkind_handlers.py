@@ -4,6 +4,9 @@ it, go on. Real handlers of the real host; nothing here depends on time."""
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -252,3 +255,46 @@ async def test_a_no_may_be_as_long_as_a_model_can_read() -> None:
         host.register(verbose)
         end = await host.execute("custom.verbose")
     assert (end.status, len(end.message)) == (Status.TOOL_ERROR, 3000)
+
+
+PROGRAM = """
+import time
+import trio
+from glyphoxa_trio import tool
+from glyphoxa_trio.host import open_host
+
+@tool(read_only=True)
+async def busy() -> str:
+    "Have no end."
+    print("begun", flush=True)
+    {work}
+
+async def main():
+    async with open_host() as host:
+        host.register(busy)
+        await host.execute("custom.busy")
+
+try:
+    trio.run(main)
+except BaseException as error:
+    while isinstance(error, BaseExceptionGroup):
+        (error,) = error.exceptions
+    print(type(error).__name__, flush=True)
+"""
+
+
+@pytest.mark.parametrize("work", ["await trio.sleep_forever()", "while True: pass"])
+def test_a_ctrl_c_ends_the_program_also_in_a_handler(work: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.replace("{work}", work)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        try:
+            assert program.stdout.readline() == "begun\n"
+            program.send_signal(signal.SIGINT)
+            ended = program.communicate(timeout=30)[0].splitlines()
+            assert ended[-1] == "KeyboardInterrupt"
+        finally:
+            program.kill()
