@@ -36,6 +36,8 @@ from typing import Any, Final
 
 import attrs
 
+from .threads import Waits, processor_time, sleeps
+
 _log = logging.getLogger(__name__)
 
 HOLD: Final = 0.1  # seconds of a step, from which on it is a hold
@@ -97,7 +99,7 @@ class Watchdog:
     _over: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._cpu = _processor_time(self._loop)
+        self._cpu = processor_time(self._loop)
 
     # In the loop's thread.
 
@@ -167,14 +169,14 @@ class Watchdog:
     def _watch(self) -> None:
         due, seen, quiet = time.perf_counter(), self._step, 0.0
         own = threading.get_native_id()
-        waits = _Waits.of(own, self._task)
+        waits = Waits.of(own, self._task)
         while not self._over:
             time.sleep(PERIOD)
             now = time.perf_counter()
             late = now - due - PERIOD
             due = now
             step = self._step
-            before, waits = waits, _Waits.of(own, self._task)
+            before, waits = waits, Waits.of(own, self._task)
             if step % 2:
                 self._look_at(step, now, in_time=late < _LATE)
                 look = self._look
@@ -190,6 +192,7 @@ class Watchdog:
                     self._bell.wait()
                 self._looking = True
                 due, quiet = time.perf_counter(), 0.0
+                waits = Waits.of(own, self._task)
 
     def _look_at(self, step: int, now: float, *, in_time: bool) -> None:
         assert self._cpu is not None
@@ -206,7 +209,7 @@ class Watchdog:
                 and before.frame == look.frame
                 and before.instruction == look.instruction
                 and busy - before.busy < _ASLEEP * took
-                and _sleeps(self._task)
+                and sleeps(self._task)
             ):
                 look.asleep += took
         whose = self._whose
@@ -235,57 +238,6 @@ def watchdog() -> Generator[Watchdog]:
         yield watching
     finally:
         watching.end()
-
-
-def _processor_time(thread: int) -> Callable[[], float] | None:
-    """What reads the processor time of a thread that runs, from any other; None where
-    there is nothing of that kind."""
-    clock_of = getattr(time, "pthread_getcpuclockid", None)
-    if clock_of is None or not sys.platform.startswith("linux"):
-        return None
-    clock = clock_of(thread)
-    return lambda: time.clock_gettime(clock)
-
-
-def _sleeps(task: int) -> bool:
-    """Whether a thread waits for something else than the processor or the disk."""
-    try:
-        text = Path(f"/proc/self/task/{task}/stat").read_bytes()
-    except OSError:
-        return False
-    return text.rpartition(b")")[2].split()[0] == b"S"
-
-
-@attrs.frozen
-class _Waits:
-    """How often this thread and the loop's have given the processor back by themselves,
-    and for how many seconds the loop's was kept waiting for one."""
-
-    own: int
-    loop: int
-    starved: float
-
-    @classmethod
-    def of(cls, own: int, loop: int) -> _Waits:
-        """All zero if nobody knows."""
-        try:
-            delay = Path(f"/proc/self/task/{loop}/schedstat").read_bytes().split()[1]
-            return cls(_switches(own), _switches(loop), int(delay) / 1e9)
-        except (OSError, IndexError):
-            return cls(0, 0, 0.0)
-
-    def kept_since(self, before: _Waits, late: float) -> bool:
-        """Whether the loop's thread slept and kept this one from the interpreter, for
-        most of so many seconds."""
-        asked = sys.getswitchinterval() * (self.own - before.own)
-        theirs = sys.getswitchinterval() * (self.loop - before.loop)
-        starved = self.starved - before.starved
-        return asked > late / 4 and theirs < late / 4 and starved < late / 4
-
-
-def _switches(task: int) -> int:
-    text = Path(f"/proc/self/task/{task}/status").read_bytes()
-    return int(text.partition(b"\nvoluntary_ctxt_switches:")[2].split()[0])
 
 
 def place_of(code: CodeType) -> str:
