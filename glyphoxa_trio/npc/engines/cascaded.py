@@ -215,6 +215,7 @@ async def _listen(
     fresh = Continuation(turn.opener, joined=not index)
     calls: list[ToolCall] = []
     patience = Patience(turn.model_clock)
+    written, longest = 0, turn.config.max_answer  # characters
 
     async def write(text: str) -> None:
         nonlocal written
@@ -235,8 +236,6 @@ async def _listen(
 
     stream, ours = _stream(turn, request)
     finished = False
-    written = 0
-    longest = turn.config.max_answer
 
     async def hear(events: AsyncIterator[LLMEvent]) -> None:
         nonlocal finished
