@@ -26,6 +26,7 @@ class Abilities:
       system_role: False puts the system prompt in front of the first user's words.
       one_call: an assistant message holds one call at most.
       short_ids: ids of calls are nine letters and digits.
+      streams_calls: False asks for the answer in one piece where there are tools.
       context_tokens: how much it takes in all, the answer included; None is unknown.
     """
 
@@ -35,6 +36,7 @@ class Abilities:
     system_role: bool = True
     one_call: bool = False
     short_ids: bool = False
+    streams_calls: bool = True
     context_tokens: int | None = None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -108,12 +108,17 @@ async def hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> 
 
 @attrs.define(eq=False)
 class Events:
-    """The events of one answer, read as they are asked for."""
+    """The events of one answer, read as they are asked for.
+
+    Args:
+      again: asks once more, if there is nothing at all in the stream.
+    """
 
     _response: httpx2.Response
     _payloads: Sent
     _assembler: Assembler
     _translating: Callable[[], AbstractContextManager[None]]
+    _again: Callable[[], Awaitable[Sent]] | None = None
     _ready: deque[LLMEvent] = attrs.field(factory=deque, init=False)
     _ended: bool = attrs.field(default=False, init=False)
 
@@ -128,9 +133,18 @@ class Events:
             if self._ended:
                 raise StopAsyncIteration
             self._ended = True  # unless this goes well
-            with self._translating():
-                payload = await anext(self._payloads, None)
-            if payload is None:
+            again, self._again = self._again, None  # nothing came yet
+            try:
+                with self._translating():
+                    payload = await anext(self._payloads, None)
+            except LLMError as error:
+                if again is None or error.kind is not ErrorKind.INTERRUPTED:
+                    raise
+                payload = None
+            if payload is None and again is not None:
+                self._payloads = await again()
+                self._ended = False
+            elif payload is None:
                 self._ready.extend(self._assembler.finish())
             else:
                 events = self._assembler.feed(payload.data)

@@ -105,6 +105,16 @@ class Asked:
             link.warn(f"{link.label}: {what}")
         return bool(what)
 
+    def came_in_one_piece(self) -> None:
+        """The stream had nothing in it, and the whole answer did."""
+        link = self._link
+        if self._request.tools and link.options.streams_calls and self._most is None:
+            link.options = attrs.evolve(link.options, streams_calls=False)
+            link.warn(
+                f"{link.label}: it does not stream answers when there are tools; they"
+                " are asked for in one piece from now on"
+            )
+
     async def explained(self, error: LLMError) -> LLMError:
         """The error with what can be done about it, if anybody knows."""
         remedy = ""

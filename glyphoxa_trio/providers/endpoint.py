@@ -1,22 +1,21 @@
 """A model server over HTTP: one request, an event stream back (D26).
 
-What every vendor's link shares: connections and their end, one table of errors, the
-one second attempt, and the events of an answer, read as they are asked for.
+What every vendor's link shares: connections and their end, one table of errors, further
+attempts, and the events of an answer, read as they are asked for. Above 300 lines,
+because one request's way is read best in one place.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import (
-    AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
     suppress,
 )
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import attrs
@@ -28,11 +27,11 @@ from glyphoxa_trio.secret import Mask, Secret
 
 from .address import check_address
 from .answer import Assembler, Events, hang_up
-from .asking import Advice, Asked
+from .asking import Asked
 from .body import Given, Payloads, is_json, is_stream, payloads_of
 from .failures import excerpt, status_error, status_of
-from .line import PLACES, Line, Loading
-from .llm import ErrorKind, LLMError, LLMEvent, LLMRequest, Message, Waiting
+from .line import Line
+from .llm import ErrorKind, LLMError, LLMEvent, Waiting
 from .payloads import encoded
 
 if TYPE_CHECKING:
@@ -122,8 +121,15 @@ class Endpoint:
         Raises:
           LLMError: see `LLM.stream`.
         """
+
+        # Some servers end a stream at once where they cannot stream, or find the
+        # conversation too long: asked in one piece, they answer or say so.
+        async def again() -> Payloads:
+            _, payloads = await self._open(asked, assembler, streaming=False)
+            return payloads
+
         response, payloads = await self._open(asked, assembler)
-        events = Events(response, payloads, assembler, self._translating)
+        events = Events(response, payloads, assembler, self._translating, again)
         stack.push_async_callback(events.aclose)
         return events
 
@@ -153,14 +159,21 @@ class Endpoint:
             await own.aclose()
 
     async def _open(
-        self, asked: Asked, assembler: Assembler
+        self, asked: Asked, assembler: Assembler, *, streaming: bool = True
     ) -> tuple[httpx2.Response, Payloads]:
+        patient = self.patient
         for left in reversed(range(MOST_ATTEMPTS)):
             body = asked.body()
+            if not streaming:
+                body["stream"] = False
+                body.pop("stream_options", None)
             try:
                 response = await self._send(body)
             except LLMError as error:
-                raise await asked.explained(error) from error
+                # A server that has just ended a stream may end its connection, too.
+                if streaming or not left or error.kind is not ErrorKind.INTERRUPTED:
+                    raise await asked.explained(error) from error
+                continue
             if is_stream(response):
                 return response, payloads_of(response)
             most = MAX_WHOLE if is_json(response) else MAX_ERROR_BODY
@@ -168,13 +181,16 @@ class Endpoint:
             status = response.status_code
             whole = assembler.whole(text) if status < 300 else None
             if whole is not None:
+                if not streaming:
+                    asked.came_in_one_piece()
                 return response, Given(whole)
             said = (status < 300 and status_of(text)) or status
             if left and asked.mend(said, text, body):
                 continue
             failure = status_error(status, response.headers, text, self.api_key)
-            if not (left and self.patient and await _a_moment(failure)):
+            if not (left and patient and await _a_moment(failure)):
                 break
+            patient = False
         raise await asked.explained(failure)
 
     async def _send(self, body: dict[str, Any]) -> httpx2.Response:
@@ -279,125 +295,6 @@ class _InLine:
                 self._stack, self._asked, self._assembler
             )
         return await anext(self._events)
-
-
-@attrs.define(eq=False, kw_only=True)
-class AtEndpoint(ABC):
-    """One model at one server; a vendor says what is sent, and how the answer is read.
-
-    Connections are kept for the next round; whoever makes one closes it with
-    `aclose`.
-
-    Args:
-      client: see `Endpoint`.
-      warn: told once of each thing that the model turns out not to take.
-      advice: what there is to say to people of this kind of server.
-      places: how many requests it is given at once.
-      patient: see `Endpoint`.
-
-    Raises:
-      ValueError: see `Endpoint`.
-    """
-
-    model: str
-    base_url: str
-    api_key: Secret | None = None
-    client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
-    options: Any = None  # a vendor's `Abilities`
-    warn: Callable[[str], None] = attrs.field(default=lambda _: None, repr=False)
-    advice: Advice = attrs.field(factory=Advice, repr=False)
-    places: int = PLACES
-    patient: bool = True
-    _endpoint: Endpoint = attrs.field(init=False, repr=False)
-    dispensable: ClassVar[frozenset[str]] = frozenset()
-
-    def __attrs_post_init__(self) -> None:
-        path, headers = self._way()
-        self._endpoint = Endpoint(
-            base_url=self.base_url,
-            path=path,
-            api_key=self.api_key,
-            headers=headers,
-            client=self.client,
-            line=Line(places=self.places),
-            patient=self.patient,
-        )
-
-    @property
-    def label(self) -> str:
-        return f"{self.model} at {self.base_url}"
-
-    def stream(
-        self, request: LLMRequest
-    ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
-        """One round: entering waits for the headers, leaving hangs up at once.
-
-        Cancelled at any point, the connection is closed. What the server refuses and
-        we can do without is left out in another attempt, and from then on.
-
-        Raises:
-          LLMError: see `LLM.stream`.
-        """
-        asked = Asked(self, request)
-        return self._endpoint.ask(asked, self._assembler(request))
-
-    def keep_loaded(
-        self, nursery: trio.Nursery, tell: Callable[[str], None], *, within: float
-    ) -> None:
-        """Have the model loaded now, and before a request after a long silence.
-
-        Args:
-          nursery: where that runs. It outlives all rounds.
-          tell: told when it is being loaded, and when it is there.
-          within: seconds that it may take.
-        """
-
-        async def ask() -> None:
-            request = LLMRequest(messages=(Message(role="user", content="Hello"),))
-            assembler = self._assembler(request)
-            with suppress(LLMError):  # the turns will say what is wrong
-                async with AsyncExitStack() as stack:
-                    self._endpoint.line.take()
-                    self._endpoint.give_back(stack, assembler)
-                    events = await self._endpoint.answer(
-                        stack, Asked(self, request), assembler
-                    )
-                    await anext(events, None)
-
-        line = self._endpoint.line
-        line.loading = Loading(
-            nursery=nursery,
-            ask=ask,
-            label=self.label,
-            tell=tell,
-            within=within,
-            loaded=line.let_in,
-        )
-        line.loading.begin()
-
-    async def get(self, path: str) -> tuple[int, str]:
-        """See `Endpoint.get`."""
-        return await self._endpoint.get(path)
-
-    async def aclose(self) -> None:
-        """Close the connections kept for later; rounds that still run fail."""
-        await self._endpoint.aclose()
-
-    @abstractmethod
-    def _way(self) -> tuple[str, Mapping[str, str]]:
-        """The path below the address, and the headers of every request."""
-
-    @abstractmethod
-    def body_of(self, request: LLMRequest) -> dict[str, Any]:
-        """What is sent for a round."""
-
-    @abstractmethod
-    def _assembler(self, request: LLMRequest) -> Assembler: ...
-
-
-def bare(url: str) -> str:
-    """An address to which a path can be added."""
-    return url.rstrip("/")
 
 
 @cache

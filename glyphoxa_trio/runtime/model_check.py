@@ -10,7 +10,7 @@ import trio
 
 from glyphoxa_trio.config import Config, ModelConfig, Provider
 from glyphoxa_trio.providers.asking import is_there, models_of, not_there
-from glyphoxa_trio.providers.endpoint import AtEndpoint
+from glyphoxa_trio.providers.at_endpoint import AtEndpoint
 from glyphoxa_trio.providers.llm import (
     CallReady,
     LLMError,

@@ -24,8 +24,8 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.config.presets import TokensField
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.providers.asking import Advice
+from glyphoxa_trio.providers.at_endpoint import AtEndpoint
 from glyphoxa_trio.providers.chain import Candidate, Chain, ModelStatistics
-from glyphoxa_trio.providers.endpoint import AtEndpoint
 from glyphoxa_trio.providers.llm import LLM
 
 Given = TypeVar("Given")

@@ -239,7 +239,7 @@ async def test_a_model_that_never_stops_calling_is_forbidden_to() -> None:
         heard = await ask(scene.npc)
         assert heard.done.text == AGAIN.text  # the fifth round is in words
         choices = [r.get("tool_choice") for r in scene.server.requests]
-        assert choices == [None] * scene_limits + ["none"]
+        assert choices == ["auto"] * scene_limits + ["none"]
         assert scene.shown() == [["weather"]] * 5
         await scene.lives_on()
     async with open_scene(*[again] * 2, max_rounds=1) as scene:

@@ -303,3 +303,49 @@ async def test_what_a_model_takes_is_said_by_its_options() -> None:
         options=Options(tools=False, stream_options=False),
     )
     assert set(made.bodies[0]) == {"model", "messages", "stream"}
+
+
+def in_one_piece() -> Reply:
+    called = {"name": "roll_dice", "arguments": "{}"}
+    calls = [{"id": "c1", "type": "function", "function": called}]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    return Status(200, JSON, {"choices": [choice]})
+
+
+JSON = {"content-type": "application/json"}
+
+
+async def test_a_server_that_cannot_stream_calls_is_asked_in_one_piece() -> None:
+    # As llama-cpp-python does: a stream with nothing in it, where there are tools.
+    def answer(asked: Request) -> Reply:
+        body = asked.message
+        assert body["tool_choice"] == "auto"  # else it never calls
+        return Status(200, SSE, b"") if body["stream"] else in_one_piece()
+
+    talked = await talk(answer, rounds=2)
+    assert talked.error is None
+    assert [call.name for call in talked.calls] == ["roll_dice", "roll_dice"]
+    assert [body["stream"] for body in talked.bodies] == [True, False, False]
+    (warned,) = talked.warned
+    assert "does not stream answers when there are tools" in warned
+
+
+async def test_an_empty_stream_of_a_full_context_is_asked_for_the_reason() -> None:
+    past: list[Message] = []
+    for number in range(6):
+        past.append(Message(role="user", content=f"{number} {'y' * 2000}"))
+        past.append(Message(role="assistant", content="so be it"))
+    request = LLMRequest(messages=(*past, Message(role="user", content="hello")))
+
+    def answer(asked: Request) -> Reply:
+        body = asked.message
+        if len(json.dumps(body)) < 8_000:
+            return Status(200, SSE, HELLO.encode())
+        if body["stream"]:
+            return Status(200, SSE, b"")
+        said = {"error": {"message": "This model's maximum context length is 2048"}}
+        return Status(400, JSON, said)
+
+    talked = await talk(answer, request=request)
+    assert (talked.error, talked.text) == (None, "Well met.")

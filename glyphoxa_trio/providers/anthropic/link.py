@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.providers.endpoint import AtEndpoint, bare
+from glyphoxa_trio.providers.at_endpoint import AtEndpoint, bare
 from glyphoxa_trio.providers.llm import LLMRequest
 
 from .assembler import Assembler

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from glyphoxa_trio.providers.endpoint import AtEndpoint, bare
+from glyphoxa_trio.providers.at_endpoint import AtEndpoint, bare
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.providers.thoughts import Thoughts, begins_with_thought
 

@@ -69,21 +69,25 @@ class Options(Abilities):
 def request_body(
     request: LLMRequest, model: str, *, options: Options
 ) -> dict[str, Any]:
-    """The body of ``POST /chat/completions``, streaming."""
+    """The body of ``POST /chat/completions``."""
     body: dict[str, Any] = {
         "model": model,
         "messages": list(_messages(request.messages, options)),
         "stream": True,
     }
-    if options.stream_options:
-        body["stream_options"] = {"include_usage": True}
     forced = request.tools_forbidden and not options.tool_choice
     if request.tools and options.tools and not forced:
         body["tools"] = [_tool(spec) for spec in request.tools]
         if request.tools_forbidden:
             body["tool_choice"] = "none"
-        elif options.parallel_tool_calls is not None:
-            body["parallel_tool_calls"] = options.parallel_tool_calls
+        else:
+            if options.tool_choice:  # for one server, nothing said is "none"
+                body["tool_choice"] = "auto"
+            if options.parallel_tool_calls is not None:
+                body["parallel_tool_calls"] = options.parallel_tool_calls
+        body["stream"] = options.streams_calls
+    if options.stream_options and body["stream"]:
+        body["stream_options"] = {"include_usage": True}
     if options.temperature is not None:
         body["temperature"] = options.temperature
     if options.max_tokens is not None:

@@ -1,0 +1,142 @@
+"""One model at one server: what every vendor's link is made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.secret import Secret
+
+from .answer import Assembler
+from .asking import Advice, Asked
+from .endpoint import Endpoint
+from .line import PLACES, Line, Loading
+from .llm import LLMError, LLMEvent, LLMRequest, Message
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+@attrs.define(eq=False, kw_only=True)
+class AtEndpoint(ABC):
+    """One model at one server; a vendor says what is sent, and how the answer is read.
+
+    Connections are kept for the next round; whoever makes one closes it with
+    `aclose`.
+
+    Args:
+      client: see `Endpoint`.
+      warn: told once of each thing that the model turns out not to take.
+      advice: what there is to say to people of this kind of server.
+      places: how many requests it is given at once.
+      patient: see `Endpoint`.
+
+    Raises:
+      ValueError: see `Endpoint`.
+    """
+
+    model: str
+    base_url: str
+    api_key: Secret | None = None
+    client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
+    options: Any = None  # a vendor's `Abilities`
+    warn: Callable[[str], None] = attrs.field(default=lambda _: None, repr=False)
+    advice: Advice = attrs.field(factory=Advice, repr=False)
+    places: int = PLACES
+    patient: bool = True
+    _endpoint: Endpoint = attrs.field(init=False, repr=False)
+    dispensable: ClassVar[frozenset[str]] = frozenset()
+
+    def __attrs_post_init__(self) -> None:
+        path, headers = self._way()
+        self._endpoint = Endpoint(
+            base_url=self.base_url,
+            path=path,
+            api_key=self.api_key,
+            headers=headers,
+            client=self.client,
+            line=Line(places=self.places),
+            patient=self.patient,
+        )
+
+    @property
+    def label(self) -> str:
+        return f"{self.model} at {self.base_url}"
+
+    def stream(
+        self, request: LLMRequest
+    ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
+        """One round: entering waits for the headers, leaving hangs up at once.
+
+        Cancelled at any point, the connection is closed. What the server refuses and
+        we can do without is left out in another attempt, and from then on.
+
+        Raises:
+          LLMError: see `LLM.stream`.
+        """
+        asked = Asked(self, request)
+        return self._endpoint.ask(asked, self._assembler(request))
+
+    def keep_loaded(
+        self, nursery: trio.Nursery, tell: Callable[[str], None], *, within: float
+    ) -> None:
+        """Have the model loaded now, and before a request after a long silence.
+
+        Args:
+          nursery: where that runs. It outlives all rounds.
+          tell: told when it is being loaded, and when it is there.
+          within: seconds that it may take.
+        """
+
+        async def ask() -> None:
+            request = LLMRequest(messages=(Message(role="user", content="Hello"),))
+            assembler = self._assembler(request)
+            with suppress(LLMError):  # the turns will say what is wrong
+                async with AsyncExitStack() as stack:
+                    self._endpoint.line.take()
+                    self._endpoint.give_back(stack, assembler)
+                    events = await self._endpoint.answer(
+                        stack, Asked(self, request), assembler
+                    )
+                    await anext(events, None)
+
+        line = self._endpoint.line
+        line.loading = Loading(
+            nursery=nursery,
+            ask=ask,
+            label=self.label,
+            tell=tell,
+            within=within,
+            loaded=line.let_in,
+        )
+        line.loading.begin()
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """See `Endpoint.get`."""
+        return await self._endpoint.get(path)
+
+    async def aclose(self) -> None:
+        """Close the connections kept for later; rounds that still run fail."""
+        await self._endpoint.aclose()
+
+    @abstractmethod
+    def _way(self) -> tuple[str, Mapping[str, str]]:
+        """The path below the address, and the headers of every request."""
+
+    @abstractmethod
+    def body_of(self, request: LLMRequest) -> dict[str, Any]:
+        """What is sent for a round."""
+
+    @abstractmethod
+    def _assembler(self, request: LLMRequest) -> Assembler: ...
+
+
+def bare(url: str) -> str:
+    """An address to which a path can be added."""
+    return url.rstrip("/")
