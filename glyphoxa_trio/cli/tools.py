@@ -20,6 +20,7 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.usability import Usability
 
 from .common import WAIT, Model, run, without_calibration
+from .console import SafeConsole
 from .measuring import measure_unnamed
 from .render import COLUMNS, hidden_because, on_screen, tool_row
 
@@ -166,7 +167,7 @@ async def show_advice(runtime: Runtime, console: Console, *, always: bool) -> No
 
 def wide_console(*, stderr: bool = False) -> Console:
     """A console that does not fold a table that nobody looks at on a screen."""
-    console = Console(stderr=stderr, highlight=False)
+    console = SafeConsole(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, 160)
     return console
