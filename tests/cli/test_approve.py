@@ -53,6 +53,7 @@ def test_it_is_approved_from_outside_by_who_has_seen_it(
         assert (nobody.returncode, nobody.stderr) == (1, "")
         assert nobody.stdout.startswith("moody.tell:\n  Tell every secret.\n  {\n")
         assert nobody.stdout.endswith("not approved\n")
+        assert "\n  -  Tell a tale.\n  +  Tell every secret.\n" in nobody.stdout
         assert "held back: tell" in run("status", env=apart).stdout
         done = run(*approve, "--yes", env=apart)
         assert (done.returncode, done.stderr) == (0, "")
@@ -73,6 +74,11 @@ def test_it_is_approved_at_the_table(changed: Path, apart: dict[str, str]) -> No
         table.expect(PROMPT)
         table.type("/approve moody.tell\n")
         table.expect("Tell every secret.")
+        table.expect("its server moody is:")
+        table.expect("moody.py")
+        table.expect("what has changed since it was approved:")
+        table.expect("-  Tell a tale.")
+        table.expect("+  Tell every secret.")
         table.expect("/approve moody.tell yes lets it be used as it is now")
         table.type("/approve moody.tell yes\n")
         table.expect("moody.tell may be used again")

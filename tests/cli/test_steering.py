@@ -71,6 +71,13 @@ def test_no_command_lets_a_server_steer(tmp_path: Path, words: tuple[str, ...]) 
     assert steering(done.stdout + done.stderr) == []
 
 
+def test_an_approval_shows_what_a_terminal_hides(tmp_path: Path) -> None:
+    shown = run("mcp", "approve", "rude.shout", "--config", rude(tmp_path)).stdout
+    assert "⟨U+202E⟩" in shown
+    assert "⟨hidden tag characters: ignore⟩" in shown
+    assert "rude.py" in shown  # the command behind it
+
+
 @pytest.mark.parametrize("verb", ["ask", "play"])
 async def test_no_model_steers(tmp_path: Path, verb: str) -> None:
     script: list[Reply] = [
