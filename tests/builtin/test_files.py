@@ -148,8 +148,8 @@ def test_a_path_that_leads_elsewhere_is_refused(
 
 def test_dots_in_a_name_are_just_letters(base: Path) -> None:
     write, _ = tools(base)
-    write("a../b..c/d", "x")
-    assert (base / "a.." / "b..c" / "d").read_text() == "x"
+    write("a../b..d/e", "x")
+    assert (base / "a.." / "b..d" / "e").read_text() == "x"
 
 
 def test_links_are_not_followed_wherever_they_stand(base: Path) -> None:
