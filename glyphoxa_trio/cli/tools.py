@@ -29,6 +29,11 @@ _IN_WORDS: Final = "health"
 # The columns that are left out on a narrow screen, in this order.
 _LEFT_OUT: Final = ("badge", "p99", "declared", "exposed as", "p50")
 _WIDEST: Final = 10_000
+_UNAPPROVED: Final = Refusal(
+    reason=Reason.NEEDS_APPROVAL,
+    text="nobody has approved it",
+    remedy="look at it and approve it with glyphoxa mcp approve TOOL",
+)
 
 
 def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) -> int:
@@ -71,6 +76,7 @@ async def show_tools(
         (listing, refusal(candidate, grant, tier=seen, remaining=room))
         for listing, candidate in runtime.host.candidates()
     ]
+    waiting = {one.key for one in runtime.unapproved()}
     judged = {x.tool: x for x in runtime.usability(grant.npc)} if grant.npc else {}
     external = sum(no is None and x.definition.external for x, no in explained)
     threshold = runtime.config.mcp.defer_threshold
@@ -78,6 +84,8 @@ async def show_tools(
     for listing, no in explained:
         if no is not None and no.reason is Reason.NOT_GRANTED:
             continue
+        if no is None and not grant.npc and listing.key in waiting:
+            no = _UNAPPROVED
         row = tool_row(listing, estimates.get(listing.key, listing.estimate))
         shown = "in a line" if deferred and listing.definition.external else "yes"
         rows.append(("no" if no else shown, row))

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from glyphoxa_trio.builtin.files import MAX_BYTES, ResourceExhausted, tools
+from glyphoxa_trio.builtin.files import MAX_BYTES, tools
+from glyphoxa_trio.builtin.guard import ResourceExhausted
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolError
 from glyphoxa_trio.tools.outcome import ToolResult
 
