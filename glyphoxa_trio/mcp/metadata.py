@@ -23,8 +23,8 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import ServerSpec
-from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
 from glyphoxa_trio.tools.characters import harmless
+from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
 from glyphoxa_trio.tools.fingerprint import fingerprint
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.schema import ArgumentSchema, BadSchema

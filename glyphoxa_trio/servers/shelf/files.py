@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from glyphoxa_trio.builtin import files
+from glyphoxa_trio.builtin.guard import MOST_FILES, QUOTA
 from glyphoxa_trio.servers.offer import Offer
 
 
@@ -24,14 +25,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--quota-mb",
         metavar="MB",
         type=int,
-        default=files.QUOTA // 2**20,
+        default=QUOTA // 2**20,
         help="MiB that all files may have together (%(default)s)",
     )
     parser.add_argument(
         "--max-files",
         metavar="N",
         type=int,
-        default=files.MOST_FILES,
+        default=MOST_FILES,
         help="how many files and folders there may be (%(default)s)",
     )
 
