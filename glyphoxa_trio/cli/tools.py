@@ -76,7 +76,12 @@ async def show_tools(
         (listing, refusal(candidate, grant, tier=seen, remaining=room))
         for listing, candidate in runtime.host.candidates()
     ]
-    waiting = {one.key for one in runtime.unapproved()}
+    approved = runtime.host.approvals.approved
+    waiting = {  # no NPC may use them yet
+        one.key
+        for one in runtime.unapproved()
+        if one.changed or not approved(one.listing.definition, one.listing.exposed)
+    }
     judged = {x.tool: x for x in runtime.usability(grant.npc)} if grant.npc else {}
     external = sum(no is None and x.definition.external for x, no in explained)
     threshold = runtime.config.mcp.defer_threshold
