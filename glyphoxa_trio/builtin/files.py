@@ -8,8 +8,9 @@ Writing goes to a temporary file that takes the place of the old one at once:
 whoever reads sees the old text or the new one, after a power cut too.
 
 The handlers block: the host runs them in worker threads. What the caller can
-mend is a `ToolError`; a full disk or a base directory that is gone is not, and
-stays an `OSError`. POSIX only.
+mend is a `ToolError`, and so is a folder or a disk that is full; a base directory that
+is gone stays an `OSError`. What programs read as code or settings is neither read nor
+written (`guard`). POSIX only.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from typing import Annotated, Any, Final
 from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import Tool, ToolError
 
+from .guard import MOST_FILES, QUOTA, Quota, ResourceExhausted, protected
+
 MAX_BYTES: Final = 1024 * 1024  # of a file, in UTF-8 (D23)
 MAX_PATH: Final = 1024  # bytes of a path
 
@@ -33,6 +36,8 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Not blocking, or opening a FIFO would wait for its writer.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _REFUSALS: Final = {
     errno.ENOENT: "there is no such file",
@@ -48,16 +53,28 @@ _REFUSALS: Final = {
 _Path = Annotated[str, "Relative to the sandbox, for example notes/tavern.txt"]
 
 
-def tools(base: Path) -> list[Tool]:
+def tools(
+    base: Path,
+    *,
+    quota: int = QUOTA,
+    max_files: int = MOST_FILES,
+    keys: tuple[str, str] = ("files.quota_mb", "files.max_files"),
+) -> list[Tool]:
     """``write_file`` and ``read_file`` in the directory ``base``.
 
     ``base`` is made if it is missing; it may be a link, resolved here and once.
+
+    Args:
+      quota: bytes that all files may have together.
+      max_files: how many files and folders there may be.
+      keys: what the operator raises these two with, for whoever meets them.
 
     Raises:
       OSError: if ``base`` cannot be made or is no directory.
     """
     base.mkdir(parents=True, exist_ok=True)
     root = base.resolve(strict=True)
+    room = Quota(root, quota, max_files, keys)
 
     # Idempotent, so it may be probed (D9), with made-up arguments if there are no
     # examples, and somebody's file "a" would be gone. This example is refused
@@ -82,7 +99,16 @@ def tools(base: Path) -> list[Tool]:
         """
         parts = _parts(path)
         data = _encoded(content)
-        write_whole(root, parts, data)
+        with room.writing:
+            room.check(parts, len(data))
+            try:
+                write_whole(root, parts, data)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                raise ResourceExhausted(
+                    "ResourceExhausted: there is no room on the disk"
+                ) from error
         return {"path": "/".join(parts), "bytes": len(data)}
 
     @tool(
@@ -128,7 +154,10 @@ def _parts(path: str) -> list[str]:
         raise ToolError(f"{path!r}: '..' is not allowed")
     if names[-1] in ("", "."):
         raise ToolError(f"{path!r} names a directory, not a file")
-    return [name for name in names if name not in ("", ".")]
+    parts = [name for name in names if name not in ("", ".")]
+    if (why := protected(parts)) is not None:
+        raise ToolError(f"{path!r}: {why}")
+    return parts
 
 
 def _encoded(content: str) -> bytes:
@@ -175,7 +204,10 @@ def _read(root: Path, names: list[str]) -> bytes:
     with _directory(root, names, create=False) as here:
         descriptor = os.open(names[-1], _READ, dir_fd=here)
         try:
-            _check_regular(os.fstat(descriptor).st_mode)
+            found = os.fstat(descriptor)
+            _check_regular(found.st_mode)
+            if found.st_nlink > 1:  # what else it is called is not known here
+                raise OSError(errno.ELOOP, "a hard link")
             with open(descriptor, "rb", closefd=False) as file:
                 # By reading, not by its size: a file may grow meanwhile.
                 data = file.read(MAX_BYTES + 1)

@@ -5,7 +5,6 @@ In a program that runs, or, with a configuration, without one.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.control import ask
 from glyphoxa_trio.control.desk import Desk
 from glyphoxa_trio.runtime import open_runtime
+from glyphoxa_trio.runtime.looking import looked_lines
 
 from .common import WAIT, Model, run, run_orderly, without_calibration
 from .render import on_screen
@@ -69,7 +69,7 @@ async def _approve(
 ) -> int:
     console = wide_console()
     found = (await put({"do": "tool", "tool": tool}))["tool"]
-    for line in described(found):
+    for line in looked_lines(found):
         console.print(on_screen(line), markup=False, soft_wrap=True)
     if not (found["held"] or found["waits"]):
         console.print("it is not held back", markup=False)
@@ -81,17 +81,6 @@ async def _approve(
     await put({"do": "approve", "tool": tool, "seen": found["fingerprint"]})
     console.print("approved as it is now", markup=False)
     return 0
-
-
-def described(found: Mapping[str, Any]) -> list[str]:
-    """What a model reads of a tool, as lines."""
-    description = str(found["description"]).splitlines() or ["(no description)"]
-    schema = json.dumps(found["parameters"], ensure_ascii=False, indent=2)
-    return [
-        f"{found['tool']}:",
-        *(f"  {line}" for line in description),
-        *(f"  {line}" for line in schema.splitlines()),
-    ]
 
 
 async def _agreed() -> bool:

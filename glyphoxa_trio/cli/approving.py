@@ -7,6 +7,7 @@ approve` keeps it, for as long as the tool stays as it is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,13 +17,15 @@ from glyphoxa_trio.host import ChangedAgain, UnknownTool
 from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.runtime.grants import Unapproved, may_need_approval
+from glyphoxa_trio.runtime.looking import looked_at
+from glyphoxa_trio.tools.characters import visible
 
 from .choosing import choose, numbered
-from .render import on_screen
 from .screen import Screen
 
 PATIENCE: Final = 10.0  # seconds for servers to say what they offer, before asking
 _NAMED: Final = 5
+_LONGEST: Final = 1000  # characters of a description in a list
 
 
 async def settle_approvals(runtime: Runtime, screen: Screen) -> None:
@@ -47,7 +50,7 @@ async def _ask(runtime: Runtime, screen: Screen, waiting: Sequence[Unapproved]) 
     approvals = runtime.host.approvals
     prints = {one.key: approvals.fingerprint(one.key) for one in waiting}
     screen.plain("NPCs are granted these tools, and nobody has approved them yet:")
-    for line in numbered([described(one) for one in waiting]):
+    for line in numbered([_whole(runtime, one) for one in waiting]):
         screen.plain(line)
     picked = await choose("approve them?", len(waiting), tell=screen.prompt)
     approved: list[str] = []
@@ -68,7 +71,24 @@ async def _ask(runtime: Runtime, screen: Screen, waiting: Sequence[Unapproved]) 
 
 def described(one: Unapproved) -> str:
     """A tool in a line: what it may do, and for whom it is."""
-    return on_screen(f"{one.key}: {one.hints} (for {', '.join(one.npcs)})")
+    return visible(f"{one.key}: {one.hints} (for {', '.join(one.npcs)})")
+
+
+def _whole(runtime: Runtime, one: Unapproved) -> str:
+    """A tool as models read of it, the server behind it, and what has changed."""
+    found = looked_at(runtime, one.key)
+    said = visible(str(found["description"]))
+    lines = [described(one)]
+    lines += said.split("\n") if len(said) <= _LONGEST else [f"{said[:_LONGEST]}…"]
+    if found["server"]:
+        lines.append(f"server: {visible(found['server'])}")
+    if found["difference"]:
+        lines.append("what has changed since it was approved:")
+        lines += map(visible, found["difference"])
+    schema = json.dumps(found["parameters"], ensure_ascii=False, default=dict)
+    if visible(schema) != schema or len(said) > _LONGEST:
+        lines.append(f"there is more to see: /approve {visible(one.key)}")
+    return "\n".join(line for line in lines if line)
 
 
 def unanswered(waiting: Sequence[Unapproved]) -> str:

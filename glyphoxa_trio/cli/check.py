@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 import attrs
-from rich.console import Console
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
@@ -17,6 +16,7 @@ from glyphoxa_trio.runtime.grants import needs
 from glyphoxa_trio.runtime.model_check import check_models
 
 from .common import WAIT, Model, run, without_calibration
+from .console import SafeConsole
 from .render import on_screen, reach_in_words
 
 # A lazy server is started by its first call; its tools are known from an earlier run.
@@ -30,7 +30,7 @@ def check(path: Path, *, servers: bool, model: bool = False) -> int:
 
     A server that is not there is a problem if an NPC's grant names it, else a warning.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = SafeConsole(highlight=False, soft_wrap=True)
 
     async def main(config: Config) -> int:
         if not servers:
@@ -139,13 +139,13 @@ def _missing(config: Config, rows: Iterable[ServerStatus]) -> list[Missing]:
     ]
 
 
-def _reach(console: Console, runtime: Runtime) -> None:
+def _reach(console: SafeConsole, runtime: Runtime) -> None:
     """How many of its tools each NPC can use, of those that are there."""
     for npc in runtime.npcs:
         reach = reach_in_words(runtime.usability(npc.name))
         console.print(on_screen(f"{npc.name}: {reach}"), markup=False)
 
 
-def _line(console: Console, kind: str, text: str) -> None:
+def _line(console: SafeConsole, kind: str, text: str) -> None:
     style = "red" if kind == "problem" else "yellow"
     console.print(on_screen(f"{kind}: {text}"), style=style, markup=False)

@@ -111,7 +111,9 @@ def without_calibration(config: Config) -> Config:
 
 
 def complain(error: GlyphoxaError) -> int:
-    for line in str(error).splitlines():
+    from .render import on_screen  # knows every room, and --help needs none
+
+    for line in on_screen(str(error)).splitlines():
         print(f"glyphoxa: {line}", file=sys.stderr)  # noqa: T201 a command speaks
     return BAD_INPUT
 

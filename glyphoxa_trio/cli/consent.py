@@ -18,6 +18,7 @@ import typer
 
 from glyphoxa_trio.config import Config, SharedServer, admitted, load_config
 from glyphoxa_trio.config.seen import Seen
+from glyphoxa_trio.tools.characters import harmless, visible
 
 from .choosing import choose, numbered, somebody_is_there
 
@@ -127,12 +128,10 @@ async def _asked(servers: Sequence[SharedServer], seen: Seen) -> list[SharedServ
 
 def described(servers: Iterable[SharedServer], seen: Seen) -> list[str]:
     """List the servers, numbered, each with what it starts or reaches; no secrets."""
-    from .render import on_screen
-
     return numbered(
         [
             "\n".join(
-                on_screen(line)
+                visible(line)
                 for line in (
                     f"{x.name}{' (changed)' if x.name in seen.of(x.source) else ''}:"
                     f" {x.target}"
@@ -144,5 +143,5 @@ def described(servers: Iterable[SharedServer], seen: Seen) -> list[str]:
 
 
 def _tell(text: str) -> None:
-    sys.stderr.write(text)
+    sys.stderr.write(harmless(text))
     sys.stderr.flush()

@@ -30,6 +30,7 @@ from glyphoxa_trio.npc import (
     TurnEvent,
     UsageReported,
 )
+from glyphoxa_trio.tools.characters import harmless
 from glyphoxa_trio.tools.estimate import Estimate, Source
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
@@ -55,16 +56,10 @@ _SECONDS: Final = frozenset(
 )
 
 
-# What steers a terminal, but for the end of a line and a tab: nobody's words may.
-_STEERING: Final = {
-    code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
-}
 _LONGEST: Final = 160  # characters of somebody else's words in one quiet line
 
 
-def on_screen(text: str) -> str:
-    """Words of a model, a tool or a server, harmless for the terminal they go to."""
-    return text.translate(_STEERING)
+on_screen: Final = harmless  # what every verb writes has passed it
 
 
 def fan_out_line(event: FanOutDone) -> str:

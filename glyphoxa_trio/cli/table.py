@@ -32,10 +32,10 @@ from glyphoxa_trio.npc import (
     TurnEvent,
 )
 from glyphoxa_trio.runtime import Runtime
+from glyphoxa_trio.runtime.looking import looked_at, looked_lines
 from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import Tier
 
-from .approve import described
 from .commands import HELP, usage
 from .common import end_for_sure
 from .directing import Directing
@@ -72,6 +72,7 @@ class Table:
     _warned: bool = attrs.field(default=False, init=False)
     _greeted: set[str] = attrs.field(factory=set, init=False)
     _patient_until: float | None = attrs.field(default=None, init=False)
+    _looked_at: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def interrupt(self, number: int) -> None:
         """The first Ctrl-C interrupts the NPC, the second leaves, the third must."""
@@ -221,16 +222,13 @@ class Table:
         if listing.key not in host.approvals.held | waiting:
             self.screen.quiet(f"{listing.key} is not held back")
         elif yes:
-            host.approve(name)
+            # The tool that was shown, not what its server may have made of it since.
+            host.approve(name, seen=self._looked_at.pop(listing.key, None))
             self.screen.quiet(f"{listing.key} may be used again")
         else:
-            definition = listing.definition
-            stated = {
-                "tool": listing.key,
-                "description": definition.description,
-                "parameters": dict(definition.parameters),
-            }
-            for text in described(stated):
+            found = looked_at(self._runtime, name)
+            self._looked_at[listing.key] = found["fingerprint"]
+            for text in looked_lines(found):
                 self.screen.plain(text)
             self.screen.quiet(f"/approve {name} yes lets it be used as it is now")
 

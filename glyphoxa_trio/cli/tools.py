@@ -20,6 +20,7 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.usability import Usability
 
 from .common import WAIT, Model, run, without_calibration
+from .console import SafeConsole
 from .measuring import measure_unnamed
 from .render import COLUMNS, hidden_because, on_screen, tool_row
 
@@ -28,6 +29,11 @@ _IN_WORDS: Final = "health"
 # The columns that are left out on a narrow screen, in this order.
 _LEFT_OUT: Final = ("badge", "p99", "declared", "exposed as", "p50")
 _WIDEST: Final = 10_000
+_UNAPPROVED: Final = Refusal(
+    reason=Reason.NEEDS_APPROVAL,
+    text="nobody has approved it",
+    remedy="look at it and approve it with glyphoxa mcp approve TOOL",
+)
 
 
 def tools(path: Path, *, tier: Tier | None, npc: str | None, calibrate: bool) -> int:
@@ -70,6 +76,12 @@ async def show_tools(
         (listing, refusal(candidate, grant, tier=seen, remaining=room))
         for listing, candidate in runtime.host.candidates()
     ]
+    approved = runtime.host.approvals.approved
+    waiting = {  # no NPC may use them yet
+        one.key
+        for one in runtime.unapproved()
+        if one.changed or not approved(one.listing.definition, one.listing.exposed)
+    }
     judged = {x.tool: x for x in runtime.usability(grant.npc)} if grant.npc else {}
     external = sum(no is None and x.definition.external for x, no in explained)
     threshold = runtime.config.mcp.defer_threshold
@@ -77,6 +89,8 @@ async def show_tools(
     for listing, no in explained:
         if no is not None and no.reason is Reason.NOT_GRANTED:
             continue
+        if no is None and not grant.npc and listing.key in waiting:
+            no = _UNAPPROVED
         row = tool_row(listing, estimates.get(listing.key, listing.estimate))
         shown = "in a line" if deferred and listing.definition.external else "yes"
         rows.append(("no" if no else shown, row))
@@ -166,7 +180,7 @@ async def show_advice(runtime: Runtime, console: Console, *, always: bool) -> No
 
 def wide_console(*, stderr: bool = False) -> Console:
     """A console that does not fold a table that nobody looks at on a screen."""
-    console = Console(stderr=stderr, highlight=False)
+    console = SafeConsole(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, 160)
     return console

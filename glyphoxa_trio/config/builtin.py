@@ -44,10 +44,16 @@ class RulesConfig:
 
 @attrs.frozen(kw_only=True)
 class FilesConfig:
-    """The group ``files``: there only when ``base``, its sandbox, is given (D23)."""
+    """The group ``files``: there only when ``base``, its sandbox, is given (D23).
+
+    ``quota_mb`` is how many MiB its files may have together, ``max_files`` how many
+    files and folders there may be.
+    """
 
     enabled: bool = True
     base: Path | None = None
+    quota_mb: int = attrs.field(default=64, validator=above_zero)
+    max_files: int = attrs.field(default=1000, validator=above_zero)
 
     @property
     def served(self) -> bool:

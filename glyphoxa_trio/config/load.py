@@ -8,7 +8,8 @@ misspelt key they would be noise.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -67,9 +68,46 @@ def load_config(
         config = attrs.evolve(config, mcp=mcp)
         for text in shared.warnings:
             tell(text)
+    try:
+        base = config.builtin.files.base
+        if base is not None:
+            kept = [source, *(() if found is None else (found,))]
+            apart(base, [*kept, *config.builtin.rules.datasets])
+    except ConfigError as error:
+        problems += error.problems
     if problems:
         raise ConfigError(*problems)
     return config
+
+
+def apart(base: Path, kept: Iterable[Path]) -> Path:
+    """The folder of NPCs' files, if none of ``kept`` is in it, and it in none of them.
+
+    Raises:
+      ConfigError: for what NPCs could write over, or read, otherwise.
+    """
+    root = Path(os.path.realpath(base))
+    for path in kept:
+        own = Path(os.path.realpath(path))
+        if _is_in(own, root) or _is_in(root, own):
+            raise ConfigError(
+                f"NPCs may write in {base}, and {path} must not be theirs to write:"
+                " give their files a folder of their own @ builtin.files.base"
+            )
+    return base
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    """Also where the disk knows one folder by several names, or takes no case."""
+    if path.is_relative_to(folder):
+        return True
+    with suppress(OSError):
+        there = folder.stat()
+        for parent in (path, *path.parents):
+            with suppress(OSError):
+                if os.path.samestat(parent.stat(), there):
+                    return True
+    return False
 
 
 def _ignore(_: str) -> None:

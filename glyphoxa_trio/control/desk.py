@@ -15,6 +15,7 @@ import trio
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.runtime import Runtime
+from glyphoxa_trio.runtime.looking import looked_at
 
 from .sockets import ControlError, control_folders, open_socket
 from .status import plain, status_of
@@ -120,16 +121,8 @@ class Desk:
         return {"tool": self._tool(request)}
 
     def _tool(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        host = self._runtime.host
-        listing = host.snapshot.find(_text(request, "tool"))
-        return {
-            "tool": listing.key,
-            "description": listing.definition.description,
-            "parameters": plain(listing.definition.parameters),
-            "held": listing.key in host.approvals.held,
-            "waits": listing.key in {x.key for x in self._runtime.unapproved()},
-            "fingerprint": host.approvals.fingerprint(listing.key),
-        }
+        found = looked_at(self._runtime, _text(request, "tool"))
+        return {**found, "parameters": plain(found["parameters"])}
 
     def _approve(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         tool = _text(request, "tool")

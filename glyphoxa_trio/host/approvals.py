@@ -29,6 +29,7 @@ import trio
 
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import ToolDefinition
+from glyphoxa_trio.tools.fingerprint import difference, first_line, stated_lines
 
 from .catalogue import Listing
 
@@ -52,7 +53,8 @@ class ChangedAgain(GlyphoxaError):
 class ApprovalStore(Protocol):
     """Where approvals outlive the process: texts by canonical key.
 
-    A text is a fingerprint, with ``yes:`` before it if a person approved it. Both
+    A text is a fingerprint, with ``yes:`` before it if a person approved it, and what
+    it was taken of in the lines below. Both
     run in a worker thread, one at a time. What they raise is a warning.
     """
 
@@ -159,11 +161,11 @@ class Approvals:
                         known[group] += fresh
                         said = self._remembered[key] = now
                         anything_new = True
-                if said is None or _approved_as(said) != now:
+                if said is None or _approved_as(said) != first_line(now):
                     held.add(key)
-            elif _is_by_a_person(said) and _approved_as(said) != now:
+            elif _is_by_a_person(said) and _approved_as(said) != first_line(now):
                 held.add(key)
-            if _is_by_a_person(said) and _approved_as(said) == now:
+            if _is_by_a_person(said) and _approved_as(said) == first_line(now):
                 agreed.add(key)
         self.held, self.agreed = frozenset(held), frozenset(agreed)
         if anything_new:
@@ -172,7 +174,22 @@ class Approvals:
 
     def fingerprint(self, key: str) -> str | None:
         """What the tool is now, for `approve`; None if no server offers it."""
-        return self._offered.get(key)
+        now = self._offered.get(key)
+        return None if now is None else first_line(now)
+
+    def stated(self, key: str) -> list[str]:
+        """What a server says of a tool beside its description and its parameters: its
+        title, its hints and what it returns, as lines."""
+        now = self._offered.get(key)
+        return (now and stated_lines(now, "title", "hints", "returns")) or []
+
+    def difference(self, key: str) -> list[str]:
+        """What became different of a tool since it was approved, as lines that begin
+        with ``-`` and ``+``; empty if nothing did, or what it was is not kept."""
+        said, now = self._remembered.get(key), self._offered.get(key)
+        if said is None or now is None:
+            return []
+        return difference(said.removeprefix(_BY_A_PERSON), now)
 
     def approve(self, key: str, *, seen: str | None = None) -> bool:
         """Note that a person accepts the tool as it is; returns whether it was held
@@ -185,7 +202,7 @@ class Approvals:
           ChangedAgain: if the tool has another one by now.
         """
         now = self._offered.get(key)
-        if now is None or now != (now if seen is None else seen):
+        if now is None or (seen is not None and first_line(seen) != first_line(now)):
             raise ChangedAgain(f"{key} has changed since it was looked at, look again")
         if self._remembered.get(key) != _BY_A_PERSON + now:
             self._remembered[key] = _BY_A_PERSON + now
@@ -228,8 +245,8 @@ def _is_by_a_person(said: str | None) -> bool:
 
 
 def _approved_as(said: str | None) -> str | None:
-    """The fingerprint in a remembered text, without ``yes:``."""
-    return None if said is None else said.removeprefix(_BY_A_PERSON)
+    """The fingerprint in a remembered text: without ``yes:`` and what it was of."""
+    return None if said is None else first_line(said.removeprefix(_BY_A_PERSON))
 
 
 def _comparable(said: str, now: str) -> bool:

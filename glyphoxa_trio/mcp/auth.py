@@ -86,10 +86,21 @@ async def open_tokens(
     ``masking`` learns each of them.
     """
     assert spec.url is not None
+    # Only where tokens are used: it knows how pages of the web are fetched.
+    from .outward import OutwardTransport, allowed_by
+
     limit = min(_LONGEST_FETCH, _SHARE * spec.start_timeout)
+    tls = httpx2.create_ssl_context()
+    # What the server names is gone to by another way than what the operator named.
+    transport = None
+    if oauth.token_url is None:
+        transport = OutwardTransport(allowed_by([spec.url]), tls)
     async with (
         httpx2.AsyncClient(
-            timeout=httpx2.Timeout(limit), event_hooks={"request": [hush]}
+            verify=tls,
+            transport=transport,
+            timeout=httpx2.Timeout(limit),
+            event_hooks={"request": [hush]},
         ) as client,
         trio.open_nursery() as nursery,
     ):

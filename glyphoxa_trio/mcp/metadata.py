@@ -81,7 +81,7 @@ def describe(
         stated = _definition(spec, name, tool, warnings)
         definition = _as_configured(spec, stated, tool, warnings)
         try:
-            prints[name] = fingerprint(stated)
+            prints[name] = fingerprint(stated, tool)
             if not sound:
                 ArgumentSchema(definition.parameters, foreign=True).warm()
         except BadSchema as error:  # that tool's fault, and no other's

@@ -19,6 +19,7 @@ import trio
 
 from glyphoxa_trio.host import Listing
 from glyphoxa_trio.tools.arguments import MAX_BYTES, cut
+from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .events import ApprovalNeeded, ApprovalSettled, Decision
@@ -29,11 +30,16 @@ _ARGUMENTS: Final = 2000  # characters of them, for people
 
 @attrs.frozen(kw_only=True)
 class ApprovalRequest:
-    """Somebody must say yes before this external tool runs."""
+    """Somebody must say yes before this external tool runs.
+
+    ``definition`` is what its server says of it. Show people its texts with
+    `glyphoxa_trio.tools.characters.visible`, or they do not see all of them.
+    """
 
     npc: str
     call: ToolCall
     tool: str
+    definition: ToolDefinition | None = None
 
 
 Approver = Callable[[ApprovalRequest], Awaitable[bool]]
@@ -45,6 +51,7 @@ class _Question:
 
     call: ToolCall
     tool: str
+    definition: ToolDefinition | None = None
     decision: Decision | None = None
     settled: trio.Event = attrs.field(factory=trio.Event)
 
@@ -122,7 +129,9 @@ class Questions:
         for call, listing in calls:
             self._asked += 1
             id_ = f"{turn}.{self._asked}"
-            questions[id_] = self._open[id_] = _Question(call, listing.key)
+            questions[id_] = self._open[id_] = _Question(
+                call, listing.key, listing.definition
+            )
             post(
                 ApprovalNeeded(
                     npc=self.npc,
@@ -164,7 +173,12 @@ async def _consult(
     yes = False
     try:
         with scope:
-            request = ApprovalRequest(npc=npc, call=question.call, tool=question.tool)
+            request = ApprovalRequest(
+                npc=npc,
+                call=question.call,
+                tool=question.tool,
+                definition=question.definition,
+            )
             yes = bool(await approver(request))
     except (KeyboardInterrupt, trio.Cancelled):
         raise

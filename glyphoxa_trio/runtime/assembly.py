@@ -17,6 +17,7 @@ from glyphoxa_trio.config import (
     SearchEngine,
     WebConfig,
 )
+from glyphoxa_trio.config.load import apart
 from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
 from glyphoxa_trio.npc.keywords import Keywords
 from glyphoxa_trio.npc.selection import SelectionRules
@@ -112,7 +113,12 @@ def _builtin(config: Config) -> list[Tool]:
         found += rules.tools(builtin.rules.datasets)
     if builtin.files.served and builtin.files.base is not None:
         try:
-            found += files.tools(builtin.files.base)
+            found += files.tools(
+                apart(builtin.files.base, [state_folder(config)]),
+                quota=builtin.files.quota_mb * 1024 * 1024,
+                max_files=builtin.files.max_files,
+                keys=("builtin.files.quota_mb", "builtin.files.max_files"),
+            )
         except OSError as error:
             raise ConfigError(
                 f"no sandbox can be there: {error} @ builtin.files.base"

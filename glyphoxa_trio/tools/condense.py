@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from glyphoxa_trio.secret import Mask
 
+from .characters import harmless
 from .speech import Writer, container
 
 TRUNCATED: Final = "glyphoxa/truncated"  # in `_meta`: it was more
@@ -208,16 +209,23 @@ def text_of(block: Mapping[str, Any]) -> str:
     if kind == "text":
         return str(block.get("text", ""))
     if kind in ("image", "audio"):
-        return f"[{kind}: {block.get('mimeType', 'unknown')}, {_size(block, 'data')}]"
+        return f"[{kind}: {_label(block.get('mimeType'))}, {_size(block, 'data')}]"
     if kind == "resource_link":
-        return f"[link: {block.get('title') or block.get('name')}, {block.get('uri')}]"
+        title = _label(block.get("title") or block.get("name"))
+        return f"[link: {title}, {_label(block.get('uri'), 2000)}]"
     resource = block.get("resource")
     if kind == "resource" and isinstance(resource, Mapping):
         if isinstance(resource.get("text"), str):
             return str(resource["text"])
-        mime = resource.get("mimeType", "unknown")
+        mime = _label(resource.get("mimeType"))
         return f"[resource: {mime}, {_size(resource, 'blob')}]"
-    return f"[{kind or 'unknown'}]"
+    return f"[{_label(kind)}]"
+
+
+def _label(value: object, longest: int = 200) -> str:
+    """A server's word inside a placeholder of ours: on its line, and no longer."""
+    words = " ".join(harmless(str(value or "unknown")).split())
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 def _size(holder: Mapping[str, Any], key: str) -> str:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from glyphoxa_trio.builtin.files import MAX_BYTES, tools
+from glyphoxa_trio.builtin.guard import ResourceExhausted
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolError
 from glyphoxa_trio.tools.outcome import ToolResult
 
@@ -148,8 +149,8 @@ def test_a_path_that_leads_elsewhere_is_refused(
 
 def test_dots_in_a_name_are_just_letters(base: Path) -> None:
     write, _ = tools(base)
-    write("..a/b..c/...", "x")
-    assert (base / "..a" / "b..c" / "...").read_text() == "x"
+    write("a../b..d/e", "x")
+    assert (base / "a.." / "b..d" / "e").read_text() == "x"
 
 
 def test_links_are_not_followed_wherever_they_stand(base: Path) -> None:
@@ -274,7 +275,7 @@ def test_a_failed_write_leaves_the_old_text_and_nothing_else(
         raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(ResourceExhausted, match="no room on the disk"):
         write("notes", "new")
     assert read("notes")["content"] == "old"
     assert list(contents(base)) == ["notes"]
@@ -469,3 +470,88 @@ def test_a_probe_writes_nothing(base: Path) -> None:  # D9
     with pytest.raises(ToolError, match="the path is empty"):
         run(write, **write.definition.examples[0])
     assert contents(base) == {}
+
+
+# -- what is no note: code and settings, and how much there is room for -------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".env", ".mcp.json", ".git/hooks/pre-commit", ".vscode/settings.json"),
+        *("notes/.bashrc", ".Claude/settings.json", ".CURSOR/mcp.json"),
+        *("evil.py", "EVIL.PY", "evil.py.", "evil.py ", "sub/conftest.py"),
+        *("Makefile", "MAKEFILE", "pyproject.toml", "package.json", "run.sh"),
+        *("node_modules/a/index", "x/__pycache__/y", "requirements.txt"),
+        *("\N{FULLWIDTH FULL STOP}env", "evil.p\N{FULLWIDTH LATIN SMALL LETTER Y}"),
+        *("\N{ZERO WIDTH JOINER}.git/config", ".g\N{ZERO WIDTH NON-JOINER}it/config"),
+    ],
+)
+def test_nothing_that_programs_read_is_written_or_read(base: Path, path: str) -> None:
+    write, read = tools(base)
+    with pytest.raises(ToolError):
+        write(path, "import os")
+    assert contents(base) == {}
+    there = base / path
+    there.parent.mkdir(parents=True, exist_ok=True)
+    there.write_text("secret")
+    with pytest.raises(ToolError) as refused:
+        read(path)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("path", ["a.b.txt", "Ä/öl.md", "notes", "state.json", "c. d"])
+def test_notes_are_no_code(base: Path, path: str) -> None:
+    write, read = tools(base)
+    write(path, "Ale.")
+    assert read(path)["content"] == "Ale."
+
+
+def test_what_has_another_name_elsewhere_is_not_read(base: Path) -> None:
+    write, read = tools(base)
+    (base.parent / "table.json").write_text("secret")
+    os.link(base.parent / "table.json", base / "notes")
+    with pytest.raises(ToolError):
+        read("notes")
+    write("notes", "mine")  # in its place, and not through it
+    assert (base.parent / "table.json").read_text() == "secret"
+
+
+def test_bytes_have_a_quota_and_what_is_there_counts(base: Path) -> None:
+    write, _ = tools(base, quota=100)
+    (base / "old").write_bytes(b"x" * 40)
+    write("a/b", "y" * 60)
+    with pytest.raises(ResourceExhausted, match=r"100 bytes.*\(files\.quota_mb\)"):
+        write("c", "z")
+    write("a/b", "y" * 59)  # what takes the place of something counts the rest only
+    write("c", "z")
+    with pytest.raises(ResourceExhausted):
+        write("a/b", "y" * 60)
+    assert (base / "a" / "b").stat().st_size == 59
+
+
+def test_files_and_folders_are_counted(base: Path) -> None:
+    write, _ = tools(base, max_files=4)
+    write("a/b/c", "1")
+    with pytest.raises(ResourceExhausted, match=r"4 files .*\(files\.max_files\)"):
+        write("d/e", "2")
+    write("d", "2")
+    with pytest.raises(ResourceExhausted):
+        write("f", "3")
+    write("d", "4")  # it is there already
+
+
+def test_writers_at_once_share_one_quota(base: Path) -> None:
+    write, _ = tools(base, quota=1000)
+
+    def many(name: str) -> None:
+        for number in range(10):
+            with suppress(ResourceExhausted):
+                write(f"{name}{number}", "x" * 90)
+
+    threads = [threading.Thread(target=many, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(path.stat().st_size for path in base.iterdir()) == 990

@@ -129,6 +129,7 @@ class Terminal:
     process: subprocess.Popen[bytes]
     _keys: int
     screen: str = attrs.field(default="", init=False)
+    raw: str = attrs.field(default="", init=False)  # with all that steers
     _seen: int = attrs.field(default=0, init=False)
 
     def type(self, text: str) -> None:
@@ -158,6 +159,7 @@ class Terminal:
 
     def _more(self, what: str) -> bool:
         piece = _read(self._keys, what)
+        self.raw += piece
         self.screen += _ANSI.sub("", piece).replace("\r\n", "\n")
         return bool(piece)
 

@@ -41,7 +41,7 @@ def test_every_tool_is_in_the_table_with_what_is_known_of_it(tmp_path: Path) -> 
         assert heading in shown.stdout
     rows = table(shown.stdout)
     assert rows["dice.roll"][:5] == ["yes", "roll", "5.0 ms", "–", "–"]  # noqa: RUF001
-    assert rows["seer.whisper"][:3] == ["yes", "mcp__seer__whisper", "20 ms"]
+    assert rows["seer.whisper"][:3] == ["no", "mcp__seer__whisper", "20 ms"]
     assert rows["seer.whisper"][-2:] == ["fast", "good"]
     assert rows["seer.daydream"][-2:] == ["fast", "good"]  # it is tried out
     # What is missing is told beside the table.

@@ -1085,3 +1085,21 @@ def test_a_misspelt_key_is_always_reported_with_its_place(data: st.DataObject) -
         and problem.endswith(f" @ tavern.yaml{place}")
         for problem in found
     )
+
+
+@pytest.mark.parametrize("base", [".", "..", "here/../."])
+def test_the_files_of_npcs_are_apart_from_the_configuration(
+    tmp_path: Path, base: str
+) -> None:
+    path = tmp_path / "table.json"
+    path.write_text(json.dumps({"builtin": {"files": {"base": base}}}))
+    with pytest.raises(ConfigError, match=r"table\.json must not be theirs to write"):
+        load_config(path)
+
+
+def test_a_link_does_not_bring_them_together(tmp_path: Path) -> None:
+    (tmp_path / "notes").symlink_to(tmp_path)
+    path = tmp_path / "table.json"
+    path.write_text(json.dumps({"builtin": {"files": {"base": "notes"}}}))
+    with pytest.raises(ConfigError, match=r"@ .*builtin\.files\.base"):
+        load_config(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from subprocess import PIPE
 from typing import Any
 
@@ -681,6 +682,43 @@ async def test_a_pointer_that_others_could_read_is_not_followed(
         with pytest.raises(ConnectionFailed, match="its resource metadata has no"):
             async with opened(spec_of(web)):
                 raise AssertionError("it must not open")
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        *("http://127.0.0.1:{port}/x", "https://127.0.0.1:{port}/x"),
+        *("http://localhost:{port}/x", "http://[::ffff:127.0.0.1]:{port}/x"),
+        *(
+            "https://169.254.169.254/latest",
+            "https://10.0.0.1/x",
+            "https://[fd00::1]/x",
+        ),
+        "https://0.0.0.0:{port}/x",
+    ],
+)
+async def test_a_server_sends_us_to_no_address_inside(inside: str) -> None:
+    # P2 11: nobody named this machine, so nothing of it is even connected to
+    visits = 0
+
+    async def visit(stream: trio.SocketStream) -> None:
+        nonlocal visits
+        visits += 1
+        await stream.aclose()
+
+    spec = ServerSpec(name="web", url=WEB, oauth=oauth(), start_timeout=10)
+    async with trio.open_nursery() as nursery:
+        serve = partial(trio.serve_tcp, visit, 0, host="127.0.0.1")
+        (listener,) = await nursery.start(serve)
+        where = inside.format(port=listener.socket.getsockname()[1])
+        async with open_tokens(spec, oauth()) as tokens:
+            with pytest.raises(NoToken) as refused:
+                await tokens.instead_of(None, f'Bearer resource_metadata="{where}"')
+        if "no address that starts with https" not in str(refused.value):
+            assert "not on the public internet" in str(refused.value)
+            assert "auth.oauth.token_url" in str(refused.value)
+        assert visits == 0
+        nursery.cancel_scope.cancel()
 
 
 async def test_an_issuer_that_stumbles_is_no_issuer_that_is_missing(

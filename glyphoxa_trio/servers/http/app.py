@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.offer import Changed
 
+from .access import Refusal, read_headers, refusal
 from .bridge import Bridge
 from .limits import Access, Limits
 from .replies import Intake, error_body, refuse
@@ -94,6 +95,7 @@ class Gate:
     """What listens before there is a service, and while there is one."""
 
     service: Service | None = None
+    access: Access | None = None  # None: before it is known who may come
     asgi: Starlette = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -121,6 +123,16 @@ class Gate:
             await self.service.shim(scope, receive, send)
 
     async def health(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = read_headers(scope["headers"])
+        refused = headers if isinstance(headers, Refusal) else None
+        if isinstance(headers, dict) and self.access is not None:
+            # A watchdog has no token; a page of somebody else's learns nothing.
+            open_to_all = attrs.evolve(self.access, tokens=())
+            refused = refusal(headers, open_to_all)
+        if refused is not None:
+            said = error_body(refused.message)
+            await refuse(Intake(receive), send, refused.status, said)
+            return
         body = json.dumps({"status": self.state}).encode()
         if scope["method"] not in ("GET", "HEAD"):
             allow = {"Allow": "GET, HEAD"}

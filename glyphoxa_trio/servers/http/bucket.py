@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 import attrs
 
 MOST_BUCKETS: Final = 1024
+
+
+def whose(address: str) -> str:
+    """The client that an address stands for: IPv6 gives everybody a network of 64
+    bits, so only what is before them counts."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(IPv6Address(int(found) >> 64 << 64))
 
 
 @attrs.define
@@ -39,8 +54,8 @@ class Bucket:
 
 @attrs.define
 class Buckets:
-    """A bucket for each of those who have no session; who was away longest is
-    forgotten first. Without a rate there are none."""
+    """A bucket for each client; who was away longest is forgotten first. Without a rate
+    there are none."""
 
     rate: float | None
     _buckets: OrderedDict[str, Bucket] = attrs.field(factory=OrderedDict, init=False)

@@ -22,11 +22,13 @@ class Limits:
       head_within: a connection that says nothing whole for so long is closed.
       write_within: a client that takes nothing for so long is cut off.
       connections: at once; more wait in the kernel's queue.
-      sessions: at once; more are refused.
+      sessions: at once. Beyond that the one that was left alone longest ends; if
+        all are in use, more are refused. One client has three quarters of them.
       session_idle: a session that nobody uses ends.
       running: requests of one session at once.
       listening: streams of ``subscriptions/listen`` at once.
-      rate: calls a second of one session, and as many at once; None: any.
+      rate: calls a second of one client address, of one token, and of one session,
+        and as many at once; None: any.
       drain: what runs when the server is told to stop may go on for so long.
     """
 

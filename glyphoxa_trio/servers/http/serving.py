@@ -57,7 +57,7 @@ async def serve_http(
       CannotServe: for an address that cannot be listened at, or a certificate that
         is none.
     """
-    gate = Gate()
+    gate = Gate(access=options.access)
     told = trio.Event()
     status = 0
     with trio.CancelScope() as scope:

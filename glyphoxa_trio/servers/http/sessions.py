@@ -9,6 +9,7 @@ events, and if it told anybody when one has ended.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
@@ -80,18 +81,21 @@ class Session:
     """One client that shook hands, or is about to.
 
     Args:
-      owner: whose token opened it.
+      owner: whose token opened it; opener: that, and from which address.
       back: the way to tell it something without being asked, once it is greeted.
     """
 
     id: str
     owner: str
+    opener: str
     client: Client
     events: SessionEvents
     transport: StreamableHTTPServerTransport
     bucket: Bucket | None
     back: ServerSession | None = None
     ended: bool = False
+    used_at: float = attrs.field(factory=trio.current_time, init=False)
+    _uses: int = attrs.field(default=0, init=False)
     _untold: Untold = attrs.field(init=False)
     _told: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
@@ -108,6 +112,21 @@ class Session:
     @property
     def is_greeted(self) -> bool:
         return self.back is not None
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a request of it, or a stream, is open."""
+        return self._uses > 0
+
+    @contextmanager
+    def used(self) -> Generator[None]:
+        """Somebody uses it, for as long as this is open."""
+        self._uses += 1
+        try:
+            yield
+        finally:
+            self._uses -= 1
+            self.used_at = trio.current_time()
 
     def greet(self, back: ServerSession) -> None:
         self.back = back
@@ -154,9 +173,28 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(tuple(self._sessions.values()))
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._sessions) >= self.limits.sessions
+    async def make_room(self, opener: str) -> bool:
+        """Whether there is room for another session of ``opener``.
+
+        If there is none, the one that was left alone longest ends: one of the opener's
+        own if it has three quarters of all, else one of whoever has most. What is in
+        use never ends so.
+        """
+        most = self.limits.sessions
+        share = most - most // 4
+        owners = Counter(session.opener for session in self._sessions.values())
+        if owners[opener] >= share:
+            greedy = opener
+        elif len(self._sessions) < most:
+            return True
+        else:
+            idle = [x.opener for x in self if not x.in_use]
+            greedy = max(idle, key=lambda one: owners[one], default=opener)
+        left = [x for x in self if x.opener == greedy and not x.in_use]
+        if not left:
+            return False
+        await self.discard(min(left, key=lambda session: session.used_at))
+        return True
 
     def find(self, id: str, owner: str) -> Session | None:  # noqa: A002
         """A session, for who opened it: to others it does not exist."""
@@ -167,10 +205,13 @@ class Sessions:
         for session in self._sessions.values():
             session.note(changed)
 
-    async def open(self, owner: str, *, plain: bool = False) -> Session:
+    async def open(
+        self, owner: str, *, opener: str = "", plain: bool = False
+    ) -> Session:
         """A session that serves; `discard` it if its first request gets nowhere.
 
         Args:
+          opener: who opens it, for `make_room`.
           plain: it answers as JSON only, which costs less.
         """
         number = uuid4().hex
@@ -179,6 +220,7 @@ class Sessions:
         session = Session(
             id=number,
             owner=owner,
+            opener=opener,
             client=Client(session=number),
             events=events,
             transport=StreamableHTTPServerTransport(

@@ -8,8 +8,6 @@ never reaches the SDK.
 
 from __future__ import annotations
 
-import math
-
 import anyio
 import attrs
 from mcp.server.streamable_http import GET_STREAM_KEY
@@ -21,10 +19,10 @@ import trio
 from .access import Refusal, principal, read_headers, refusal
 from .answering import SSE, Answering
 from .bridge import Exchange
-from .bucket import Bucket, Buckets
 from .incoming import COOKIE, HttpRequest, Refused
 from .limits import Access, Limits
 from .message import Message
+from .rates import Rates, opener_of
 from .replies import Intake, TooLong, read_body, refuse
 from .sessions import Running, Session, Sessions
 
@@ -46,10 +44,10 @@ class Shim:
     secure: bool = False
     draining: bool = False
     running: Running = attrs.field(factory=Running, init=False)
-    strangers: Buckets = attrs.field(init=False)
+    rates: Rates = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.strangers = Buckets(self.limits.rate)
+        self.rates = Rates(self.limits.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         intake = Intake(receive)
@@ -118,8 +116,7 @@ class Shim:
         if request.method == "POST":
             message = request.message()
             plain = request.is_plain and message.method != "subscriptions/listen"
-            address = (request.scope.get("client") or ("",))[0]
-            self._take(self.strangers.find(f"{request.owner} {address}"))
+            self.rates.count_call(request)
         if plain:
             request.accept()
         # A listener is no work that a stopping server waits for: it is told.
@@ -140,7 +137,7 @@ class Shim:
             await self._open(request, message)
             return
         session = self._session(request)
-        self._take(session.bucket)
+        self.rates.count_call(request, session.bucket)
         exchange = Exchange(
             client=session.client,
             streams=not (request.is_plain or session.is_plain),
@@ -159,11 +156,17 @@ class Shim:
                 owed.discard(message.id)
 
     async def _open(self, request: HttpRequest, message: Message) -> None:
-        """`initialize` begins a session: that of a GET that waits, or another."""
+        """`initialize` begins a session, always a new one.
+
+        A GET that waits may be somebody else's, who planted its cookie here to hear
+        what this client is told. So its stream ends; whoever it belongs to comes back
+        with the cookie of the new session.
+        """
         waiting = self.sessions.find(request.cookie or "", request.owner)
-        if waiting is not None and waiting.is_greeted:
-            waiting = None
-        session = waiting or await self._new(request, plain=request.is_plain)
+        if waiting is not None and not waiting.is_greeted:
+            waiting.end_streams()
+            await self.sessions.discard(waiting)
+        session = await self._new(request, plain=request.is_plain)
         request.set_session(session.id)
         self._owe(session.events.owed, message.id)
         answering = Answering(
@@ -183,7 +186,7 @@ class Shim:
             with self.running.counted(True):
                 await self._hand_on(session, request, exchange, answering, message.id)
         finally:
-            if not session.is_greeted and waiting is None:
+            if not session.is_greeted:
                 await self.sessions.discard(session)
 
     async def _get(self, request: HttpRequest) -> None:
@@ -230,9 +233,10 @@ class Shim:
         number: str | None = None,
     ) -> None:
         try:
-            await session.transport.handle_request(
-                request.handed_on(exchange), request.replayed, answering
-            )
+            with session.used():
+                await session.transport.handle_request(
+                    request.handed_on(exchange), request.replayed, answering
+                )
             await answering.end()
         except anyio.ClosedResourceError:  # the SDK's; who still waits has been told
             if not (session.ended or session.transport.is_terminated):
@@ -244,9 +248,11 @@ class Shim:
                 session.transport.close_sse_stream(number)
 
     async def _new(self, request: HttpRequest, *, plain: bool = False) -> Session:
-        if self.sessions.is_full:
+        opener = opener_of(request)
+        self.rates.count_session(request)
+        if not await self.sessions.make_room(opener):
             raise Refused(503, "Too many open sessions", {"Retry-After": "30"})
-        return await self.sessions.open(request.owner, plain=plain)
+        return await self.sessions.open(request.owner, opener=opener, plain=plain)
 
     def _owe(self, owed: set[str], number: str | None) -> None:
         """A request whose answer is awaited from now on."""
@@ -281,14 +287,6 @@ class Shim:
         if session is None and (named is not None or request.method != "GET"):
             raise Refused(404, "Session not found")
         return session
-
-    def _take(self, bucket: Bucket | None) -> None:
-        wait = 0.0 if bucket is None else bucket.take(trio.current_time())
-        if wait > 0:
-            seconds = str(max(1, math.ceil(wait)))
-            raise Refused(
-                429, "too many calls (--rate-limit)", {"Retry-After": seconds}
-            )
 
     def _cookie(self, session: Session) -> list[tuple[bytes, bytes]]:
         secure = ("Secure",) if self.secure else ()

@@ -230,7 +230,7 @@ async def open_served(
 ) -> AsyncIterator[Served]:
     async with trio.open_nursery() as nursery:
         dispatch = Dispatch(offer, Flights(nursery))
-        gate = Gate()
+        gate = Gate(access=access)
         async with open_service(dispatch, "1", access, Limits(**limits)) as service:
             gate.service = service
             yield Served(gate, service)

@@ -27,6 +27,7 @@ INITIALIZE = {
     },
 }
 BODY = json.dumps(INITIALIZE).encode()
+SESSION = "mcp-session-id"
 
 
 @pytest.fixture
@@ -115,11 +116,22 @@ async def test_a_first_get_opens_a_session_that_waits_for_its_initialize(
         cookie = stream.headers["set-cookie"].partition(";")[0]
         peer.headers["cookie"] = cookie
         hello = await peer.ask("POST", BODY)
-        assert hello.headers["set-cookie"].partition(";")[0] == cookie
+        # Whoever waited may be another client, whose cookie was planted here: it hears
+        # nothing of this session, and who may comes back with the new cookie.
+        assert hello.headers["set-cookie"].partition(";")[0] != cookie
         assert (await peer.notify("initialized")).status == 202
+        await stream.until_done()
+        assert stream.messages == []
+        stranger = served.peer(headers={"cookie": cookie})
+        again = stranger.begin(nursery, "GET", accept="text/event-stream")
+        await again.until()
+        stream = peer.begin(nursery, "GET", accept="text/event-stream")
+        await stream.until()
         notes.write("dragon", "asleep")
         await stream.until(1)
         assert stream.messages[0]["method"] == "notifications/resources/list_changed"
+        assert again.messages == []
+        again.leave()
         stream.leave()
         await wait_all_tasks_blocked()
         assert len(served.service.sessions) == 1
@@ -463,8 +475,12 @@ async def test_calls_beyond_the_rate_are_put_off(
         await trio.sleep(0.5)
         assert (await peer.ask("POST", peer.request("ping"))).status == 200
         assert (await peer.ask("POST", peer.request("ping"))).status == 429
-        # Without a session an address is what is counted.
-        alone = served.peer(headers=dict(MODERN))
+        # Another session is no other client, and neither is a call without one.
+        served_again = await served.peer().ask("POST", BODY)
+        assert served_again.status == 200
+        other = served.peer(headers={"mcp-session-id": served_again.headers[SESSION]})
+        assert (await other.ask("POST", other.request("ping"))).status == 429
+        alone = served.peer(headers=dict(MODERN), address="127.0.0.2")
         statuses = [
             (
                 await alone.ask(
@@ -481,12 +497,75 @@ async def test_sessions_beyond_the_bound_are_put_off(
 ) -> None:
     async with open_served(notes.offer(), sessions=2) as served:
         peers = [await served.greeted() for _ in range(2)]
-        full = await served.peer().ask("POST", BODY)
-        assert (full.status, full.headers["retry-after"]) == (503, "30")
-        assert "set-cookie" not in full.headers
-        assert (await served.peer().ask("GET")).status == 503
-        await peers[0].ask("DELETE")
+        async with trio.open_nursery() as nursery:
+            streams = [peer.begin(nursery, "GET") for peer in peers]
+            for stream in streams:
+                await stream.until()
+            full = await served.peer().ask("POST", BODY)
+            assert (full.status, full.headers["retry-after"]) == (503, "30")
+            assert "set-cookie" not in full.headers
+            assert (await served.peer().ask("GET")).status == 503
+            await peers[0].ask("DELETE")
+            await served.greeted()
+            nursery.cancel_scope.cancel()
+
+
+async def test_who_was_away_longest_makes_room(
+    notes: Notes, autojump_clock: MockClock
+) -> None:
+    async with open_served(notes.offer(), sessions=3) as served:
+        peers = []
+        for _ in range(3):
+            peers.append(await served.greeted())
+            await trio.sleep(1)
+        await peers[0].ask("POST", peers[0].request("ping"))
         await served.greeted()
+        pings = [(await x.ask("POST", x.request("ping"))).status for x in peers]
+        assert pings == [200, 404, 200]
+
+
+async def test_one_client_cannot_take_all_sessions(
+    notes: Notes, autojump_clock: MockClock
+) -> None:
+    async with open_served(notes.offer(), sessions=8) as served:
+        quiet = await served.greeted(address="127.0.0.2")
+        for _ in range(40):
+            await trio.sleep(1)
+            await served.greeted()
+        assert len(served.service.sessions) == 7
+        assert (await quiet.ask("POST", quiet.request("ping"))).status == 200
+        await served.greeted(address="127.0.0.3")
+
+
+async def test_sessions_are_free_and_calls_are_not(
+    notes: Notes, autojump_clock: MockClock
+) -> None:
+    through = 0
+    async with open_served(notes.offer(), rate=5.0) as served:
+        until = trio.current_time() + 2
+        while trio.current_time() < until:
+            peer = served.peer()
+            opened = await peer.ask("POST", BODY)
+            if opened.status == 200:
+                peer.headers["mcp-session-id"] = opened.headers[SESSION]
+                called = await peer.ask("POST", peer.request("ping"))
+                through += called.status == 200
+            await trio.sleep(0.01)
+    assert 5 <= through <= 15  # five at once, and five a second
+
+
+async def test_health_is_for_those_who_may_come(
+    served: Served, autojump_clock: MockClock
+) -> None:
+    peer = served.peer()
+    for named, status in (
+        ({"host": "evil.example"}, 421),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "http://localhost:3000"}, 200),
+    ):
+        found = await peer.ask("GET", path="/mcp/health", **named)
+        assert found.status == status
+        assert (status == 200) == (b"ready" in found.body)
 
 
 async def test_only_who_shows_a_token_comes_in_and_only_to_his_own_sessions(

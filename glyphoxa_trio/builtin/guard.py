@@ -1,0 +1,139 @@
+"""What an NPC may not write or read in its folder, and how much it may keep there.
+
+Names are judged alone, without the disk: a file that some program reads as code or
+settings would do what the NPC wrote, whenever that program runs. They are judged as a
+file system might take them: without case, in one normal form, without dots and spaces
+at the end.
+
+Bytes and files are counted on the disk, under a lock, before each write.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import unicodedata
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.tools.definition import ToolError
+
+QUOTA: Final = 64 * 1024 * 1024  # bytes, of all files together
+MOST_FILES: Final = 1000  # and folders
+
+# What begins with a dot is refused as a whole: .env, .git, .vscode, .mcp.json, .bashrc.
+_NAMES: Final = frozenset(
+    {
+        *("node_modules", "__pycache__", "site-packages", "dist-packages"),
+        *("makefile", "gnumakefile", "dockerfile", "containerfile", "vagrantfile"),
+        *("jenkinsfile", "procfile", "rakefile", "gemfile", "justfile", "brewfile"),
+        *("package.json", "package-lock.json", "tsconfig.json", "deno.json"),
+        *("composer.json", "devcontainer.json", "claude_desktop_config.json"),
+        *("mcp.json", "requirements.txt", "constraints.txt", "cmakelists.txt"),
+        *("docker-compose.yml", "docker-compose.yaml", "compose.yml", "compose.yaml"),
+        *("claude.md", "agents.md", "gemini.md"),  # read as orders by assistants
+        *("crontab", "authorized_keys", "known_hosts", "go.mod"),
+    }
+)
+_SUFFIXES: Final = frozenset(
+    {
+        *("py", "pyc", "pyd", "pyi", "pyw", "pyx", "pth", "ipynb", "egg", "whl"),
+        *("sh", "bash", "zsh", "fish", "ksh", "csh", "ps1", "psm1", "bat", "cmd"),
+        *("js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx", "wasm", "node"),
+        *("rb", "pl", "pm", "php", "lua", "tcl", "awk", "r", "jl", "groovy"),
+        *("so", "dylib", "dll", "exe", "com", "msi", "scr", "jar", "class", "vbs"),
+        *("c", "h", "cc", "cpp", "hpp", "rs", "go", "java", "kt", "swift", "mk"),
+        *("toml", "cfg", "ini", "conf", "properties", "env", "plist", "reg", "lock"),
+        *("desktop", "service", "timer", "socket", "lnk", "command", "app", "url"),
+        *("gradle", "cmake", "bazel", "nix", "tf", "code-workspace", "vim", "el"),
+    }
+)
+
+
+class ResourceExhausted(ToolError):
+    """There is no room for it."""
+
+    code = "ResourceExhausted"
+
+
+def protected(names: Sequence[str]) -> str | None:
+    """Why a path of these names may be neither written nor read; None if it may."""
+    for name in names:
+        if any(unicodedata.category(char) in ("Cc", "Cf") for char in name):
+            return "a name in it has a character that cannot be seen"
+        plain = unicodedata.normalize("NFKC", name).casefold().rstrip(". ")
+        if not plain or plain.startswith("."):
+            return "names that begin with a dot are for programs and their settings"
+        suffix = plain.rpartition(".")[2] if "." in plain else ""
+        if plain in _NAMES or suffix in _SUFFIXES or plain.startswith("dockerfile."):
+            return "programs read a file of that name as code or settings"
+    return None
+
+
+@attrs.define(eq=False)
+class Quota:
+    """How much may be in a folder.
+
+    Args:
+      most_bytes: of all its files together; most_files: of files and folders in it.
+      keys: what raises these two, for whoever reads a refusal.
+    """
+
+    root: Path
+    most_bytes: int = QUOTA
+    most_files: int = MOST_FILES
+    keys: tuple[str, str] = ("files.quota_mb", "files.max_files")
+    writing: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+
+    def check(self, names: Sequence[str], size: int) -> None:
+        """Hold ``writing`` until the write is done, or two of them share one rest.
+
+        Raises:
+          ResourceExhausted: if a file of ``size`` bytes at ``names`` would be too much.
+        """
+        used, count = self._used()
+        old, missing = self._there(names)
+        over = count + missing > self.most_files
+        if over and (missing or size > old):  # else not all of it was counted
+            raise ResourceExhausted(
+                f"ResourceExhausted: the folder may hold {self.most_files} files and"
+                f" folders ({self.keys[1]})"
+            )
+        if size > old and used - old + size > self.most_bytes:
+            raise ResourceExhausted(
+                f"ResourceExhausted: the folder may hold {self.most_bytes} bytes,"
+                f" {used} are taken ({self.keys[0]})"
+            )
+
+    def _used(self) -> tuple[int, int]:
+        """Bytes and entries, counted no further than where it is too much."""
+        used = count = 0
+        folders = [os.fspath(self.root)]
+        while folders and count <= self.most_files:
+            with suppress(OSError), os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > self.most_files:
+                        break
+                    with suppress(OSError):
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(entry.path)
+                        else:
+                            used += entry.stat(follow_symlinks=False).st_size
+        return used, count
+
+    def _there(self, names: Sequence[str]) -> tuple[int, int]:
+        """The size of the file that is there already, and how many names are not."""
+        path = self.root
+        for at, name in enumerate(names):
+            path = path / name
+            try:
+                found = path.lstat()
+            except OSError:
+                return 0, len(names) - at
+        return (found.st_size if stat.S_ISREG(found.st_mode) else 0), 0

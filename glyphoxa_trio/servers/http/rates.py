@@ -1,0 +1,58 @@
+"""How often a client may call: counted by its address, its token and its session.
+
+By session alone it would be no limit, since sessions are free to open; so their opening
+is counted, too.
+"""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+
+import trio
+
+from .bucket import Bucket, Buckets, whose
+from .incoming import HttpRequest, Refused
+
+
+def opener_of(request: HttpRequest) -> str:
+    """Whose request it is: by token and by address."""
+    address = (request.scope.get("client") or ("",))[0]
+    return f"{request.owner} {whose(str(address))}"
+
+
+@attrs.define(eq=False)
+class Rates:
+    """The buckets of one server. Without a rate nothing is counted.
+
+    Every method raises `Refused` with 429 for what is too much.
+    """
+
+    rate: float | None
+    _clients: Buckets = attrs.field(init=False)
+    _tokens: Buckets = attrs.field(init=False)
+    _newcomers: Buckets = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._clients = Buckets(self.rate)
+        self._tokens = Buckets(self.rate)
+        self._newcomers = Buckets(self.rate)
+
+    def count_call(self, request: HttpRequest, session: Bucket | None = None) -> None:
+        """A call, in a session or without one."""
+        _take(self._clients.find(opener_of(request)))
+        if request.owner:
+            _take(self._tokens.find(request.owner))
+        _take(session)
+
+    def count_session(self, request: HttpRequest) -> None:
+        """Another session."""
+        _take(self._newcomers.find(opener_of(request)))
+
+
+def _take(bucket: Bucket | None) -> None:
+    wait = 0.0 if bucket is None else bucket.take(trio.current_time())
+    if wait > 0:
+        seconds = str(max(1, math.ceil(wait)))
+        raise Refused(429, "too many calls (--rate-limit)", {"Retry-After": seconds})

@@ -1,0 +1,117 @@
+"""No byte of a model or a server steers the terminal that it reaches (P2 9)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+import trio
+
+from glyphoxa_trio.testing.model_server import (
+    CallTools,
+    Reply,
+    Say,
+    open_model_server,
+)
+from glyphoxa_trio.tools.characters import MOST_MARKS
+
+from .servers.words import STEERING, said
+from .support import run, terminal, written
+
+RUDE = Path(__file__).parent / "servers" / "rude.py"
+_RICH = re.compile(r"\x1b\[[0-9;?]*[mKhlJ]")
+
+
+def rude(folder: Path, **more: object) -> Path:
+    server = {"name": "rude", "command": ["python", str(RUDE)]}
+    return written(
+        folder,
+        npcs=[{"name": "Bo", "tools": ["dice", "rude.shout"]}],
+        mcp={"servers": [server], "state_dir": str(folder / "state")},
+        calibration={"at_start": False},
+        **more,
+    )
+
+
+def steering(written_out: str, *, coloured: bool = False) -> list[str]:
+    """What steers a terminal in all that was written to it."""
+    text = _RICH.sub("", written_out) if coloured else written_out
+    found = re.findall("\u0301{" + f"{MOST_MARKS + 1}" + ",}", text)
+    return found + [
+        f"U+{ord(char):04X}"
+        for char in text
+        if char not in "\n\t\r" and unicodedata.category(char) in ("Cc", "Cf", "Zl")
+    ]
+
+
+def test_the_check_finds_what_steers() -> None:
+    found = steering(said("word"))
+    assert {"U+001B", "U+202E", "U+2028", "U+009B", "\u0301" * 40} <= set(found)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tools",),
+        ("check",),
+        ("mcp", "list"),
+        ("mcp", "test", "rude", "--tool", "shout"),
+        ("mcp", "approve", "rude.shout"),
+        ("mcp", "approve", "rude." + STEERING.replace("\0", "")),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_no_command_lets_a_server_steer(tmp_path: Path, words: tuple[str, ...]) -> None:
+    where = ["--config"] if words[0] == "mcp" else []
+    done = run(*words, *where, rude(tmp_path))
+    assert done.stdout or done.stderr
+    assert steering(done.stdout + done.stderr) == []
+
+
+def test_an_approval_shows_what_a_terminal_hides(tmp_path: Path) -> None:
+    shown = run("mcp", "approve", "rude.shout", "--config", rude(tmp_path)).stdout
+    assert "⟨U+202E⟩" in shown
+    assert "⟨hidden tag characters: ignore⟩" in shown
+    assert "rude.py" in shown  # the command behind it
+
+
+@pytest.mark.parametrize("verb", ["ask", "play"])
+async def test_no_model_steers(tmp_path: Path, verb: str) -> None:
+    script: list[Reply] = [
+        [Say(said("Well.")), CallTools([("rude__shout", {}), (said("x"), {})])],
+        Say(said("There it is.")),
+        Say(said("And again.")),
+    ]
+    async with open_model_server(script) as server:
+        path = rude(
+            tmp_path,
+            llm={
+                "provider": "chat_completions",
+                "model": said("llama"),
+                "base_url": server.base_url,
+            },
+        )
+        if verb == "ask":
+            done = await trio.to_thread.run_sync(run, "ask", path, "Bo", "hi")
+            everything = done.stdout + done.stderr
+            assert "There it is." in done.stdout
+            assert steering(everything) == []
+            return
+
+        def sit() -> str:
+            with terminal("play", path) as table:
+                table.expect("you to Bo> ")
+                table.type("hi\n")
+                table.expect("There it is.")
+                table.expect("you to Bo> ")
+                table.type("/tools\n")
+                table.type("/mcp\n")
+                table.type("/why\n")
+                table.type("/quit\n")
+                table.ends()
+                return table.raw
+
+        assert steering(await trio.to_thread.run_sync(sit), coloured=True) == []
