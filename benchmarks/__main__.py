@@ -40,6 +40,7 @@ NAMES = (
     "chaos",
     "storm",
     "killed",
+    "runaway",
     "dying",
     "overload",
     "soak",

@@ -29,3 +29,27 @@ class RestartsExhausted(GlyphoxaError):
 
 class TooManyFlights(GlyphoxaError):
     """Earlier work under this key ignored its cancellation and still runs."""
+
+
+def said(error: BaseException, most: int = 500) -> str:
+    """What an error of foreign code says, with its type; at most ``most`` characters.
+
+    Never raises: not every error can be printed.
+    """
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"[:most]
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # foreign code again
+        return f"{name}, which cannot say what is wrong"
+
+
+def words(error: BaseException, most: int = 2**14) -> str:
+    """As `said`, without the type where there are words."""
+    try:
+        return str(error)[:most]
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # foreign code again
+        return said(error)

@@ -13,7 +13,16 @@ import glyphoxa_trio
 
 PACKAGE = Path(glyphoxa_trio.__file__).parent
 
-FREE = {"errors", "process", "secret", "units", "worker", "workers"}
+FREE = {
+    "apart",
+    "errors",
+    "process",
+    "quiet",
+    "secret",
+    "units",
+    "worker",
+    "workers",
+}
 LAYERS = {
     "actors": 0,
     "tools": 1,

@@ -22,9 +22,12 @@ from .supervision import (
     SupervisionEvent,
     supervise,
 )
+from .told import careful, tell
 from .topic import Lag, Lagged, Subscription, Topic
+from .watchdog import HOLD, Hold, Watchdog, watchdog
 
 __all__ = [
+    "HOLD",
     "LATE",
     "STALL",
     "Backoff",
@@ -36,6 +39,7 @@ __all__ = [
     "FlightStatistics",
     "Flights",
     "GaveUp",
+    "Hold",
     "Inbox",
     "Lag",
     "Lagged",
@@ -53,8 +57,12 @@ __all__ = [
     "Subscription",
     "SupervisionEvent",
     "Topic",
+    "Watchdog",
+    "careful",
     "lone_errors",
     "loop_lag",
     "spawn",
     "supervise",
+    "tell",
+    "watchdog",
 ]

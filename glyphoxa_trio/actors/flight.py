@@ -9,6 +9,7 @@ key, and beyond a bound nothing more is launched under that key.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Generic, TypeVar, cast
 
@@ -205,17 +206,12 @@ class Flights:
             try:
                 with flight._scope:
                     flight._result = outcome.Value(await work(*args))
-            except Exception as error:  # foreign code: its passengers judge it
-                flight._result = outcome.Error(_ungrouped(error))
-            except SystemExit as error:
-                # What ends a program must not, from within a tool, end its host.
-                flight._result = outcome.Error(FlightEnded(repr(error)))
-            except BaseExceptionGroup as group:  # the owner is cancelled as well
-                errors, others = group.split(Exception)
-                if errors is None or others is None:
-                    raise
-                flight._result = outcome.Error(_ungrouped(errors))
-                raise others from None
+            except BaseException as error:  # foreign code: its passengers judge it
+                theirs, ours = _parted(error)
+                if theirs is not None:
+                    flight._result = outcome.Error(theirs)
+                if ours is not None:
+                    raise ours from None
             if on_landed is not None and flight._result and not flight.cancelled:
                 on_landed(flight._result)
         finally:
@@ -246,8 +242,38 @@ class Flights:
             raise
 
 
-def _ungrouped(error: Exception) -> Exception:
-    """The one exception in a nursery's group: what the work itself raised."""
-    if isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        return _ungrouped(error.exceptions[0])
-    return error
+def _parted(
+    error: BaseException,
+) -> tuple[Exception | None, BaseException | None]:
+    """What the work itself raised, as an `Exception`, and what is not its to end with:
+    a Ctrl-C, and the cancellation of the nursery that it flies in."""
+    kind = type(error)  # not `isinstance`, which asks the error itself
+    if issubclass(kind, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[Any]", error)
+        parts = [_parted(inner) for inner in group.exceptions]
+        own = [theirs for theirs, _ in parts if theirs is not None]
+        rest = [ours for _, ours in parts if ours is not None]
+        left = BaseExceptionGroup("what ends a flight", rest) if rest else None
+        match own:
+            case []:
+                return None, left
+            case [alone]:
+                return alone, left
+        if not rest and kind is ExceptionGroup:
+            return cast("Exception", error), None
+        return ExceptionGroup("the tool failed in several places", own), left
+    if issubclass(kind, KeyboardInterrupt):
+        return None, error
+    if issubclass(kind, trio.Cancelled):
+        if trio.current_effective_deadline() == -math.inf:
+            return None, error
+        return FlightEnded("it raised a cancellation that nobody asked for"), None
+    # What ends a program, or a generator, must not, from within a tool, end its host.
+    text = kind.__name__
+    try:
+        if isinstance(error, Exception) and error.__class__ is kind:
+            return error, None
+        text = repr(error)
+    except BaseException:  # foreign code again
+        pass
+    return FlightEnded(text), None

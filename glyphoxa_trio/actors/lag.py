@@ -19,6 +19,8 @@ import attrs
 
 import trio
 
+from .watchdog import Hold, Watchdog
+
 R = TypeVar("R")
 
 # One round of the loop takes less than this if nothing is wrong, seconds.
@@ -46,6 +48,10 @@ class LoopLag(trio.abc.Instrument):
 
     def __attrs_post_init__(self) -> None:
         self._awake = self._asleep = self.clock()
+
+    @property
+    def virtual(self) -> bool:
+        return self._virtual
 
     def total(self) -> float:
         """The seconds lost until now, the round that runs included. The difference of
@@ -92,10 +98,18 @@ class OwnTime(Generic[R]):
 
     ``seconds`` adds up the steps of the work that held the loop for longer than
     `STALL`. `LoopLag` counts these as well, but they are the work's own fault.
+
+    Args:
+      watchdog: looks at the steps; None is nobody.
+      whose: what it is told that they are of.
+      on_hold: told of each step that held the loop by itself.
     """
 
     _work: Awaitable[R]
     _clock: Callable[[], float]
+    _watchdog: Watchdog | None = None
+    _whose: str = ""
+    _on_hold: Callable[[Hold], None] | None = None
     seconds: float = attrs.field(default=0.0, init=False)
 
     def __await__(self) -> Generator[Any, Any, R]:
@@ -104,21 +118,32 @@ class OwnTime(Generic[R]):
         if not hasattr(steps, "send"):  # a bare iterator, which awaiting allows
             steps = _coroutine(steps)
         step, value = steps.send, None
+        watchdog = self._watchdog
         while True:
             began = self._clock()
+            if watchdog is not None:
+                watchdog.enter(self._whose)
             try:
                 waits_for = step(value)
             except StopIteration as end:
                 result: R = end.value
                 return result
             finally:
+                if watchdog is not None:
+                    watchdog.leave()
                 took = self._clock() - began
                 if took > STALL:
                     self.seconds += took
+                    if watchdog is not None and (hold := watchdog.judge(took)):
+                        self._tell(hold)
             try:
                 step, value = steps.send, (yield waits_for)
             except BaseException as error:
                 step, value = steps.throw, error
+
+    def _tell(self, hold: Hold) -> None:
+        if self._on_hold is not None:
+            self._on_hold(hold)
 
 
 def _coroutine(steps: Any) -> Generator[Any, Any, Any]:

@@ -17,6 +17,8 @@ import trio
 
 from glyphoxa_trio.errors import GlyphoxaError
 
+from .told import tell
+
 E = TypeVar("E")
 Kinds = type[object] | tuple[type[object], ...]
 
@@ -103,7 +105,7 @@ class Topic(Generic[E]):
         if self._closed:
             return
         for tap in tuple(self._taps):
-            tap(event)
+            tell(tap, event)
         for subscription in self._subscriptions:
             subscription._offer(event)
 
@@ -136,7 +138,7 @@ class Topic(Generic[E]):
         """Have ``told`` called with each event in the moment it is published.
 
         For whoever compares an event with what is true just then: it runs in the
-        publisher's task, so it must neither block nor raise.
+        publisher's task, so it must not block. What it raises goes to the log.
         """
         self._taps.append(told)
         try:

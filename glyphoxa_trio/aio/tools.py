@@ -14,6 +14,7 @@ import trio
 from glyphoxa_trio.npc import ApprovalRequest, Approver, Moment, Provide
 from glyphoxa_trio.npc.hot_context import Lines
 from glyphoxa_trio.tools.definition import CallContext, Tool
+from glyphoxa_trio.tools.isolated import IsolatedHandler
 from glyphoxa_trio.tools.outcome import ToolResult
 
 from .errands import HERE
@@ -34,10 +35,13 @@ def tool(made: Tool) -> Tool:
     `glyphoxa_trio.aio.open_runtime`.
 
     Raises:
-      TypeError: for a plain function, which runs in a thread and needs no loop.
+      TypeError: for a function that runs in a thread or a process, which needs no
+        loop of the program.
     """
     if made.blocking:
         raise TypeError(f"{made.key} is a plain function: it needs no asyncio loop")
+    if isinstance(made.handler, IsolatedHandler):
+        raise TypeError(f"{made.key} runs in a process: it needs no asyncio loop")
     handler = cast(
         "Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult]]",
         made.handler,

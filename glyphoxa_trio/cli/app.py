@@ -36,10 +36,9 @@ ModelName = Annotated[
         "--model",
         envvar="GLYPHOXA_MODEL",
         help="Speak with this model and no other, instead of those configured: of the"
-        " configured server, or of an OpenAI-compatible one at --base-url. With"
-        " Ollama: --model llama3.2 --base-url http://localhost:11434/v1. A key, if it"
-        " needs one, is read from GLYPHOXA_API_KEY, or from OPENAI_API_KEY or"
-        " ANTHROPIC_API_KEY, whichever is the server's.",
+        " configured server, of a known one (with Ollama: ollama:llama3.2), or of an"
+        " OpenAI-compatible one at --base-url. A key, if it needs one, is read from"
+        " GLYPHOXA_API_KEY, or from the server's own variable, such as OPENAI_API_KEY.",
         show_default=False,
     ),
 ]
@@ -279,16 +278,23 @@ def check(
         bool,
         typer.Option(help="Start the servers and check the grants against them."),
     ] = True,
+    model: Annotated[
+        bool,
+        typer.Option(
+            "--model", help="Ask each model for a word and a tool call, and time it."
+        ),
+    ] = False,
     _yes: Yes = False,
 ) -> None:
     """Every problem of CONFIG at once, each with its place.
 
-    A server that is not there is a problem if an NPC's grant names it, else a warning.
+    A server that is not there is a problem if an NPC's grant names it, else a warning;
+    a model that does not answer is one. Asking a vendor's model costs some tokens.
     Exit status: 0 all is well, or there are only warnings; 1 there are problems.
     """
     from .check import check as run
 
-    raise typer.Exit(run(config, servers=servers))
+    raise typer.Exit(run(config, servers=servers, model=model))
 
 
 Pid = Annotated[

@@ -14,15 +14,18 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.runtime.grants import needs
+from glyphoxa_trio.runtime.model_check import check_models
 
 from .common import WAIT, Model, run, without_calibration
 from .render import on_screen, reach_in_words
 
 # A lazy server is started by its first call; its tools are known from an earlier run.
+
 _THERE: Final = (ServerState.READY, ServerState.IDLE)
+COLD: Final = 300.0  # seconds for a model that has to be loaded first
 
 
-def check(path: Path, *, servers: bool) -> int:
+def check(path: Path, *, servers: bool, model: bool = False) -> int:
     """Print problems and warnings; 1 if there is a problem, else 0.
 
     A server that is not there is a problem if an NPC's grant names it, else a warning.
@@ -62,7 +65,8 @@ def check(path: Path, *, servers: bool) -> int:
                 markup=False,
             )
             errors = any(problem.error for problem in problems)
-            return 1 if errors or missing else 0
+            mute = model and await _ask_models(console, config)
+            return 1 if errors or missing or mute else 0
 
     def on_error(error: GlyphoxaError) -> int:
         for line in str(error).splitlines():
@@ -80,6 +84,27 @@ def check(path: Path, *, servers: bool) -> int:
         on_warning=on_warning,
         starts=servers,
     )
+
+
+async def _ask_models(console: Console, config: Config) -> bool:
+    """Say how each model did; true if one of them did not answer."""
+    reports = await check_models(config, within=COLD)
+    if not reports:
+        console.print("no model to ask: the offline one is always there")
+    for report in reports:
+        for note in report.notes:
+            _line(console, "warning", note)
+        if report.error:
+            _line(console, "problem", f"{report.label}: {report.error}")
+            continue
+        call = "called the tool" if report.called else "called no tool"
+        first = (report.first or 0.0) * 1000
+        text = (
+            f"{report.label}: answers, first word after {first:.0f} ms, all of it"
+            f" after {report.seconds * 1000:.0f} ms, and {call}"
+        )
+        console.print(on_screen(text), markup=False)
+    return any(report.error for report in reports)
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -20,7 +20,10 @@ from glyphoxa_trio.config import (
     LlmConfig,
     Provider,
 )
+from glyphoxa_trio.config.presets import PRESETS, named
+from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Secret
 
 from .consent import load
@@ -32,19 +35,23 @@ BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 # Longer than any orderly end takes; only a handler that shields itself gets here.
 HARD_EXIT_AFTER: Final = 6.0
-_OPENAI: Final = "https://api.openai.com/v1"
-_KEYS: Final = {
-    Provider.CHAT_COMPLETIONS: "OPENAI_API_KEY",
-    Provider.ANTHROPIC: "ANTHROPIC_API_KEY",
-}
+_ANY_KEY: Final = "OPENAI_API_KEY"  # of a server that nobody knows by name
+_SAID: Final = (
+    *("provider", "model", "base_url", "api_key", "temperature"),
+    *("max_tokens", "extra", "fallbacks"),
+)
+
+
+def _of_the_server(field: attrs.Attribute[Any], _: object) -> bool:
+    return field.name not in _SAID
 
 
 @attrs.frozen
 class Model:
     """The model of the command line, in place of the configured one and its fallbacks.
 
-    At the configured server, in its protocol; another address is that of a server of
-    chat completions.
+    ``provider:name`` is one of that preset. Else it is at the configured server, in its
+    protocol; another address is that of a server of chat completions.
     """
 
     name: str | None = None
@@ -59,20 +66,28 @@ class Model:
         if self.name is None:
             return config
         given = config.llm
+        provider, name = named(self.name)
         elsewhere = self.base_url not in (None, given.base_url)
-        provider, base_url = Provider.CHAT_COMPLETIONS, self.base_url or given.base_url
-        if given.provider is Provider.ANTHROPIC and not elsewhere:
-            provider = Provider.ANTHROPIC
-        elif base_url is None:
-            base_url = _OPENAI
-        key = os.environ.get("GLYPHOXA_API_KEY") or os.environ.get(_KEYS[provider])
-        # A configured key is for the configured server, and for no other.
-        configured = None if elsewhere else given.api_key
+        if provider is None:
+            provider = given.provider
+            if provider is Provider.OFFLINE or elsewhere:
+                provider = Provider.CHAT_COMPLETIONS
         another = given.provider not in (provider, Provider.OFFLINE)
+        base_url = self.base_url or (None if another else given.base_url)
+        if provider is Provider.CHAT_COMPLETIONS and base_url is None:
+            provider = Provider.OPENAI
+        variable = PRESETS[provider].key
+        if provider is Provider.CHAT_COMPLETIONS:
+            variable = _ANY_KEY
+        key = os.environ.get("GLYPHOXA_API_KEY") or os.environ.get(variable)
+        # A configured key is for the configured server, and for no other.
+        configured = None if elsewhere or another else given.api_key
+        same = {} if another else attrs.asdict(given, filter=_of_the_server)
         try:
             llm = LlmConfig(
+                **same,
                 provider=provider,
-                model=self.name,
+                model=name,
                 base_url=base_url,
                 api_key=Secret(key) if key else configured,
                 temperature=given.temperature,
@@ -127,8 +142,9 @@ def run(
     """
 
     async def body() -> int:
-        config = await load(path, warn=on_warning, starts=starts)
-        return await main(model.applied_to(config))
+        config = model.applied_to(await load(path, warn=on_warning, starts=starts))
+        with quiet(Masks(lambda: config).text):
+            return await main(config)
 
     return run_orderly(body, on_error=on_error, clock=clock)
 

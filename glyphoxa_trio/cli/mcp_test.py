@@ -21,10 +21,11 @@ from glyphoxa_trio.config import (
     load_mcp_json,
 )
 from glyphoxa_trio.config.mcp_json import find_mcp_json, stranger_of
+from glyphoxa_trio.config.secrecy import mask_of
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import Session, open_session
 from glyphoxa_trio.mcp.metadata import describe, result_of
-from glyphoxa_trio.mcp.process import LastLines, secrets_of
+from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.definition import ToolDefinition, ToolError
 from glyphoxa_trio.tools.naming import nearest
@@ -70,7 +71,7 @@ def check_server(
                 raise ConfigError(f"{error} @ ARGUMENTS") from None
         spec = await _spec(name, config)
         console = wide_console()
-        steps = _Steps(console, LastLines(secrets_of(spec)), tool, given or {})
+        steps = _Steps(console, LastLines(mask_of(spec)), tool, given or {})
         # Over a second of loading is ours, and no fault of the server.
         await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
         return 0 if await steps.take(spec) else 1

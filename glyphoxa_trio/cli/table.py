@@ -123,7 +123,7 @@ class Table:
         if offline and False in speaks:
             screen.quiet(
                 "a real one, for example with Ollama: glyphoxa play"
-                f" {path} --model llama3.2 --base-url http://localhost:11434/v1"
+                f" {path} --model ollama:llama3.2"
             )
         for npc in runtime.npcs:
             granted = ", ".join(npc.tools) or "no tools"

@@ -18,7 +18,6 @@ from .builtin import WebConfig as WebConfig
 from .formats import read_text as read_text
 from .llm import LlmConfig as LlmConfig
 from .llm import ModelConfig as ModelConfig
-from .llm import Provider as Provider
 from .load import load_as as load_as
 from .load import load_config as load_config
 from .load import load_mcp_json as load_mcp_json
@@ -35,6 +34,7 @@ from .model import TelemetryConfig as TelemetryConfig
 from .model import TrustConfig as TrustConfig
 from .model import TurnConfig as TurnConfig
 from .overrides import ToolOverride as ToolOverride
+from .presets import Provider as Provider
 from .problems import ConfigError as ConfigError
 from .servers import McpDefaults as McpDefaults
 from .servers import OAuth as OAuth

@@ -65,6 +65,11 @@ def names_secret(name: str) -> bool:
     return bool(_NAMES_SECRET.search(name))
 
 
+def looks_random(piece: str) -> bool:
+    """Whether a piece of an address's path is one that nobody would choose."""
+    return bool(_RANDOM.fullmatch(piece))
+
+
 def _word(word: str) -> str:
     if _ADDRESS.fullmatch(word):
         return address(word)

@@ -84,7 +84,7 @@ _DIFFERENCES: Final[Mapping[type, tuple[frozenset[str], Mapping[str, Any]]]] = {
     Config: (frozenset(), {"agent": Agent, "contexts": Mapping[str, Context]}),
     NpcConfig: (frozenset({"context_name"}), {}),
     ServerSpec: (
-        frozenset({"command", "token", "oauth"}),
+        frozenset({"command", "token", "oauth", "expanded"}),
         {
             "command": _Command,
             "args": tuple[str, ...],

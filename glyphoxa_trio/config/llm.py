@@ -2,46 +2,61 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, Final
 
 import attrs
 
 from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.tools.naming import nearest
 
-from .fields import above_zero, if_given, not_negative
+from .fields import InMs, above_zero, if_given, not_negative
+from .presets import PRESETS, Preset, Provider, TokensField, named
 from .problems import ConfigError
 from .servers import web_address
 
+SHORTEST: Final = 512  # tokens; a prompt alone is longer
 
-class Provider(StrEnum):
-    OFFLINE = "offline"
-    CHAT_COMPLETIONS = "chat_completions"
-    ANTHROPIC = "anthropic"
-
-
-_NEEDS: Final = {
-    Provider.OFFLINE: (),
-    Provider.CHAT_COMPLETIONS: ("model", "base_url"),
-    Provider.ANTHROPIC: ("model",),
-}
+_NOT_ITS_WIRE: Final = (
+    "max_tokens_field",
+    "stream_options",
+    "parallel_tool_calls",
+    "name_field",
+    "thinks",
+)
 
 
 def _provider(value: Provider | str) -> Provider:
     try:
         return Provider(value)
     except ValueError:
-        known = ", ".join(Provider)
+        near = nearest(str(value), [*Provider], n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
         raise ConfigError(
-            f"provider: expected one of {known}, got {value!r}; OpenAI, Ollama and most"
-            " others are reached with chat_completions and a base_url"
+            f"provider: expected one of {', '.join(Provider)}, got {value!r}{hint}."
+            " Any other server of the chat completions protocol is chat_completions"
+            " with a base_url"
         ) from None
+
+
+def _long_enough(_: Any, attribute: Any, value: int) -> None:
+    if value < SHORTEST:
+        raise ConfigError(f"{attribute.name}: at least {SHORTEST}, got {value}")
 
 
 @attrs.frozen(kw_only=True)
 class ModelConfig:
     """A model. ``extra`` is put into each request as it stands.
+
+    What is None is as the provider's preset has it (`presets`).
+
+    Args:
+      context_tokens: how long a conversation may be, its answer included.
+      thinks: answers begin with a thought that only a closing tag ends.
+      places: how many requests it gets at once; the others wait in line.
+      warm: have it loaded at the start, and again after a long silence.
+      cold_start: how long loading it may take.
 
     Raises:
       ConfigError: if the provider needs what is not given.
@@ -55,12 +70,67 @@ class ModelConfig:
         default=None, validator=if_given(not_negative)
     )
     max_tokens: int | None = attrs.field(default=None, validator=if_given(above_zero))
+    context_tokens: int | None = attrs.field(
+        default=None, validator=if_given(_long_enough)
+    )
+    max_tokens_field: TokensField | None = None
+    tool_choice: bool | None = None
+    stream_options: bool | None = None
+    parallel_tool_calls: bool | None = None
+    name_field: bool | None = None
+    tools: bool | None = None
+    thinks: bool | None = None
+    places: int | None = attrs.field(default=None, validator=if_given(above_zero))
+    warm: bool | None = None
+    cold_start: InMs = attrs.field(default=300.0, validator=above_zero)
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        missing = [key for key in _NEEDS[self.provider] if not getattr(self, key)]
+        preset = self.preset
+        missing = []
+        if preset.needs_model and not self.model:
+            missing.append("model")
+        if self.provider is Provider.CHAT_COMPLETIONS and not self.base_url:
+            missing.append("base_url")
+        if self.provider is Provider.ANTHROPIC:
+            idle = [key for key in _NOT_ITS_WIRE if getattr(self, key) is not None]
+            if idle:
+                raise ConfigError(*(f"anthropic has no {key}" for key in idle))
         if missing:
             raise ConfigError(*(f"{self.provider} needs {key}" for key in missing))
+
+    @property
+    def preset(self) -> Preset:
+        """What is known of its kind of server."""
+        return PRESETS[self.provider]
+
+    @property
+    def address(self) -> str:
+        """Where it is; empty if it is nowhere."""
+        return self.base_url or self.preset.base_url or ""
+
+    @property
+    def context(self) -> int | None:
+        """How many tokens it takes; None if nobody knows."""
+        return self.context_tokens or self.preset.context_tokens
+
+    def at(self, name: str) -> ModelConfig:
+        """Another model as NPCs name it: of this server, or ``provider:model``.
+
+        The key is for its own server, so the other one's is read from its variable.
+        """
+        provider, model = named(name)
+        if provider in (None, self.provider):
+            return attrs.evolve(self, model=name if provider is None else model)
+        assert provider is not None
+        key = os.environ.get(PRESETS[provider].key) if PRESETS[provider].key else None
+        return ModelConfig(
+            provider=provider,
+            model=model,
+            api_key=Secret(key) if key else None,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -47,6 +47,7 @@ SERVERS: Final = "mcpServers"
 VS_CODE: Final = "servers"  # what VS Code calls it
 
 _REPOSITORY: Final = ".git"
+_NAMES: Final = ("secrets", "not_secret")
 
 
 @attrs.frozen(kw_only=True)
@@ -203,17 +204,21 @@ def _server(
     _check_name(name)
     entry = translated(written)
     notes = list(entry.notes)
+    keys = {**entry.keys, "name": name}
+    # They may name variables of a file that is not read yet.
+    named = {key: keys.pop(key) for key in _NAMES if entry.env_file and key in keys}
     try:
-        spec: ServerSpec = reader.converter.structure(
-            {**entry.keys, "name": name}, ServerSpec
-        )
+        spec: ServerSpec = reader.converter.structure(keys, ServerSpec)
+        lists: dict[str, Any] = {
+            key: reader.converter.structure(value, tuple[str, ...])
+            for key, value in named.items()
+        }
     except Misfit as misfit:
         raise Misfit([(entry.place(at), what) for at, what in misfit.found]) from None
     spec = _not_the_operators(spec, notes)
     text = _env_file(entry, spec, reader, notes)
-    if text is not None:
-        more = {key: Secret(value) for key, value in variables_in(text).items()}
-        spec = attrs.evolve(spec, env={**more, **spec.env})
+    more = {key: Secret(value) for key, value in variables_in(text or "").items()}
+    spec = attrs.evolve(spec, env={**more, **spec.env}, **lists)
     made = SharedServer(
         spec=spec,
         source=source,

@@ -132,7 +132,8 @@ class TurnConfig:
     """The limits of one turn beside its tool budget (D0, D4, D12a, D12b).
 
     ``opener`` is how long a fast model may take to open (D23c), ``listener`` how long
-    an answer waits for somebody to ask for more of it,
+    an answer waits for somebody to ask for more of it, ``max_answer`` how many
+    characters one answer of a model may have,
     ``history`` how many turns a model is shown, ``queue`` how many utterances of
     other speakers may wait, ``context`` how long a turn waits for what is added to its
     prompt, ``fallback`` what an NPC without lines of its own says when there is
@@ -144,6 +145,7 @@ class TurnConfig:
     first_token: InMs = attrs.field(default=5.0, validator=above_zero)
     silence: InMs = attrs.field(default=5.0, validator=above_zero)
     model_total: InMs = attrs.field(default=30.0, validator=above_zero)
+    max_answer: int = attrs.field(default=16_000, validator=above_zero)
     opener: InMs = attrs.field(default=1.0, validator=above_zero)
     listener: InMs = attrs.field(default=60.0, validator=above_zero)
     history: int = attrs.field(default=40, validator=not_negative)

@@ -204,7 +204,10 @@ class Reader:
         return config
 
     def _server(self, value: Any, _: Any) -> ServerSpec:
+        self.scalars.noted.clear()
         made, problems = self._fields(value, ServerSpec)
+        noted = self.scalars.noted.items()
+        made["expanded"] = {name: Secret(text) for name, text in noted}
         args = made.pop("args", ())
         if args and "command" not in value:
             problems.add("args without a command")

@@ -23,10 +23,13 @@ _VARIABLE: Final = re.compile(
 )
 
 
-def expand(text: str, env: Mapping[str, str]) -> str:
+def expand(
+    text: str, env: Mapping[str, str], noted: dict[str, str] | None = None
+) -> str:
     """``${VAR}`` and ``${VAR:-default}`` replaced, once; ``$${`` is a plain ``${``.
 
-    As in a shell, the default also stands in for an empty variable.
+    As in a shell, the default also stands in for an empty variable. What came from
+    a variable is put into ``noted``, by its name.
 
     Raises:
       ValueError: for an unset variable without default, or a stray ``${``.
@@ -41,11 +44,13 @@ def expand(text: str, env: Mapping[str, str]) -> str:
             raise ValueError(
                 "'${' starts no ${VAR} or ${VAR:-default}; write $${ for a plain one"
             )
-        if default is not None:
-            return env.get(name) or default
+        if default is not None and not env.get(name):
+            return default
         if name not in env:
             unset.append(name)
             return ""
+        if noted is not None:
+            noted[name] = env[name]
         return env[name]
 
     expanded = _VARIABLE.sub(value, text)
@@ -62,17 +67,19 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 class Scalars:
     """Reads what has no class with one environment, for files in one folder.
 
-    Each method takes a value and the type wanted, and raises ValueError.
+    Each method takes a value and the type wanted, and raises ValueError. ``noted`` has
+    what came from variables since it was cleared.
     """
 
     env: Mapping[str, str]
     base: Path
+    noted: dict[str, str] = attrs.field(factory=dict, init=False, repr=False)
 
     def text(self, value: Any, kind: Any) -> Any:
         if type(value) is not str:
             hint = "; put it in quotes" if isinstance(value, (int, float)) else ""
             raise ValueError(f"expected text, got {shown(value)}{hint}")
-        text = expand(value, self.env)
+        text = expand(value, self.env, self.noted)
         if kind is str:
             return text
         try:
@@ -113,7 +120,7 @@ class Scalars:
     def secret(self, value: Any, _: Any) -> Secret:
         if type(value) is not str:
             raise ValueError(f"expected text in quotes, got {sort_of(value)}")
-        return Secret(expand(value, self.env))
+        return Secret(expand(value, self.env, self.noted))
 
     def optional_secret(self, value: Any, _: Any) -> Secret | None:
         # `api_key: ${KEY:-}`: an empty key is no key.
@@ -137,7 +144,7 @@ class Scalars:
             words = shlex.split(value)
         except ValueError as error:
             raise ValueError(f"cannot be split into words: {error}") from None
-        return tuple(expand(word, self.env) for word in words)
+        return tuple(expand(word, self.env, self.noted) for word in words)
 
     def anything(self, value: Any, _: Any, depth: int = 0) -> Any:
         """A free value: what JSON can say, variables expanded."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import attrs
 
@@ -165,6 +165,10 @@ class ServerSpec:
       env: what a stdio server gets beside the safe list (D15).
       token: for the ``Authorization`` header, without the word ``Bearer``.
       oauth: where that token comes from, in place of ``token`` (G28).
+      secrets: names of variables, headers, parts of the query and ``${...}`` whose
+        values the server must not repeat, beside those that are secret anyway;
+        ``not_secret``: whose values it may (see `secrecy`).
+      expanded: the values of ``${...}`` in its entry, by their names.
       cwd: where a stdio server runs; None is the host's own directory.
       timeout: limit of one call, seconds; start_timeout: of connecting.
       lazy: connect when a tool of it is called for the first time, not at the
@@ -192,6 +196,9 @@ class ServerSpec:
     headers: Mapping[str, Secret] = attrs.field(factory=dict)
     token: Secret | None = None
     oauth: OAuth | None = None
+    secrets: tuple[Text, ...] = ()
+    not_secret: tuple[Text, ...] = ()
+    expanded: Mapping[str, Secret] = attrs.field(factory=dict, eq=False)
     restart: RestartConfig = RestartConfig()
     timeout: InMs = attrs.field(default=McpDefaults().timeout, validator=above_zero)
     start_timeout: InMs = attrs.field(
@@ -244,7 +251,27 @@ class ServerSpec:
             if is_given
         ]
         problems += () if stdio or not has_auth else self._two_ways_in()
+        problems += self._nameless()
         return problems
+
+    def _nameless(self) -> list[str]:
+        """What ``secrets`` and ``not_secret`` name and nobody knows."""
+        query = parse_qsl(urlsplit(self.url or "").query)
+        names = [*self.env, *self.headers, *self.expanded, *(key for key, _ in query)]
+        known = {name.casefold() for name in names}
+        problems = [
+            f"{key} names {name}, which is no variable in env, no header, no part of"
+            " the query and no ${...} of this server"
+            for key, given in (
+                ("secrets", self.secrets),
+                ("not_secret", self.not_secret),
+            )
+            for name in given
+            if name.casefold() not in known
+        ]
+        free = {name.casefold() for name in self.not_secret}
+        both = [name for name in self.secrets if name.casefold() in free]
+        return [*problems, *(f"{x} is in secrets and in not_secret" for x in both)]
 
     def _two_ways_in(self) -> list[str]:
         """What contradicts ``auth``: other ways to say who we are."""

@@ -13,6 +13,7 @@ from .history import History, HistoryFile, HistoryStatistics
 from .host import HostStatistics, ToolHost, open_host
 from .measurements import CalibratorSettings
 from .search import Shelf, Showing, showing
+from .stalls import ToolStalled
 
 __all__ = [
     "PROBES",
@@ -35,6 +36,7 @@ __all__ = [
     "Showing",
     "Snapshot",
     "ToolHost",
+    "ToolStalled",
     "UnknownTool",
     "open_host",
     "showing",

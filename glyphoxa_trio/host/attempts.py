@@ -19,6 +19,7 @@ import trio
 
 from glyphoxa_trio.actors import Flight, Flights, LoopLag
 from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
+from glyphoxa_trio.tools import foreign
 from glyphoxa_trio.tools.breaker import Breaker, BreakerState, Ticket
 from glyphoxa_trio.tools.cache import CacheKey, ResultCache
 from glyphoxa_trio.tools.definition import (
@@ -33,6 +34,7 @@ from glyphoxa_trio.tools.window import Sample, SampleKind
 from glyphoxa_trio.units import in_ms
 
 from .catalogue import Listing
+from .stalls import Stalls
 from .timing import Timing
 
 # So many calls of a tool on trial run at once. More of them would find out no more.
@@ -69,6 +71,8 @@ class Attempt:
     flight: Flight[Any] = attrs.field(init=False)
     # Its tool was hidden, and is shown once more for this call.
     is_trial: bool = attrs.field(default=False, init=False)
+    # Its tool was refused because it held the loop, and is shown once for this call.
+    is_loop_trial: bool = attrs.field(default=False, init=False)
     # A write has ended since it began: nobody who comes later may have its result.
     outdated: bool = attrs.field(default=False, init=False)
 
@@ -113,6 +117,7 @@ class Attempts:
     _lag: LoopLag
     _trial_began: Callable[[str], None] = lambda key: None
     _trial_said_nothing: Callable[[str], None] = lambda key: None
+    stalls: Stalls = attrs.field(factory=Stalls)
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
     _breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
@@ -195,7 +200,7 @@ class Attempts:
         Raises:
           ToolUnavailable: if the breaker or earlier strays do not let it.
         """
-        timing = Timing(self._lag)
+        timing = Timing(self._lag, self.stalls, listing.tool)
         now = timing.departed
         breaker = self._breakers.get(listing.key)
         if breaker is None:
@@ -226,6 +231,7 @@ class Attempts:
         if seat is not None and listing.estimate.next_trial is not None:
             attempt.is_trial = True
             self._trial_began(listing.key)
+        attempt.is_loop_trial = self.stalls.begun(listing.key)
         return attempt
 
     def begin_ahead(self, attempt: Attempt) -> None:
@@ -260,7 +266,7 @@ class Attempts:
 
             def in_thread() -> Any:
                 timing.sent()
-                return tool.handler(arguments, context)
+                return foreign.received(tool.handler, tool.handler(arguments, context))
 
             return flights.launch_in_thread(key, in_thread, on_landed=on_landed)
         if tool.remote:
@@ -278,8 +284,10 @@ class Attempts:
         Raises:
           Exception: whatever the handler raises.
         """
+        if self.stalls.refused(listing.key) is not None:
+            raise ToolUnavailable("it holds the event loop")
         context = CallContext(call_id="probe", deadline=deadline)
-        timing = Timing(self._lag)
+        timing = Timing(self._lag, self.stalls, listing.tool)
         flight = self.launch(listing, arguments, context, timing)
         flight.board()
         try:
@@ -303,6 +311,8 @@ class Attempts:
         if attempt.listing.definition.side_effects:
             self._cut_writes[attempt.listing.key] = attempt.listing
         self._gone(attempt)
+        if attempt.is_loop_trial and not attempt.timing.held_loop:
+            self.stalls.ended(attempt.listing.key, well=None)
         self._record(attempt, early)
         return True
 
@@ -312,6 +322,7 @@ class Attempts:
         self._cut_writes.pop(key, None)
         self._lost_at.pop(key, None)
         self._seats.pop(key, None)
+        self.stalls.forget(key)
         self.cache.drop_tool(key)
         self._join_no_more(lambda listing: listing.key == key)
 
@@ -330,6 +341,8 @@ class Attempts:
         self._gone(attempt)
         if undisturbed:  # what it dropped just now is older than its own result
             epoch = self.cache.epoch
+        if attempt.is_loop_trial and not attempt.timing.held_loop:
+            self.stalls.ended(attempt.listing.key, well=True)
         kind, answer = kind_of(result)
         if self._same_death(attempt, result):
             kind = None
@@ -425,19 +438,22 @@ def kind_of(
     result: outcome.Maybe[Any],
 ) -> tuple[SampleKind | None, ToolResult | None]:
     """What a landing says of the tool; None if it never reached it."""
-    match result:
-        case outcome.Value(value):
-            try:
-                answer = ToolResult.of(value)
-            except Exception:  # border: the value is foreign, and no result
+    try:
+        match result:
+            case outcome.Value(value):
+                try:
+                    answer = ToolResult.of(value)
+                except Exception:  # border: the value is foreign, and no result
+                    return SampleKind.FAILED, None
+                ok = not answer.is_error
+                return (SampleKind.OK if ok else SampleKind.TOOL_ERROR), answer
+            case outcome.Error(ToolError()):
+                return SampleKind.TOOL_ERROR, None
+            case outcome.Error(ConnectionLost()):
                 return SampleKind.FAILED, None
-            ok = not answer.is_error
-            return (SampleKind.OK if ok else SampleKind.TOOL_ERROR), answer
-        case outcome.Error(ToolError()):
-            return SampleKind.TOOL_ERROR, None
-        case outcome.Error(ConnectionLost()):
-            return SampleKind.FAILED, None
-        case outcome.Error(GlyphoxaError()):
-            return None, None
-        case _:
-            return SampleKind.FAILED, None
+            case outcome.Error(GlyphoxaError()):
+                return None, None
+            case _:
+                return SampleKind.FAILED, None
+    except Exception:  # border: an error that fails when it is looked at
+        return SampleKind.FAILED, None

@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Call, Inbox, Request
+from glyphoxa_trio.errors import said, words
 from glyphoxa_trio.tools.consent import Purpose, measured_unnamed, unasked
 from glyphoxa_trio.tools.definition import ToolDefinition, ToolError
 from glyphoxa_trio.tools.estimate import Estimate
@@ -396,9 +397,9 @@ class Calibrator:
             try:
                 probed = await self._probe(listing, dict(arguments), deadline=deadline)
             except ToolError as error:
-                return samples, str(error)
+                return samples, words(error)
             except Exception as error:  # border: the handler is foreign code
-                return samples, f"{type(error).__name__}: {error}"
+                return samples, said(error)
             answer = probed.answer
             if answer is not None and answer.is_error:
                 return samples, " ".join(answer.text) or "the tool said no"

@@ -614,6 +614,7 @@ class Executor:
             obstacle=self._attempts.obstacle(listing),
             changed=bool(held) and listing.key in held,
             agreed=bool(agreed) and listing.key in agreed,
+            held=self._attempts.stalls.refused(listing.key),
             starts_in=0.0
             if ready_at is None
             else max(0.0, ready_at - trio.current_time()),
@@ -662,8 +663,10 @@ class _Place:
 
 
 def _was_slow(listing: Listing, no: Refusal) -> bool:
-    """Whether the tool is refused because of what was measured of it, and waits to be
-    tried again."""
+    """Whether the tool is refused because of what was measured of it, or because it
+    held the loop, and waits to be tried again."""
+    if no.reason is Reason.HOLDS_LOOP:
+        return True
     hidden = listing.estimate.next_trial is not None
     return hidden and no.reason in (Reason.OVER_TIER, Reason.OVER_BUDGET)
 

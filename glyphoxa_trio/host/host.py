@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import attrs
@@ -31,6 +31,7 @@ from glyphoxa_trio.actors import (
     lone_errors,
     loop_lag,
     spawn,
+    watchdog,
 )
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.estimate import Estimate
@@ -43,6 +44,7 @@ from glyphoxa_trio.tools.gate import (
     Refusal,
 )
 from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
+from glyphoxa_trio.tools.isolated import IsolatedHandler
 from glyphoxa_trio.tools.naming import NamingStyle
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.recommendation import Evidence
@@ -75,10 +77,11 @@ from .executor import Caller, Executor, ExecutorStatistics
 from .hedging import Hedging
 from .history import History, HistoryStatistics
 from .measurements import CalibratorSettings, Measurements
+from .stalls import Stalls, ToolStalled
 
 # Each call that reached its tool is a `Sampled`: tap those, or subscribe to `only` the
 # others, which they would push out of a subscription.
-HostEvent = Probed | Sampled | SupervisionEvent
+HostEvent = Probed | Sampled | SupervisionEvent | ToolStalled
 
 # How long anybody waits for the calibrator to answer from memory, seconds.
 _PATIENCE = 2.0
@@ -126,6 +129,8 @@ class ToolHost:
         before = self._catalogue.current.by_key
         self._catalogue.register(tools)
         self._forget_gone(before)
+        for tool in tools:  # its code may be another one
+            self._attempts.stalls.forget(tool.key)
         self._calibrator.tell(Reckon(tuple(tool.key for tool in tools)))
 
     def publish(
@@ -403,7 +408,7 @@ async def open_host(
     keeper = Keeper(approvals, approvals.store) if approvals.store else None
     if keeper is not None:
         await keeper.load()
-    with lone_errors(), loop_lag() as lag:
+    with lone_errors(), loop_lag() as lag, ExitStack() as stack:
         async with trio.open_nursery() as nursery:
             flights = Flights(nursery, lingering_limit=lingering_limit)
             ref: Ref[Any]
@@ -421,10 +426,19 @@ async def open_host(
                 ref.tell(TrialSaidNothing(key))
 
             def missed(keys: tuple[str, ...], seconds: float) -> None:
+                stalls.wait(keys, seconds)
                 ref.tell(Missed(keys, seconds))
 
+            watching = None if lag.virtual else stack.enter_context(watchdog())
+            stalls = Stalls(watching, events.publish)
             attempts = Attempts(
-                flights, observe, health_anew, lag, trial_began, said_nothing
+                flights,
+                observe,
+                health_anew,
+                lag,
+                trial_began,
+                said_nothing,
+                stalls,
             )
             hedger = Hedging(hedging, nursery, catalogue, attempts, measurements.window)
             executor = Executor(
@@ -481,6 +495,9 @@ async def open_host(
             finally:
                 events.close()
                 nursery.cancel_scope.cancel("the host is closed")
+                for listing in catalogue.current.listings:
+                    if isinstance(listing.tool.handler, IsolatedHandler):
+                        await listing.tool.handler.aclose()
                 if keeper is not None:
                     await keeper.close()
                 if history is not None:

@@ -8,8 +8,12 @@ from typing import Any, cast
 
 import attrs
 
-from glyphoxa_trio.actors import LoopLag, OwnTime
-from glyphoxa_trio.tools.definition import CallContext, Handler
+from glyphoxa_trio.actors import Hold, LoopLag, OwnTime
+from glyphoxa_trio.tools import foreign
+from glyphoxa_trio.tools.definition import CallContext, Handler, Tool
+from glyphoxa_trio.tools.outcome import ToolResult
+
+from .stalls import Stalls
 
 # A cut call says nothing if it spent more than this share of its time waiting for
 # something other than its tool.
@@ -26,11 +30,14 @@ class Timing:
     """
 
     _lag: LoopLag
+    _stalls: Stalls
+    _tool: Tool
     departed: float = attrs.field(init=False)
     _stalled_before: float = attrs.field(init=False)  # the loop, until it departed
     _sent: float | None = attrs.field(default=None, init=False)
     _stalled: float = attrs.field(default=0.0, init=False)  # until it was sent
     _own: OwnTime[Any] | None = attrs.field(default=None, init=False)
+    held_loop: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.departed, self._stalled_before = self._lag.clock(), self._lag.total()
@@ -49,9 +56,21 @@ class Timing:
     ) -> Any:
         """Run a handler of this process, which counts as sent when it begins."""
         self.sent()
-        result = cast("Awaitable[Any]", handler(arguments, context))
-        self._own = OwnTime(result, self._lag.clock)
+        self._own = OwnTime(
+            cast("Awaitable[Any]", handler(arguments, context))
+            if foreign.makes(handler)
+            else _result(handler, arguments, context),
+            self._lag.clock,
+            self._stalls.watchdog,
+            self._tool.key,
+            self._hold,
+        )
         return await self._own
+
+    def _hold(self, hold: Hold) -> None:
+        if not self.held_loop:
+            self.held_loop = True
+            self._stalls.held(self._tool, hold)
 
     def kept_waiting(self) -> float:
         """How long the loop was late since the call departed, except by its own
@@ -89,3 +108,11 @@ class Timing:
         if self._sent - self.departed <= _TOO_MUCH * had:
             return max(0.0, had - excused)  # the next call would have no more time
         return max(0.0, now - self._sent - self._excused(self._stalled))
+
+
+async def _result(
+    handler: Handler, arguments: Mapping[str, Any], context: CallContext
+) -> ToolResult:
+    """What it returns, as ours: to make it so costs the tool's own time."""
+    work = cast("Awaitable[Any]", handler(arguments, context))
+    return foreign.result(await work)

@@ -12,7 +12,7 @@ import attrs
 import outcome
 
 from glyphoxa_trio.actors import FlightCancelled
-from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.errors import GlyphoxaError, said, words
 from glyphoxa_trio.tools.definition import (
     AnswerUnusable,
     ToolError,
@@ -119,29 +119,33 @@ def judged(
     shared: bool = False,
 ) -> Outcome:
     """A landed flight, or a kept one: what its handler returned or raised."""
-    match result:
-        case outcome.Value(value):
-            try:
+    try:
+        match result:
+            case outcome.Value(value):
                 answer = ToolResult.of(value)
                 return answered(slot, answer, now, cached=cached, shared=shared)
-            except Exception as error:  # border: the value is foreign, and no result
+            case outcome.Error(ToolError() as error):
+                nonsense = isinstance(error, AnswerUnusable)
+                return _end(
+                    slot,
+                    Status.TOOL_ERROR,
+                    now,
+                    message=words(error),
+                    no_answer=nonsense,
+                )
+            case outcome.Error(ToolUnavailable() as error):
+                return _end(slot, Status.UNAVAILABLE, now, message=words(error))
+            case outcome.Error(FlightCancelled()):
+                text = f"{slot.call.name} was stopped before it had answered"
+                return _end(slot, Status.UNAVAILABLE, now, message=text, no_answer=True)
+            case outcome.Error(GlyphoxaError() as error):  # a connection lost
+                return _end(
+                    slot, Status.UNAVAILABLE, now, message=words(error), no_answer=True
+                )
+            case outcome.Error(error):
                 return _crashed(slot, error, now)
-        case outcome.Error(ToolError() as error):
-            nonsense = isinstance(error, AnswerUnusable)
-            return _end(
-                slot, Status.TOOL_ERROR, now, message=str(error), no_answer=nonsense
-            )
-        case outcome.Error(ToolUnavailable() as error):
-            return _end(slot, Status.UNAVAILABLE, now, message=str(error))
-        case outcome.Error(FlightCancelled()):
-            text = f"{slot.call.name} was stopped before it had answered"
-            return _end(slot, Status.UNAVAILABLE, now, message=text, no_answer=True)
-        case outcome.Error(GlyphoxaError() as error):  # a connection lost
-            return _end(
-                slot, Status.UNAVAILABLE, now, message=str(error), no_answer=True
-            )
-        case outcome.Error(error):
-            return _crashed(slot, error, now)
+    except Exception as error:  # border: no result, or it fails when it is looked at
+        return _crashed(slot, error, now)
 
 
 def timed_out(slot: Slot, now: float, *, limit: Limit | None = None) -> Outcome:
@@ -205,8 +209,7 @@ def interrupted(slot: Slot, now: float) -> Outcome:
 
 
 def _crashed(slot: Slot, error: BaseException, now: float) -> Outcome:
-    text = f"{type(error).__name__}: {error}"[:500]
-    return _end(slot, Status.CRASHED, now, message=text, no_answer=True)
+    return _end(slot, Status.CRASHED, now, message=said(error), no_answer=True)
 
 
 def _end(

@@ -18,10 +18,11 @@ from mcp_types import PARSE_ERROR
 
 import trio
 
+from glyphoxa_trio.quiet import Clean
+
 from . import bounds
 from .condensing import Condenser, Unasked
 from .discovery import challenge_of
-from .quiet import Clean
 from .streams import (
     Asked,
     Events,
@@ -82,7 +83,7 @@ async def judged(
         if away is None:
             return response  # the SDK follows it
         await response.aclose()
-        return failure(request, REFUSED, f"{line}: {away}")
+        return failure(request, REFUSED, f"{line}: {clean(away)}")
     is_json = kind == "application/json"
     if not is_json and status < 400 and not await _wants_answer(request):
         return response
@@ -98,8 +99,7 @@ async def judged(
         if asked is not None and status < 400:
             return await _small(request, response, large, condenser, asked)
         large.clear()  # nobody waits for it, or its status says enough
-    # A server that repeats what it was told would give our token to a model.
-    body = clean(large.decode(errors="replace")).encode()
+    body = bytes(large)
     if status >= 400:
         return _refusal(request, response, body, line, clean)
     if not is_json:

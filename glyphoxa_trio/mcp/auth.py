@@ -29,6 +29,7 @@ import trio
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.servers import OAuth, without_secrets
+from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.units import in_ms
 
@@ -42,7 +43,8 @@ from .discovery import (
     discover,
     resource_of,
 )
-from .quiet import hidden_in, hush, quiet
+from .masking import Masking
+from .quiet import hush
 
 _LONGEST_FETCH: Final = 10.0
 _SHARE: Final = 0.8  # of a server's start: enough is left to say what went wrong
@@ -76,8 +78,13 @@ class _Flight:
 
 
 @asynccontextmanager
-async def open_tokens(spec: ServerSpec, oauth: OAuth) -> AsyncGenerator[Tokens]:
-    """The tokens for the server of ``spec``, until the block is left."""
+async def open_tokens(
+    spec: ServerSpec, oauth: OAuth, masking: Masking
+) -> AsyncGenerator[Tokens]:
+    """The tokens for the server of ``spec``, until the block is left.
+
+    ``masking`` learns each of them.
+    """
     assert spec.url is not None
     limit = min(_LONGEST_FETCH, _SHARE * spec.start_timeout)
     async with (
@@ -86,7 +93,7 @@ async def open_tokens(spec: ServerSpec, oauth: OAuth) -> AsyncGenerator[Tokens]:
         ) as client,
         trio.open_nursery() as nursery,
     ):
-        yield Tokens(spec.url, oauth, nursery, client, limit)
+        yield Tokens(spec.url, oauth, nursery, client, limit, masking)
         nursery.cancel_scope.cancel()
 
 
@@ -99,6 +106,7 @@ class Tokens:
     _nursery: trio.Nursery = attrs.field(repr=False)
     _client: httpx2.AsyncClient = attrs.field(repr=False)
     _limit: float
+    _masking: Masking = attrs.field(repr=False)
     _endpoint: TokenEndpoint | None = attrs.field(default=None, init=False)
     _token: Token | None = attrs.field(default=None, init=False)
     _flight: _Flight | None = attrs.field(default=None, init=False)
@@ -159,7 +167,7 @@ class Tokens:
     async def _fly(self, flight: _Flight, challenge: Mapping[str, str]) -> None:
         try:
             with (
-                quiet(self.without_secret),
+                quiet(self._masking.text),
                 trio.move_on_after(self._limit) as patience,
             ):
                 self._token = flight.token = await self._fetch(challenge)
@@ -194,7 +202,9 @@ class Tokens:
                 self._endpoint = attrs.evolve(
                     endpoint, methods=(method,), scopes=scopes
                 )
-                return _token(answer, since)
+                token = _token(answer, since)
+                self._masking.learn(token.value.reveal())
+                return token
             if answer.get("error") != "invalid_client":
                 break
         raise NoToken(self._refusal(status, answer))
@@ -232,19 +242,8 @@ class Tokens:
             return f"the token endpoint answered HTTP {status}"
         text = f"the token endpoint refused: {code}"
         if isinstance(said, str) and (said := "".join(filter(str.isprintable, said))):
-            text += f" ({said[:_CUT]})"
-        return self.without_secret(text)
-
-    def without_secret(self, text: str) -> str:
-        """``text`` with the client's secret taken out, in each form it travels in."""
-        ident, secret = self._oauth.client_id, self._oauth.client_secret.reveal()
-        forms = [secret, quote_plus(secret), _basic(ident, secret)]
-        forms += hidden_in(self._oauth.token_url or "")
-        if self._token is not None:
-            forms.append(self._token.value.reveal())
-        for form in forms:
-            text = text.replace(form, "[secret]")
-        return text
+            text += f" ({self._masking.text(said)[:_CUT]})"
+        return self._masking.text(text)
 
 
 def _basic(ident: str, secret: str) -> str:

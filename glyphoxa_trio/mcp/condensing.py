@@ -68,14 +68,12 @@ class Condenser:
     """Makes large answers small, for one session.
 
     Args:
-      mask: the pattern of what nobody may read; see `glyphoxa_trio.secret`.
+      mask: the pattern of what nobody may read, as of now; see `secret.Mask`.
       schemas: output schemas by tool, which large answers are held against.
-      clean: takes secrets out of what is kept, too, that only this process knows.
     """
 
-    mask: str = attrs.field(default="", repr=False)
+    mask: Callable[[], str] = attrs.field(default=str, repr=False)
     schemas: Mapping[str, Any] = attrs.field(factory=dict)
-    clean: Callable[[str], str] = str
     _mark: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
     _kept: dict[str, Any] = attrs.field(factory=dict, init=False)
 
@@ -100,7 +98,7 @@ class Condenser:
             "method": method,
             "id": ident,
             "event": event,
-            "mask": self.mask,
+            "mask": self.mask(),
             "text": bounds.KEPT_TEXT,
             "data": bounds.KEPT_DATA,
             "loop_bytes": bounds.LOOP_BYTES,
@@ -115,7 +113,7 @@ class Condenser:
             order["schema"] = self.schemas.get(str((params or {}).get("name")))
         task = json.dumps(order).encode() + b"\n"
         head, *entries = (await self._read(task, line)).split(b"\n")
-        reply = from_json(self.clean(head.decode()))
+        reply = from_json(head)
         if "unasked" in reply:
             raise Unasked
         if "unusable" in reply:
@@ -151,7 +149,7 @@ class Condenser:
         lines, left_out, uncounted = self._kept.pop(key)
         entries: list[Any] = []
         for line in lines:
-            entries.append(from_json(self.clean(line.decode())))
+            entries.append(from_json(line))
             await trio.lowlevel.checkpoint()
         return entries, left_out, uncounted
 

@@ -37,6 +37,7 @@ from glyphoxa_trio.actors import (
     spawn,
 )
 from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.config.secrecy import mask_of
 from glyphoxa_trio.errors import ActorGone, GlyphoxaError
 from glyphoxa_trio.tools.consent import Purpose, unasked
 from glyphoxa_trio.tools.definition import (
@@ -55,7 +56,7 @@ from .known import Known, Memory
 from .liveness import Liveness
 from .lives import Starts, keep_alive
 from .metadata import PREFIX, compile_schemas, describe, result_of
-from .process import LastLines, secrets_of
+from .process import LastLines
 from .resources import READER
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import (
@@ -355,7 +356,7 @@ class _Connection:
         """
         self._served = False
         self._list_changed = trio.Event()
-        self._stderr = LastLines(secrets_of(self.spec), self.log)
+        self._stderr = LastLines(mask_of(self.spec), self.log)
         born = trio.current_time()
         patience = born + self.spec.start_timeout
         self._expect()

@@ -18,6 +18,7 @@ import httpx2
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.servers import without_secrets
+from glyphoxa_trio.quiet import quiet
 
 from .answers import BROKEN as BROKEN
 from .answers import BUSY as BUSY
@@ -29,8 +30,8 @@ from .answers import wait_of as wait_of
 from .auth import Token, Tokens, open_tokens
 from .condensing import Condenser
 from .discovery import NoToken
-from .process import secrets_of
-from .quiet import SHORTEST_SECRET, hidden_in, hush, quiet
+from .masking import Masking
+from .quiet import hush
 from .streams import Open
 
 _CONNECT: Final = 5.0
@@ -50,9 +51,13 @@ def endpoint(spec: ServerSpec) -> str:
 
 @asynccontextmanager
 async def open_client(
-    spec: ServerSpec, condenser: Condenser | None = None
+    spec: ServerSpec,
+    masking: Masking | None = None,
+    condenser: Condenser | None = None,
 ) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client that carries the token and headers of ``spec`` on every request.
+
+    ``masking`` hears of the tokens that are fetched.
 
     The SDK follows redirects only within the endpoint's origin, so they go
     nowhere else. A read may take as long as a call of this server and a little;
@@ -60,10 +65,13 @@ async def open_client(
     too large for the loop goes through the ``condenser``.
     """
     headers = {name: value.reveal() for name, value in spec.headers.items()}
+    masking = Masking.of(spec) if masking is None else masking
     async with AsyncExitStack() as stack:
         tokens: Tokens | None = None
         if spec.oauth is not None:  # it overrides a token (G28)
-            tokens = await stack.enter_async_context(open_tokens(spec, spec.oauth))
+            tokens = await stack.enter_async_context(
+                open_tokens(spec, spec.oauth, masking)
+            )
         elif spec.token is not None:
             headers["Authorization"] = f"Bearer {spec.token.reveal()}"
         client = _Client(
@@ -79,9 +87,8 @@ async def open_client(
         )
         client.address = httpx2.URL(spec.url or "")
         client.tokens = tokens
-        client.secrets = _to_hide(spec)
-        client.condenser = condenser or Condenser()
-        client.condenser.clean = client.said
+        client.masking = masking
+        client.condenser = condenser or Condenser(lambda: masking.mask.pattern)
         client.opened = Open()
         yield await stack.enter_async_context(client)
 
@@ -89,14 +96,14 @@ async def open_client(
 class _Client(httpx2.AsyncClient):
     address: httpx2.URL
     tokens: Tokens | None = None
-    secrets: tuple[str, ...] = ()
+    masking: Masking
     condenser: Condenser
     opened: Open
 
     async def send(
         self, request: httpx2.Request, *args: Any, **options: Any
     ) -> httpx2.Response:
-        with quiet(self.said):
+        with quiet(self.masking.text):
             return await self._send(request, *args, **options)
 
     async def _send(
@@ -122,7 +129,7 @@ class _Client(httpx2.AsyncClient):
         try:
             response = await self._let_in(request, *args, **options)
             return await judged(
-                request, response, self.said, self.condenser, self.opened
+                request, response, self.masking.text, self.condenser, self.opened
             )
         except NoToken as error:
             return failure(request, NEVER_SENT, str(error))
@@ -134,7 +141,9 @@ class _Client(httpx2.AsyncClient):
         ) as error:
             return failure(request, NEVER_SENT, f"cannot connect: {_text(error)}")
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            return failure(request, BROKEN, f"broke off: {self.said(_text(error))}")
+            return failure(
+                request, BROKEN, f"broke off: {self.masking.text(_text(error))}"
+            )
 
     async def _let_in(
         self, request: httpx2.Request, *args: Any, **options: Any
@@ -167,24 +176,10 @@ class _Client(httpx2.AsyncClient):
         better.accepted = better.accepted or response.status_code != _UNAUTHORIZED
         return response
 
-    def said(self, text: str) -> str:
-        """What a server said, without the secrets that it was told (A39)."""
-        for secret in self.secrets:
-            text = text.replace(secret, "[secret]")
-        return text if self.tokens is None else self.tokens.without_secret(text)
-
 
 def _show(request: httpx2.Request, token: Token | None) -> None:
     if token is not None:
         request.headers["Authorization"] = f"Bearer {token.value.reveal()}"
-
-
-def _to_hide(spec: ServerSpec) -> tuple[str, ...]:
-    """The texts that are told to the server and to nobody else."""
-    whole = (*secrets_of(spec), *hidden_in(spec.url or ""))
-    # Of a secret with a line break in it an error shows the lines.
-    lines = [line for text in whole for line in text.split()]
-    return tuple(text for text in (*whole, *lines) if len(text) >= SHORTEST_SECRET)
 
 
 def _text(error: Exception) -> str:

@@ -22,7 +22,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import ServerSpec
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.secret import Mask, Secret
 
 from .descendants import Descendants
 
@@ -36,7 +36,6 @@ LONGEST_LINE: Final = 2_000
 _BURST: Final = 20.0
 _LINES_PER_SECOND: Final = 4.0  # seed 003: one line per 250 ms
 _CHUNK: Final = 2**14  # bytes: who floods stderr must not keep the others waiting
-_SHORTEST_SECRET: Final = 6  # below that, hiding it would blot out plain words
 
 # Seconds for a server to leave by itself when its stdin closes, to obey
 # SIGTERM, and for all of its end; what is left over is the kernel's, to hand
@@ -69,30 +68,16 @@ def command_line(command: Sequence[str]) -> list[str]:
     return [str(ours) if first == ours.name and ours.is_file() else first, *rest]
 
 
-def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
-    """What a server knows and must not repeat on a screen of ours (A39)."""
-    known = [*spec.env.values(), *spec.headers.values()]
-    if spec.token is not None:
-        known.append(spec.token)
-    if spec.oauth is not None:
-        known.append(spec.oauth.client_secret)
-    return tuple(
-        value
-        for value in (secret.reveal() for secret in known)
-        if len(value) >= _SHORTEST_SECRET
-    )
-
-
 @attrs.define(eq=False)
 class LastLines:
     """The last lines a server wrote: cut, printable, and without its secrets.
 
     Args:
-      secrets: texts that are never kept.
+      mask: hides what is never kept.
       log: told of each line, at most four a second after a burst of twenty.
     """
 
-    secrets: tuple[str, ...] = attrs.field(default=(), repr=False)
+    mask: Mask = attrs.field(factory=Mask)
     log: Callable[[str], None] | None = None
     _lines: deque[str] = attrs.field(
         factory=lambda: deque(maxlen=KEPT_LINES), init=False
@@ -120,11 +105,11 @@ class LastLines:
 
     def note(self, line: bytes) -> None:
         """Take a whole line that came another way, whatever is unfinished."""
-        text = self._masked(line[: 4 * LONGEST_LINE].decode(errors="replace"))
+        text = self.mask.text(line[: 4 * LONGEST_LINE].decode(errors="replace"))
         if not text.isprintable():
             # Escape sequences of a server must not steer somebody's terminal, nor
             # hide half of a secret from the other half.
-            text = self._masked("".join(filter(str.isprintable, text)))
+            text = self.mask.text("".join(filter(str.isprintable, text)))
         text = text[:LONGEST_LINE].rstrip()
         if text:
             self._lines.append(text)
@@ -133,11 +118,6 @@ class LastLines:
     @property
     def lines(self) -> tuple[str, ...]:
         return tuple(self._lines)
-
-    def _masked(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, "[secret]")
-        return text
 
     def _grow(self, data: bytes) -> None:
         # Four bytes are the longest character: enough for the longest line.

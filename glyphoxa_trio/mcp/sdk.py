@@ -39,6 +39,7 @@ from . import http, resources
 from .condensing import Condenser, Unusable, readers
 from .handshake import agree, announces_tools, follow_tools, offers_resources
 from .listing import Sieve, paginate
+from .masking import Masked, Masking
 from .process import LastLines
 from .stdio import open_wire
 from .transport import Busy, ConnectionFailed, Listing, Loss, NeverSent, Start
@@ -73,10 +74,12 @@ async def open_session(
     stderr: LastLines,
     server: trio.Process | None = None,
     start: Start | None = None,
+    masking: Masking | None = None,
 ) -> AsyncGenerator[SdkSession]:
     """As `transport.open_session`, with the SDK loaded and the ``server`` running."""
-    loss = Loss()
-    condenser = Condenser()
+    masking = Masking.of(spec) if masking is None else masking
+    loss = Loss(clean=masking.text)
+    condenser = Condenser(lambda: masking.mask.pattern)
     begun = trio.current_time()
 
     async def on_message(message: IncomingMessage) -> None:
@@ -86,9 +89,9 @@ async def open_session(
     try:
         async with (
             readers(),
-            _dispatcher(spec, loss, stderr, server, condenser) as dispatcher,
+            _dispatcher(spec, loss, stderr, server, condenser, masking) as dispatcher,
             ClientSession(
-                dispatcher=(sieve := Sieve(dispatcher, condenser)),
+                dispatcher=(sieve := Sieve(Masked(dispatcher, masking), condenser)),
                 message_handler=on_message,
             ) as client,
             trio.open_nursery() as nursery,
@@ -117,7 +120,7 @@ async def open_session(
                 raise
             nursery.cancel_scope.cancel()
     except Exception as error:  # foreign code; an exception group for a dead server
-        why = loss.why or reason(error)
+        why = loss.why or reason(error, masking.text)
         loss.report(why)
         raise ConnectionFailed(why) from error
 
@@ -342,24 +345,25 @@ async def _dispatcher(
     stderr: LastLines,
     server: trio.Process | None,
     condenser: Condenser,
+    masking: Masking,
 ) -> AsyncGenerator[Dispatcher[Any]]:
     if server is not None:
         async with open_wire(server, loss, stderr, condenser) as wire:
             yield wire
     else:
         async with (
-            http.open_client(spec, condenser) as client,
+            http.open_client(spec, masking, condenser) as client,
             streamable_http_client(http.endpoint(spec), http_client=client) as streams,
         ):
             yield JSONRPCDispatcher(*streams)
 
 
-def reason(error: BaseException) -> str:
+def reason(error: BaseException, clean: Callable[[str], str] = str) -> str:
     """The first cause in a (group of) exception, short enough for a warning."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     kind = type(error).__name__
-    first, *_ = str(error).strip().splitlines() or [kind]
+    first, *_ = clean(str(error)).strip().splitlines() or [kind]
     if not isinstance(error, GlyphoxaError | MCPError | OSError) and first != kind:
         first = f"{kind}: {first}"
     return first if len(first) <= _CUT else f"{first[:_CUT]} …"

@@ -24,8 +24,10 @@ import trio
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.tools.definition import ToolUnavailable
 
+from .masking import Masking
 from .process import LastLines, running
 
 _A_WHILE: Final = 0.05  # seconds; only the first import of the SDK takes longer
@@ -52,16 +54,18 @@ class Busy(ToolUnavailable):
 class Loss:
     """Whether a session is gone, and why: the first reason counts.
 
-    ``forgotten``: the server is well, it has only let go of this session.
+    ``forgotten``: the server is well, it has only let go of this session. ``clean``
+    takes the secrets out of a reason.
     """
 
     why: str | None = None
     forgotten: bool = False
+    clean: Callable[[str], str] = attrs.field(default=str, kw_only=True, repr=False)
     _happened: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def report(self, why: str, *, forgotten: bool = False) -> None:
         if self.why is None:
-            self.why = why
+            self.why = self.clean(why)
             self.forgotten = forgotten
             self._happened.set()
 
@@ -156,6 +160,8 @@ async def open_session(
         ``start_timeout``, or tore the session down from below.
     """
     async with AsyncExitStack() as stack:
+        masking = Masking.of(spec)
+        stack.enter_context(quiet(masking.text))
         start = stack.enter_context(_starting())
         server: trio.Process | None = None
         if spec.url is None:
@@ -163,7 +169,8 @@ async def open_session(
                 # It starts while the SDK is loaded: either may take over a second.
                 server = await stack.enter_async_context(running(spec, stderr))
             except OSError as error:
-                raise ConnectionFailed(f"cannot be started: {error}") from error
+                why = masking.text(f"cannot be started: {error}")
+                raise ConnectionFailed(why) from error
         begun = trio.current_time()
         sdk: Any = await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
         start.waited = trio.current_time() - begun
@@ -174,6 +181,7 @@ async def open_session(
                 stderr=stderr,
                 server=server,
                 start=start,
+                masking=masking,
             )
         )
 

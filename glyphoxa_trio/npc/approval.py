@@ -166,8 +166,16 @@ async def _consult(
         with scope:
             request = ApprovalRequest(npc=npc, call=question.call, tool=question.tool)
             yes = bool(await approver(request))
-    except Exception:  # border: the embedder's code; this is no yes
-        pass
+    except (KeyboardInterrupt, trio.Cancelled):
+        raise
+    except BaseException as error:  # border: the embedder's code; this is no yes
+        # In a group there may be a cancellation, which is the nursery's.
+        if isinstance(error, BaseExceptionGroup) and not isinstance(error, Exception):
+            _, ours = error.split(
+                lambda x: not isinstance(x, KeyboardInterrupt | trio.Cancelled)
+            )
+            if ours is not None:
+                raise ours from None
     # Cancelled, it is too late: then the question is settled already.
     question.settle(Decision.APPROVED if yes else Decision.DENIED)
 

@@ -141,6 +141,8 @@ class Exchange:
 
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
         if self.late:
+            # Providers tell it at its place, marked as data (`providers.shaping`):
+            # what a tool has said is no part of the prompt.
             news = "\n".join(
                 f"{outcome.call.name}: {outcome_text(outcome, cap=2048)}"
                 for outcome in self.late

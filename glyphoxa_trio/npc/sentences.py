@@ -3,7 +3,8 @@
 A sentence comes with the first character that decides it: a blank after its stop, or,
 where only what follows can tell, what follows. The last one comes with
 `Sentences.end`. "Dr. Ahn paid 3.50 …" holds no boundary; `"Run!" she cried.`
-has one, at its end.
+has one, at its end. Scripts that are written without blanks have stops of their own,
+which end a sentence whatever follows: 你好。再见。 are two.
 """
 
 from __future__ import annotations
@@ -14,10 +15,29 @@ from typing import Final
 import attrs
 
 # What may close a quotation or a bracket after the full stop.
-_CLOSING: Final = "\"'\u201d\u2019\u00bb)]"
+_CLOSING: Final = (
+    "\"'\u201d\u2019\u00bb)]\u300d\u300f\u3011\u300b\u3009\uff09\u3015\uff3d"
+)
+# Chinese and Japanese: these need no blank behind them.
+_WIDE: Final = "\u3002\uff0e\uff61\uff01\uff1f"
+# With a blank behind them, and never a part of an abbreviation: Arabic and Urdu,
+# Devanagari and its neighbours, Armenian, Ethiopic, Khmer, Burmese, Tibetan, Thai.
+_SPACED: Final = (
+    "\u061f\u06d4\u0964\u0965\u0589\u055c\u055e\u1362\u1367\u1368\u17d4\u17d5"
+    "\u104a\u104b\u0f0d\u0f0e\u0e5a\u0e5b\u203c\u203d\u2047\u2048\u2049"
+)
+_STOPS: Final = f".!?…{_WIDE}{_SPACED}"
 # Taken from the beginning of a run of stops and as a whole: a model that writes
 # nothing but dots must not keep everybody waiting.
-_ENDING: Final = re.compile(rf"(?<![.!?…])[.!?…]++[{re.escape(_CLOSING)}]*+(?=\s)|\n++")
+_ENDING: Final = re.compile(
+    rf"(?<![{_STOPS}])[{_STOPS}]++[{re.escape(_CLOSING)}]*+(?=\s)"
+    rf"|(?<![{_STOPS}])[.!?…]*+[{_WIDE}][{_STOPS}]*+[{re.escape(_CLOSING)}]*+"
+    rf"(?=[^{_STOPS}{re.escape(_CLOSING)}])|\n++"
+)
+_MAY_END: Final = frozenset(_STOPS + _CLOSING)
+# From here on the scripts are that are written without blanks.
+_NO_BLANKS: Final = "\u2e80"
+_A_WORD: Final = 2  # of their characters, more or less
 _VISIBLE: Final = re.compile(r"\S")
 _PARTS: Final = re.compile(r"\S+|\s")
 _ABBREVIATIONS: Final = frozenset(
@@ -46,19 +66,28 @@ class Sentences:
         self._rest += text
         whole: list[str] = []
         start = 0
+        open_ = False
         for match in _ENDING.finditer(self._rest, self._decided):
             end = match.end()
             if match[0].strip():
                 following = _VISIBLE.search(self._rest, end)
                 ends = _ends(self._rest[start:end], following and following[0])
-                if ends is None:
-                    continue  # only blanks so far: a lower-case word may follow
+                if ends is None:  # only blanks so far: a lower-case word may follow
+                    open_ = True
+                    continue
                 if not ends:
                     self._decided = end
                     continue
             if sentence := self._rest[start:end].strip():
                 whole.append(sentence)
             start = self._decided = end
+        if not open_:
+            # What is neither a stop nor behind one is not looked at again.
+            at = len(text)
+            while at and text[at - 1] in _MAY_END:
+                at -= 1
+            if at:
+                self._decided = max(self._decided, len(self._rest) - len(text) + at)
         self._rest = self._rest[start:]
         self._decided -= start
         return whole
@@ -82,6 +111,7 @@ class Beginning:
     _sentences: Sentences = attrs.field(factory=Sentences, init=False)
     _words: list[str] = attrs.field(factory=list, init=False)
     _word: str = attrs.field(default="", init=False)  # as far as it is written
+    _wide: int = attrs.field(default=0, init=False)  # characters that need no blanks
 
     def feed(self, text: str) -> str | None:
         """The opening, if this piece decides it."""
@@ -89,12 +119,25 @@ class Beginning:
             if first := self._sentences.feed(part):
                 return first[0]
             if not part.isspace():
-                self._word += part
+                if (opening := self._add(part)) is not None:
+                    return opening
             elif self._word:
                 self._words.append(self._word)
                 self._word = ""
                 if len(self._words) == self.most_words:
                     return " ".join(self._words)
+        return None
+
+    def _add(self, part: str) -> str | None:
+        """Go on with a word; the opening, if it is long enough without a blank."""
+        if max(part) < _NO_BLANKS:
+            self._word += part
+            return None
+        for character in part:
+            self._word += character
+            self._wide += character >= _NO_BLANKS
+            if len(self._words) + self._wide // _A_WORD >= self.most_words:
+                return " ".join([*self._words, self._word])
         return None
 
     def end(self) -> str | None:

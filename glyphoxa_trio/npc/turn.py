@@ -42,6 +42,10 @@ class Clock:
         self._since = None
         return stretch
 
+    def forgive(self, seconds: float) -> None:
+        """So much of what was spent was somebody else's."""
+        self._spent -= seconds
+
     def spent(self, now: float) -> float:
         return self._spent + (0.0 if self._since is None else now - self._since)
 

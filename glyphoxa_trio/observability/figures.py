@@ -130,6 +130,7 @@ class Figures:
     health: defaultdict[Tool, Health] = attrs.field(
         factory=lambda: defaultdict(Health), init=False
     )
+    stalls: Counter[Labels] = attrs.field(factory=Counter, init=False)
     turns: Counter[Labels] = attrs.field(factory=Counter, init=False)
     tool_time: dict[Tier, Histogram] = attrs.field(init=False)
     first_sentence: dict[Tier, Histogram] = attrs.field(init=False)
@@ -187,6 +188,10 @@ class Figures:
         if histogram is None:
             histogram = self.latency[tool] = Histogram(self._bounds)
         histogram.add(seconds)
+
+    def stalled(self, key: str) -> None:
+        """Count a call of a tool of this process that held the event loop."""
+        self.stalls[self.names.of(key)] += 1
 
     def _called(self, event: ToolFinished, _: float) -> None:
         outcome = event.outcome

@@ -27,7 +27,7 @@ import trio
 
 from glyphoxa_trio.actors import Subscription, SupervisionEvent, Topic, lone_errors
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.host import Probed
+from glyphoxa_trio.host import Probed, ToolStalled
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.runtime import Runtime
 
@@ -41,7 +41,11 @@ CLOSING: Final = 1.0  # seconds for what waits to be written, at the end
 CAPACITY: Final = 10_000  # records that may wait for the output
 _GENERATIONS: Final = 8  # of a configuration, whose secrets are still hidden
 _BEHIND: Final = 1024  # events that a reader may be behind; it only ever computes
-_OF_HOST: Final = (Probed, *get_args(SupervisionEvent))  # and not each sample
+_OF_HOST: Final = (
+    Probed,
+    ToolStalled,
+    *get_args(SupervisionEvent),
+)  # and not each sample
 
 
 @attrs.define(eq=False)

@@ -24,7 +24,7 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.host import Sampled
+from glyphoxa_trio.host import Sampled, ToolStalled
 from glyphoxa_trio.npc import TurnEvent
 from glyphoxa_trio.runtime import Runtime
 
@@ -118,6 +118,8 @@ def counted(runtime: Runtime, figures: Figures) -> Generator[None]:
                 figures.sample(event.key, event.sample)
             except Exception:  # nor end the calibrator
                 figures.faults += 1
+        elif type(event) is ToolStalled:
+            figures.stalled(event.key)
 
     with runtime.events.tap(take), runtime.host.events.tap(measured):
         yield

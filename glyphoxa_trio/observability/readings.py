@@ -61,6 +61,12 @@ def _of_calls(figures: Figures) -> Iterator[Family]:
         figures.latency,
         *_TOOL,
     )
+    yield counter(
+        "glyphoxa_tool_stalls",
+        "Calls of a tool of this process that held the event loop.",
+        figures.stalls,
+        *_TOOL,
+    )
 
 
 def _of_servers(rows: tuple[ServerStatus, ...]) -> Iterator[Family]:
@@ -197,10 +203,12 @@ def _of_tools(host: ToolHost, figures: Figures) -> Iterator[Family]:
         *_TOOL,
     )
     tiers: Counter[Tier] = Counter()
-    degraded, blocked = 0, Counter(server=0, breaker=0, strays=0)
+    degraded, blocked = 0, Counter(server=0, breaker=0, strays=0, stalls=0)
     for listing, no in host.explain():
         tiers[listing.estimate.tier] += 1
         degraded += listing.estimate.degraded is not None
+        if no is not None and no.reason is Reason.HOLDS_LOOP:
+            blocked["stalls"] += 1
         if no is not None and no.reason is Reason.UNAVAILABLE:
             if listing.availability is Availability.DOWN:
                 blocked["server"] += 1
@@ -217,7 +225,7 @@ def _of_tools(host: ToolHost, figures: Figures) -> Iterator[Family]:
     yield gauge(
         "glyphoxa_tools_blocked",
         "Tools that cannot be called now: their server is down, their breaker is open,"
-        " or earlier calls do not stop.",
+        " earlier calls do not stop, or they hold the event loop.",
         {(why,): count for why, count in blocked.items()},
         "why",
     )

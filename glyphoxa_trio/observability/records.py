@@ -22,7 +22,7 @@ from glyphoxa_trio.actors import (
     Started,
     SupervisionEvent,
 )
-from glyphoxa_trio.host import Probed
+from glyphoxa_trio.host import Probed, ToolStalled
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.npc import (
     ApprovalSettled,
@@ -224,6 +224,13 @@ def host_record(event: object, *, texts: bool = False) -> Record | None:
             if texts:
                 fields["note"] = note
             return Record(Level.DEBUG, "probe", fields)
+        case ToolStalled():
+            server, _, tool = event.key.partition(".")
+            fields = {"server": server, "tool": tool, "handler": event.handler}
+            fields |= {"place": event.place, "refused": event.refused}
+            fields |= {"held_ms": milliseconds(event.seconds)}
+            fields |= {"busy_ms": milliseconds(event.busy)}
+            return Record(Level.WARNING, "tool_stall", fields)
         case Started(life=life) if life == 1:
             return None  # as it should
         case Started() | Failed() | Restarting() | GaveUp():

@@ -14,9 +14,11 @@ import httpx2
 import trio
 
 from glyphoxa_trio.config.disk import edit_file
+from glyphoxa_trio.config.secrecy import of_address
 from glyphoxa_trio.config.servers import is_private, without_secrets
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.mcp.quiet import hidden_in, quiet
+from glyphoxa_trio.quiet import quiet
+from glyphoxa_trio.secret import Mask
 
 PATIENCE: Final = 10.0  # seconds for connecting, and for each read and write
 _JSON: Final = {"Content-Type": "application/json"}
@@ -45,13 +47,8 @@ async def post(url: str, report: str) -> None:
       NotSent: saying why.
     """
 
-    def clean(text: str) -> str:
-        for secret in hidden_in(url):
-            text = text.replace(secret, "[secret]")
-        return text
-
     local = is_private(url) and urlsplit(url).scheme == "http"
-    with quiet(clean):
+    with quiet(Mask.of(of_address(url)).text):
         try:
             async with (
                 # No proxy reaches a server on this machine.

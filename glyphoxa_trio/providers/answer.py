@@ -15,6 +15,7 @@ import trio
 
 from glyphoxa_trio.secret import Secret
 
+from .body import Payloads as Sent
 from .llm import ErrorKind, LLMError, LLMEvent, Usage, Working
 from .payloads import Payloads
 
@@ -53,6 +54,11 @@ class Assembler(ABC):
     def over(self) -> bool:
         """Whether `Finished` is among the events given out."""
         return self._over
+
+    def whole(self, text: str) -> list[str] | None:
+        """The payloads of an answer that came in one piece though a stream was asked
+        for; None if it is no answer."""
+        return None
 
     @abstractmethod
     def feed(self, data: str) -> list[LLMEvent] | None:
@@ -105,7 +111,7 @@ class Events:
     """The events of one answer, read as they are asked for."""
 
     _response: httpx2.Response
-    _payloads: AsyncIterator[httpx2.ServerSentEvent]
+    _payloads: Sent
     _assembler: Assembler
     _translating: Callable[[], AbstractContextManager[None]]
     _ready: deque[LLMEvent] = attrs.field(factory=deque, init=False)
@@ -115,7 +121,9 @@ class Events:
         return self
 
     async def __anext__(self) -> LLMEvent:
-        await trio.lowlevel.checkpoint_if_cancelled()
+        # What is there already comes at once; whoever streams without end must let
+        # the others run, and hear that its time is over.
+        await trio.lowlevel.checkpoint()
         while not self._ready:
             if self._ended:
                 raise StopAsyncIteration
@@ -128,6 +136,7 @@ class Events:
                 events = self._assembler.feed(payload.data)
                 self._ended = self._assembler.over
                 if events is None:
+                    await trio.lowlevel.checkpoint()
                     continue
                 if not events and not self._ended:
                     return Working()

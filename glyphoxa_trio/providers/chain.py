@@ -9,6 +9,9 @@ end, whatever the end: what was said is not said again by somebody else.
 left of it while another one may follow; the last one has the rest. So of the 5 seconds
 of ``turn.first_token_ms`` a first model that hangs takes 2.5.
 
+*Places.* A model that is being loaded, or all of whose places are taken, is passed by
+while another one may follow; the last one is waited for, in line.
+
 *Breakers.* Each model has one (`tools.breaker`): five rounds in a row that it failed,
 and it is passed over for ten seconds; then one round tries it. A round counts as failed
 by an error of its model, also in the middle of it, and by the asker's deadline before
@@ -30,7 +33,16 @@ import trio
 
 from glyphoxa_trio.tools.breaker import Breaker, BreakerState, Ticket
 
-from .llm import LLM, ErrorKind, Finished, LLMError, LLMEvent, LLMRequest, Switched
+from .llm import (
+    LLM,
+    ErrorKind,
+    Finished,
+    LLMError,
+    LLMEvent,
+    LLMRequest,
+    Switched,
+    Waiting,
+)
 
 PATIENCE: Final = 5.0  # seconds for all of a chain, if its asker has no deadline
 _SHARE: Final = 0.5
@@ -80,7 +92,7 @@ class Candidate:
         if error.kind is not self._told:
             self._told = error.kind
             self.warn(f"{self.llm.label}: {error}")
-        if error.kind is ErrorKind.BAD_REQUEST:
+        if error.kind in (ErrorKind.BAD_REQUEST, ErrorKind.CONTEXT_FULL):
             self.breaker.release(ticket, now)
             return
         before = self.breaker.state
@@ -153,7 +165,7 @@ class Chain:
                 continue
             follows = any(x.breaker.admits(now) for x in self._candidates[at + 1 :])
             limit = now + _SHARE * (until - now) if follows else inf
-            attempt = _attempt(candidate, ticket, request, limit, until)
+            attempt = _attempt(candidate, ticket, request, limit, until, spare=follows)
             try:
                 answer = await stack.enter_async_context(attempt)
             except LLMError as error:
@@ -177,14 +189,18 @@ async def _attempt(
     request: LLMRequest,
     limit: float,
     until: float,
+    *,
+    spare: bool,
 ) -> AsyncIterator[_Answer]:
     """One model's round, from its first event on; its breaker learns the end of it.
 
     Args:
+      spare: somebody else can be asked, so there is no waiting in line.
       limit: of the first event, ours; ``until`` is the asker's.
     """
     began = trio.current_time()
     error: LLMError | None = None
+    busy: LLMError | None = None
     answer: _Answer | None = None
     try:
         with trio.CancelScope(deadline=limit) as scope:
@@ -195,12 +211,15 @@ async def _attempt(
                 # What comes in the moment in which its time is over comes too late.
                 await trio.lowlevel.checkpoint_if_cancelled()
                 scope.deadline = inf
+                if spare and isinstance(first, Waiting):
+                    busy = LLMError(ErrorKind.OVERLOADED, first.why)
+                    raise busy  # that is no failure of it
                 answer = _Answer(events, first)
                 yield answer
         if scope.cancelled_caught:
             raise _silent(limit - began)
     except LLMError as failure:
-        error = failure
+        error = None if failure is busy else failure
         raise
     except trio.Cancelled:
         if answer is None and trio.current_time() >= until:

@@ -7,9 +7,10 @@ one second attempt, and the events of an answer, read as they are asked for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
+    AsyncExitStack,
     asynccontextmanager,
     contextmanager,
     suppress,
@@ -20,20 +21,30 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from glyphoxa_trio.secret import Secret
+import trio
+
+from glyphoxa_trio.quiet import quiet
+from glyphoxa_trio.secret import Mask, Secret
 
 from .address import check_address
 from .answer import Assembler, Events, hang_up
-from .failures import excerpt, status_error
-from .llm import ErrorKind, LLMError, LLMEvent, LLMRequest
-from .payloads import encoded, refused_fields
+from .asking import Advice, Asked
+from .body import Given, Payloads, is_json, is_stream, payloads_of
+from .failures import excerpt, status_error, status_of
+from .line import PLACES, Line, Loading
+from .llm import ErrorKind, LLMError, LLMEvent, LLMRequest, Message, Waiting
+from .payloads import encoded
 
 if TYPE_CHECKING:
     import httpx2
 
 CONNECT_TIMEOUT: Final = 5.0  # seconds; what follows is bounded by the engine (D0)
-MAX_CONNECTIONS: Final = 64
 MAX_ERROR_BODY: Final = 64 * 1024  # bytes read of an answer that is no stream
+MAX_WHOLE: Final = 256 * 1024  # bytes of an answer that comes in one piece
+MAX_LIST: Final = 1024 * 1024  # bytes of what is asked beside answers
+_SHORT: Final = 3.0  # seconds; a server that asks for more is not waited for
+_SHORTEST: Final = 0.05
+MOST_ATTEMPTS: Final = 5  # of one round, each of which has taught something
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -49,6 +60,9 @@ class Endpoint:
       client: connections to share, closed by their owner. Without one, a client
         of our own is made on first use; it obeys the proxies of the environment,
         except for a server on this machine.
+      line: the places there are.
+      patient: wait when the server says that it will have time in a moment; nobody
+        else is there to be asked.
 
     Raises:
       ValueError: for an address that is not plain http(s), or that carries
@@ -61,7 +75,14 @@ class Endpoint:
     api_key: Secret | None = None
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
+    line: Line = attrs.field(factory=Line, repr=False)
+    patient: bool = True
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
+    _mask: Mask = attrs.field(init=False, repr=False)
+
+    @_mask.default
+    def _of_the_key(self) -> Mask:
+        return Mask.around(self.api_key)
 
     def __attrs_post_init__(self) -> None:
         check_address(self.base_url, self.api_key)
@@ -69,34 +90,61 @@ class Endpoint:
 
     @asynccontextmanager
     async def ask(
-        self,
-        body: Callable[[], dict[str, Any]],
-        assembler: Assembler,
-        *,
-        dispensable: Collection[str] = (),
-        leave_out: Callable[[frozenset[str]], None],
+        self, asked: Asked, assembler: Assembler
     ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
         """One round: entering waits for the headers, leaving hangs up at once.
 
-        Cancelled at any point, the connection is closed.
-
-        Args:
-          dispensable: fields of ``body`` that a server may refuse and a request can
-            do without. Those that it names in a 400 or 422 are left out, by
-            ``leave_out``, in one second attempt.
+        Whoever has to wait for a place is in at once: the first event says why, and
+        those that follow wait. Cancelled at any point, the connection is closed. A
+        refusal that teaches what the model takes is followed by another attempt
+        (`asking`).
 
         Raises:
           LLMError: see `LLM.stream`.
         """
+        async with AsyncExitStack() as stack:
+            why = self.line.enter_nowait()
+            if why:
+                yield _InLine(self, stack, asked, assembler, why)
+            else:
+                self.give_back(stack, assembler)
+                yield await self.answer(stack, asked, assembler)
+
+    def give_back(self, stack: AsyncExitStack, assembler: Assembler) -> None:
+        """A place was taken: whoever closes the stack gives it to the next."""
+        stack.callback(lambda: self.line.leave(answered=assembler.over))
+
+    async def answer(
+        self, stack: AsyncExitStack, asked: Asked, assembler: Assembler
+    ) -> Events:
+        """The events of an answer, for whoever has a place; the stack hangs up.
+
+        Raises:
+          LLMError: see `LLM.stream`.
+        """
+        response, payloads = await self._open(asked, assembler)
+        events = Events(response, payloads, assembler, self._translating)
+        stack.push_async_callback(events.aclose)
+        return events
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and text of what is at ``path`` below the address.
+
+        Raises:
+          LLMError: if nobody answers.
+        """
         import httpx2
 
-        response = await self._open(body, dispensable, leave_out)
-        payloads = aiter(httpx2.EventSource(response))
-        events = Events(response, payloads, assembler, self._translating)
-        try:
-            yield events
-        finally:
-            await events.aclose()
+        with self._translating():
+            client = self.client or self._own_client()
+            request = client.build_request(
+                "GET",
+                f"{self.base_url}{path}",
+                headers={"accept": "application/json"} | dict(self.headers),
+                timeout=httpx2.Timeout(CONNECT_TIMEOUT),
+            )
+            response = await client.send(request, stream=True, follow_redirects=False)
+        return response.status_code, await self._read(response, MAX_LIST)
 
     async def aclose(self) -> None:
         """Close the connections kept for later; rounds that still run fail."""
@@ -105,24 +153,29 @@ class Endpoint:
             await own.aclose()
 
     async def _open(
-        self,
-        body: Callable[[], dict[str, Any]],
-        dispensable: Collection[str],
-        leave_out: Callable[[frozenset[str]], None],
-    ) -> httpx2.Response:
-        asked = body()
-        response = await self._send(asked)
-        if _streams(response):
-            return response
-        answer = await self._read(response)
-        refused = refused_fields(asked, answer, dispensable)
-        if refused and response.status_code in (400, 422):
-            leave_out(refused)
-            response = await self._send(body())
-            if _streams(response):
-                return response
-            answer = await self._read(response)
-        raise status_error(response.status_code, response.headers, answer, self.api_key)
+        self, asked: Asked, assembler: Assembler
+    ) -> tuple[httpx2.Response, Payloads]:
+        for left in reversed(range(MOST_ATTEMPTS)):
+            body = asked.body()
+            try:
+                response = await self._send(body)
+            except LLMError as error:
+                raise await asked.explained(error) from error
+            if is_stream(response):
+                return response, payloads_of(response)
+            most = MAX_WHOLE if is_json(response) else MAX_ERROR_BODY
+            text = await self._read(response, most)
+            status = response.status_code
+            whole = assembler.whole(text) if status < 300 else None
+            if whole is not None:
+                return response, Given(whole)
+            said = (status < 300 and status_of(text)) or status
+            if left and asked.mend(said, text, body):
+                continue
+            failure = status_error(status, response.headers, text, self.api_key)
+            if not (left and self.patient and await _a_moment(failure)):
+                break
+        raise await asked.explained(failure)
 
     async def _send(self, body: dict[str, Any]) -> httpx2.Response:
         import httpx2
@@ -132,7 +185,7 @@ class Endpoint:
             "accept-encoding": "identity",  # compression would buffer the stream
             "content-type": "application/json",
         }
-        with self._translating():
+        with self._translating(), quiet(self._mask.text):
             client = self.client or self._own_client()
             request = client.build_request(
                 "POST",
@@ -149,16 +202,17 @@ class Endpoint:
         if self._own is None:
             host = urlsplit(self.base_url).hostname or ""
             self._own = httpx2.AsyncClient(
+                # The line has the bound, and leaves room for questions beside it.
                 limits=httpx2.Limits(
-                    max_connections=MAX_CONNECTIONS,
-                    max_keepalive_connections=MAX_CONNECTIONS // 4,
+                    max_connections=None,
+                    max_keepalive_connections=max(4, self.line.places // 4),
                 ),
                 # No proxy reaches a model server on this machine.
                 trust_env=not (host in ("localhost", "::1") or host.startswith("127.")),
             )
         return self._own
 
-    async def _read(self, response: httpx2.Response) -> str:
+    async def _read(self, response: httpx2.Response, most: int) -> str:
         """The beginning of an answer that is no stream, as far as it came."""
         body = bytearray()
         chunks = response.aiter_bytes()
@@ -166,7 +220,7 @@ class Endpoint:
             with suppress(LLMError), self._translating():
                 async for chunk in chunks:
                     body += chunk
-                    if len(body) >= MAX_ERROR_BODY:
+                    if len(body) >= most:
                         break
         finally:
             await hang_up(response, chunks)
@@ -184,6 +238,49 @@ class Endpoint:
             raise
 
 
+async def _a_moment(failure: LLMError) -> bool:
+    """Wait until a busy server has time, if it says that this is soon; else False."""
+    pause = failure.retry_after
+    if pause is None or pause > _SHORT:
+        return False
+    if trio.current_time() + pause >= trio.current_effective_deadline():
+        return False
+    await trio.sleep(max(pause, _SHORTEST))
+    return True
+
+
+@attrs.define(eq=False)
+class _InLine:
+    """The events of an answer for which nothing is sent yet."""
+
+    _endpoint: Endpoint
+    _stack: AsyncExitStack
+    _asked: Asked
+    _assembler: Assembler
+    _why: str
+    _entered: bool = attrs.field(default=False, init=False)
+    _events: Events | None = attrs.field(default=None, init=False)
+
+    def __aiter__(self) -> _InLine:
+        return self
+
+    async def __anext__(self) -> LLMEvent:
+        if self._why:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            why, self._why = self._why, ""
+            return Waiting(why)
+        if not self._entered:
+            await self._endpoint.line.enter()
+            self._endpoint.give_back(self._stack, self._assembler)
+            self._entered = True
+            return Waiting()
+        if self._events is None:
+            self._events = await self._endpoint.answer(
+                self._stack, self._asked, self._assembler
+            )
+        return await anext(self._events)
+
+
 @attrs.define(eq=False, kw_only=True)
 class AtEndpoint(ABC):
     """One model at one server; a vendor says what is sent, and how the answer is read.
@@ -193,6 +290,10 @@ class AtEndpoint(ABC):
 
     Args:
       client: see `Endpoint`.
+      warn: told once of each thing that the model turns out not to take.
+      advice: what there is to say to people of this kind of server.
+      places: how many requests it is given at once.
+      patient: see `Endpoint`.
 
     Raises:
       ValueError: see `Endpoint`.
@@ -202,6 +303,11 @@ class AtEndpoint(ABC):
     base_url: str
     api_key: Secret | None = None
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
+    options: Any = None  # a vendor's `Abilities`
+    warn: Callable[[str], None] = attrs.field(default=lambda _: None, repr=False)
+    advice: Advice = attrs.field(factory=Advice, repr=False)
+    places: int = PLACES
+    patient: bool = True
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
 
@@ -213,6 +319,8 @@ class AtEndpoint(ABC):
             api_key=self.api_key,
             headers=headers,
             client=self.client,
+            line=Line(places=self.places),
+            patient=self.patient,
         )
 
     @property
@@ -224,19 +332,52 @@ class AtEndpoint(ABC):
     ) -> AbstractAsyncContextManager[AsyncIterator[LLMEvent]]:
         """One round: entering waits for the headers, leaving hangs up at once.
 
-        Cancelled at any point, the connection is closed. A field that the server
-        refuses and that we can do without is left out in one second attempt, and
-        from then on.
+        Cancelled at any point, the connection is closed. What the server refuses and
+        we can do without is left out in another attempt, and from then on.
 
         Raises:
           LLMError: see `LLM.stream`.
         """
-        return self._endpoint.ask(
-            lambda: self._body(request),
-            self._assembler(),
-            dispensable=self.dispensable,
-            leave_out=self._leave_out,
+        asked = Asked(self, request)
+        return self._endpoint.ask(asked, self._assembler(request))
+
+    def keep_loaded(
+        self, nursery: trio.Nursery, tell: Callable[[str], None], *, within: float
+    ) -> None:
+        """Have the model loaded now, and before a request after a long silence.
+
+        Args:
+          nursery: where that runs. It outlives all rounds.
+          tell: told when it is being loaded, and when it is there.
+          within: seconds that it may take.
+        """
+
+        async def ask() -> None:
+            request = LLMRequest(messages=(Message(role="user", content="Hello"),))
+            assembler = self._assembler(request)
+            with suppress(LLMError):  # the turns will say what is wrong
+                async with AsyncExitStack() as stack:
+                    self._endpoint.line.take()
+                    self._endpoint.give_back(stack, assembler)
+                    events = await self._endpoint.answer(
+                        stack, Asked(self, request), assembler
+                    )
+                    await anext(events, None)
+
+        line = self._endpoint.line
+        line.loading = Loading(
+            nursery=nursery,
+            ask=ask,
+            label=self.label,
+            tell=tell,
+            within=within,
+            loaded=line.let_in,
         )
+        line.loading.begin()
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """See `Endpoint.get`."""
+        return await self._endpoint.get(path)
 
     async def aclose(self) -> None:
         """Close the connections kept for later; rounds that still run fail."""
@@ -247,13 +388,11 @@ class AtEndpoint(ABC):
         """The path below the address, and the headers of every request."""
 
     @abstractmethod
-    def _body(self, request: LLMRequest) -> dict[str, Any]: ...
+    def body_of(self, request: LLMRequest) -> dict[str, Any]:
+        """What is sent for a round."""
 
     @abstractmethod
-    def _assembler(self) -> Assembler: ...
-
-    @abstractmethod
-    def _leave_out(self, fields: frozenset[str]) -> None: ...
+    def _assembler(self, request: LLMRequest) -> Assembler: ...
 
 
 def bare(url: str) -> str:
@@ -281,8 +420,3 @@ def _kinds() -> tuple[tuple[tuple[type[Exception], ...], ErrorKind], ...]:
         ((httpx2.InvalidURL, httpx2.LocalProtocolError), ErrorKind.BAD_REQUEST),
         ((httpx2.HTTPError, httpx2.StreamError), ErrorKind.INTERRUPTED),
     )
-
-
-def _streams(response: httpx2.Response) -> bool:
-    kind = response.headers.get("content-type", "").partition(";")[0]
-    return response.status_code == 200 and kind.strip().lower() == "text/event-stream"

@@ -10,10 +10,13 @@ import math
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from html import unescape
 from typing import Final
 
+from glyphoxa_trio.providers.abilities import kind_of_refusal
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.quiet import cleaned
+from glyphoxa_trio.secret import Mask, Secret
 
 MAX_EXCERPT: Final = 300  # characters
 
@@ -38,7 +41,7 @@ _BY_WORD: Final = (
     ("quota", ErrorKind.RATE_LIMITED),
     ("not_found", ErrorKind.NOT_FOUND),
     ("invalid", ErrorKind.BAD_REQUEST),
-    ("context_length", ErrorKind.BAD_REQUEST),
+    ("context_length", ErrorKind.CONTEXT_FULL),
     ("too_large", ErrorKind.BAD_REQUEST),
     ("overloaded", ErrorKind.OVERLOADED),
     ("unavailable", ErrorKind.OVERLOADED),
@@ -63,16 +66,21 @@ def status_error(
 ) -> LLMError:
     """The error of an HTTP answer. Names in ``headers`` are in lower case."""
     parsed = _parsed(body)
+    kind = kind_of_status(status)
     if status < 300 and isinstance(parsed, dict) and parsed.get("error"):
         return stream_error(parsed["error"], secret)
     if 300 <= status < 400:
         words = "the server redirects; give the address it redirects to"
     elif status < 300:
-        words = excerpt(f"not an event stream, but: {body}", secret)
+        words = excerpt(f"not an event stream, but: {_page(body) or body}", secret)
+        if _page(body):
+            kind = ErrorKind.NOT_FOUND
     else:
-        words = excerpt(_words(parsed) or body, secret) or "no explanation"
+        said = _words(parsed) or _page(body) or body
+        words = excerpt(said, secret) or "no explanation"
+        kind = kind_of_refusal(kind, body)
     return LLMError(
-        kind_of_status(status),
+        kind,
         f"HTTP {status}: {words}",
         retry_after=_retry_after(headers),
     )
@@ -87,17 +95,40 @@ def stream_error(error: object, secret: Secret | None = None) -> LLMError:
     if re.fullmatch(r"[45]\d\d", code):
         kind = kind_of_status(int(code))
     words = excerpt(_words(error) or named, secret) or "no explanation"
-    return LLMError(kind or ErrorKind.INTERRUPTED, words)
+    kind = kind_of_refusal(kind or ErrorKind.INTERRUPTED, f"{named} {words}")
+    return LLMError(kind, words)
+
+
+def status_of(body: str) -> int | None:
+    """The status that an error in the body of a good answer speaks of; 400 if it does
+    not say. None if the body is no error."""
+    parsed = _parsed(body)
+    error = parsed.get("error") if isinstance(parsed, dict) else None
+    if not error:
+        return None
+    code = str(error.get("code", "")) if isinstance(error, dict) else ""
+    return int(code) if re.fullmatch(r"[45]\d\d", code) else 400
 
 
 def excerpt(text: str, secret: Secret | None = None) -> str:
-    """``text`` on one line, cut, without control characters or the secret."""
-    if secret is not None:
+    """``text`` on one line, cut, without control characters or the secret, or any
+    other that the runtime has."""
+    if secret is not None:  # our own is hidden however short it is
         text = text.replace(secret.reveal(), str(secret))
-    text = text[: 10 * MAX_EXCERPT]
+    text = cleaned(Mask.around(secret).text(text))[: 10 * MAX_EXCERPT]
     text = "".join(mark if mark.isprintable() else " " for mark in text)
     text = " ".join(text.split())
     return text if len(text) <= MAX_EXCERPT else text[: MAX_EXCERPT - 1] + "…"
+
+
+def _page(body: str) -> str:
+    """A web page in a few words: nobody reads its source. Empty if it is none."""
+    if not re.match(
+        r"\ufeff?\s*<(?:!doctype\s+html|html|head|body)\b", body, re.IGNORECASE
+    ):
+        return ""
+    title = re.search(r"<(title|h1)\b[^>]{0,200}>([^<]{1,200})</", body, re.IGNORECASE)
+    return "a web page" + (f" ({unescape(title[2]).strip()!r})" if title else "")
 
 
 def _parsed(body: str) -> object:
@@ -109,7 +140,10 @@ def _parsed(body: str) -> object:
 
 def _words(error: object) -> str:
     """The message of an error, wherever the server keeps it."""
-    for _ in range(3):
+    for _ in range(4):
+        if isinstance(error, list) and error:
+            error = error[0]  # Gemini sends a list of one
+            continue
         if not isinstance(error, dict):
             break
         known = (error.get(key) for key in ("error", "message", "detail"))

@@ -97,6 +97,15 @@ class Working:
     """
 
 
+@attrs.frozen
+class Waiting:
+    """The request is not sent yet: all places at the server are taken, or the model is
+    being loaded. Without a ``why`` it is sent now. Before all else.
+    """
+
+    why: str = ""
+
+
 @attrs.frozen(kw_only=True)
 class Switched:
     """Another model answers than the one that is asked first, and why. Before all
@@ -139,7 +148,7 @@ class Finished:
     verbatim: Verbatim | None = None
 
 
-LLMEvent = TextChunk | CallReady | Working | Switched | Finished
+LLMEvent = TextChunk | CallReady | Working | Waiting | Switched | Finished
 
 
 class ErrorKind(StrEnum):
@@ -149,6 +158,7 @@ class ErrorKind(StrEnum):
     AUTHENTICATION = "authentication"  # key missing, wrong or not allowed
     NOT_FOUND = "not_found"  # no such model or path
     BAD_REQUEST = "bad_request"  # the server does not take what we sent
+    CONTEXT_FULL = "context_full"  # the conversation is longer than the model takes
     RATE_LIMITED = "rate_limited"  # 429, quota
     OVERLOADED = "overloaded"  # 5xx
     INTERRUPTED = "interrupted"  # the stream ended halfway
@@ -156,6 +166,7 @@ class ErrorKind(StrEnum):
     FIRST_TOKEN = "first_token"  # D0: no first event in time
     SILENCE = "silence"  # D0: the stream went quiet
     TURN = "turn"  # D0: the model's time for the turn is used up
+    TOO_LONG = "too_long"  # the answer has no end, or none in sight
 
 
 class LLMError(GlyphoxaError):

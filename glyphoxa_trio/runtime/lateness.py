@@ -1,4 +1,5 @@
-"""Looks how late the loop is, and tells operators when turns are turned away."""
+"""Looks how late the loop is, and tells operators when turns are turned away, and which
+tools held the loop."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Topic
+from glyphoxa_trio.host import ToolHost, ToolStalled
 from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.units import in_ms
@@ -22,6 +24,7 @@ PERIOD: Final = 0.05  # seconds, give or take half of it: nothing is to beat in 
 # So many times round the loop is about what a turn needs to its first words. Once
 # round takes hardly longer when it is busy; all of them are what a player waits for.
 ROUNDS: Final = 20
+_SAID_AGAIN: Final = 60.0  # seconds until a tool that holds the loop is named again
 _WHEN_OFF: Final = 1.0  # seconds until it is seen that it was switched on
 
 
@@ -97,3 +100,17 @@ async def watch(
         else:
             shed = overload.shed_lately
             events.publish(OverloadEnded(shed=shed, seconds=now - began))
+
+
+async def name_stalls(host: ToolHost, warn: Callable[[ServerWarning], None]) -> None:
+    """Warn of tools that hold the loop, until cancelled: of each once a minute, and
+    when it is refused."""
+    said: dict[str, float] = {}
+    with host.events.subscribe(only=ToolStalled) as stalls:
+        async for event in stalls:
+            assert isinstance(event, ToolStalled)
+            now = trio.current_time()
+            if event.refused or now - said.get(event.key, -_SAID_AGAIN) >= _SAID_AGAIN:
+                said[event.key] = now
+                group = event.key.partition(".")[0]
+                warn(ServerWarning(server=group, text=event.text))

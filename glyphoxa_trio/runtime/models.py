@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from typing import Literal
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
+
+import trio
 
 from glyphoxa_trio.config import (
     ConfigError,
@@ -19,9 +21,14 @@ from glyphoxa_trio.config import (
     NpcConfig,
     Provider,
 )
+from glyphoxa_trio.config.presets import TokensField
 from glyphoxa_trio.config.voices import Engine
+from glyphoxa_trio.providers.asking import Advice
 from glyphoxa_trio.providers.chain import Candidate, Chain, ModelStatistics
+from glyphoxa_trio.providers.endpoint import AtEndpoint
 from glyphoxa_trio.providers.llm import LLM
+
+Given = TypeVar("Given")
 
 
 @attrs.define(eq=False)
@@ -32,6 +39,8 @@ class Models:
     Args:
       given: an embedder's, in place of the configured ones.
       stack: where links end.
+      loads: where models are loaded that are on a machine of one's own; None is
+        nowhere.
       heard: put in front of each, to listen.
       warn: told of models that fail, if another one is asked for them.
     """
@@ -39,6 +48,7 @@ class Models:
     _given: LLM | None
     _config: LlmConfig
     _stack: AsyncExitStack
+    _loads: trio.Nursery | None = None
     _heard: Callable[[LLM], LLM] = lambda llm: llm
     _warn: Callable[[str], None] = lambda _: None
     _made: dict[str | None, LLM] = attrs.field(factory=dict, init=False)
@@ -76,7 +86,7 @@ class Models:
     def _make(self, model: str | None) -> LLM:
         config = self._config
         name = model or config.model
-        first = self._link(config, name, "llm")
+        first = self._link(config, name, "llm", patient=not config.fallbacks)
         if not config.fallbacks:
             return first
         if self._fallbacks is None:
@@ -88,7 +98,9 @@ class Models:
     def _made_fallbacks(self) -> Iterator[Candidate]:
         names: list[str] = []
         for at, config in enumerate(self._config.fallbacks):
-            link = self._link(config, config.model, f"llm.fallbacks[{at}]")
+            last = config is self._config.fallbacks[-1]
+            place = f"llm.fallbacks[{at}]"
+            link = self._link(config, config.model, place, patient=last)
             candidate = self._candidate(link, config.model, names)
             names.append(candidate.name)
             yield candidate
@@ -98,56 +110,118 @@ class Models:
         name = link.label if model is None or model in taken else model
         return Candidate(name, link, self._warn)
 
-    def _link(self, config: ModelConfig, model: str | None, place: str) -> LLM:
+    def _link(
+        self,
+        config: ModelConfig,
+        model: str | None,
+        place: str,
+        *,
+        patient: bool = True,
+    ) -> LLM:
         try:
-            match config.provider:
-                case Provider.OFFLINE:
-                    from glyphoxa_trio.providers.offline import Offline
-
-                    return Offline()
-                case Provider.CHAT_COMPLETIONS:
-                    return self._chat_completions(config, model or "")
-                case Provider.ANTHROPIC:
-                    return self._anthropic(config, model or "")
+            if model is not None and model != config.model:
+                config = config.at(model)
+            link = link_of(config, warn=self._warn, patient=patient)
         except ValueError as error:  # an address or a key that no request can carry
             raise ConfigError(f"{error} @ {place}") from None
-
-    def _chat_completions(self, config: ModelConfig, model: str) -> LLM:
-        from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
-
-        link = ChatCompletions(
-            model=model,
-            base_url=config.base_url or "",
-            api_key=config.api_key,
-            options=Options(
-                temperature=config.temperature,
-                max_tokens=config.max_tokens,
-                max_tokens_field=_max_tokens_field(config.base_url or ""),
-                extra=dict(config.extra),
-            ),
-        )
-        self._stack.push_async_callback(link.aclose)
+        if isinstance(link, AtEndpoint):
+            self._stack.push_async_callback(link.aclose)
+            warm = config.preset.local if config.warm is None else config.warm
+            if warm and self._loads is not None:
+                link.keep_loaded(self._loads, self._warn, within=config.cold_start)
         return link
 
-    def _anthropic(self, config: ModelConfig, model: str) -> LLM:
-        from glyphoxa_trio.providers.anthropic import VENDOR, Anthropic, Options
 
-        options = Options(temperature=config.temperature, extra=dict(config.extra))
-        if config.max_tokens is not None:
-            options = attrs.evolve(options, max_tokens=config.max_tokens)
-        link = Anthropic(
-            model=model,
-            base_url=config.base_url or VENDOR,
-            api_key=config.api_key,
-            options=options,
-        )
-        self._stack.push_async_callback(link.aclose)
-        return link
+def link_of(
+    config: ModelConfig,
+    *,
+    warn: Callable[[str], None] = lambda _: None,
+    patient: bool = True,
+) -> LLM:
+    """The model of a configuration; whoever makes one at an endpoint closes it.
+
+    Args:
+      patient: nobody else is asked when its server is busy for a moment.
+
+    Raises:
+      ValueError: for an address or a key that no request can carry.
+    """
+    preset = config.preset
+    if config.provider is Provider.OFFLINE:
+        from glyphoxa_trio.providers.offline import Offline
+
+        return Offline()
+    if config.provider is Provider.ANTHROPIC:
+        return _anthropic(config, warn, patient)
+    from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
+
+    options = Options(
+        temperature=config.temperature,
+        max_tokens=config.max_tokens,
+        max_tokens_field=_max_tokens_field(config),
+        tool_choice=_given(config.tool_choice, preset.tool_choice),
+        stream_options=_given(config.stream_options, preset.stream_options),
+        parallel_tool_calls=_given(
+            config.parallel_tool_calls, preset.parallel_tool_calls
+        ),
+        name_field=_given(config.name_field, preset.name_field),
+        tools=config.tools is not False,
+        context_tokens=config.context,
+        extra=dict(config.extra),
+    )
+    return ChatCompletions(
+        # A server with one model takes any name.
+        model=config.model or "default",
+        base_url=config.address,
+        api_key=config.api_key,
+        options=options,
+        thinks=config.thinks,
+        warn=warn,
+        advice=_advice(config),
+        places=config.places or preset.places,
+        patient=patient,
+    )
+
+
+def _anthropic(config: ModelConfig, warn: Callable[[str], None], patient: bool) -> LLM:
+    from glyphoxa_trio.providers.anthropic import Anthropic, Options
+
+    options = Options(
+        temperature=config.temperature,
+        extra=dict(config.extra),
+        context_tokens=config.context,
+        tool_choice=_given(config.tool_choice, True),
+        tools=config.tools is not False,
+    )
+    if config.max_tokens is not None:
+        options = attrs.evolve(options, max_tokens=config.max_tokens)
+    return Anthropic(
+        model=config.model or "",
+        base_url=config.address,
+        api_key=config.api_key,
+        options=options,
+        warn=warn,
+        advice=_advice(config),
+        places=config.places or config.preset.places,
+        patient=patient,
+    )
+
+
+def _advice(config: ModelConfig) -> Advice:
+    preset = config.preset
+    return Advice(start=preset.start, fetch=preset.fetch, key=preset.key)
+
+
+def _given(value: Given | None, preset: Given) -> Given:
+    return preset if value is None else value
 
 
 def _max_tokens_field(
-    base_url: str,
+    config: ModelConfig,
 ) -> Literal["max_completion_tokens", "max_tokens"]:
     """The vendor has renamed the field; the servers that follow it have not all."""
-    vendor = urlsplit(base_url).hostname == "api.openai.com"
-    return "max_completion_tokens" if vendor else "max_tokens"
+    field = config.max_tokens_field or config.preset.max_tokens_field
+    vendor = urlsplit(config.address).hostname == "api.openai.com"
+    if config.max_tokens_field is None and vendor:
+        return "max_completion_tokens"
+    return "max_tokens" if field is TokensField.MAX_TOKENS else "max_completion_tokens"

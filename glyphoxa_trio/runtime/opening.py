@@ -15,10 +15,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 import trio
 
-from glyphoxa_trio.actors import Flights, SupervisionEvent, Topic, lone_errors
+from glyphoxa_trio.actors import (
+    Flights,
+    SupervisionEvent,
+    Topic,
+    careful,
+    lone_errors,
+    tell,
+)
 from glyphoxa_trio.config import Approve, Config, ConfigError
+from glyphoxa_trio.config.secrecy import Masks
+from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, open_host
 from glyphoxa_trio.mcp import Approved, Known, ServerStatus, ServerWarning, open_fleet
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
@@ -27,6 +38,7 @@ from glyphoxa_trio.npc.hot_context import HotContext
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
+from glyphoxa_trio.quiet import cleaned, quiet
 from glyphoxa_trio.tools.definition import Tool
 
 from .assembly import history_of, settings_of, state_folder
@@ -37,6 +49,7 @@ from .given import needs_trio, tools_given
 from .grants import GrantProblem, approved_by, grants_of, refuse_faults
 from .idle import idle_keys
 from .lasting import open_lasting
+from .lateness import name_stalls
 from .lateness import watch as watch_lateness
 from .models import Models
 from .overload import Overload
@@ -105,7 +118,8 @@ async def open_runtime(
       watch: reload when the file, or the ``.mcp.json`` beside it, changes; or when
         one of these files does. What cannot serve is a warning.
       reload_on: signals that reload, as SIGHUP does for many; in the main thread.
-      on_warning: told of each warning; none of these may block.
+      on_warning: told of each warning; none of these may block. What one of them
+        raises goes to the log.
       on_reload: told of each reload that ``watch`` or ``reload_on`` brought about.
       on_server_event: told of each change of a server's status, and of its lives,
         failures and restarts.
@@ -128,10 +142,13 @@ async def open_runtime(
     own_tools = tools_given(tools)
     warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
 
+    on_server_event, on_server_line = careful(on_server_event), careful(on_server_line)
+
     def warn(warning: ServerWarning) -> None:
+        warning = attrs.evolve(warning, text=cleaned(warning.text))
         warnings.append(warning)
         if on_warning is not None:
-            on_warning(warning)
+            tell(on_warning, warning)
 
     def told(server: str, text: str) -> None:
         warn(ServerWarning(server=server or OURS, text=text))
@@ -183,8 +200,15 @@ async def open_runtime(
         overload = Overload(chosen.overload)
         # A stack of its own: NPCs make models later, and use them until they end.
         links = await stack.enter_async_context(AsyncExitStack())
+        loads = await stack.enter_async_context(trio.open_nursery())
+        stack.callback(loads.cancel_scope.cancel, "the runtime ends")
         make_models = partial(
-            Models, llm, stack=links, heard=witness.model, warn=partial(told, OURS)
+            Models,
+            llm,
+            stack=links,
+            loads=loads,
+            heard=witness.model,
+            warn=partial(told, OURS),
         )
         voices = voices_of(
             chosen,
@@ -195,6 +219,7 @@ async def open_runtime(
         )
         models = make_models(chosen.llm)
         runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)
+        stack.enter_context(quiet(Masks(lambda: runtime.config).text))
         runtime.music, runtime._lasting = music, lasting
         runtime._models = make_models
         runtime._warn = warn
@@ -259,6 +284,7 @@ async def open_runtime(
                 on_late=host.disregard,
             )
         )
+        background.start_soon(name_stalls, host, warn)
         stack.callback(runtime.overload_events.close)
         runtime._generations = Generations(
             host=host,
@@ -303,14 +329,14 @@ async def _reload_after(
     runtime: Runtime,
     occasions: AsyncIterable[object],
     warn: Callable[[ServerWarning], None],
-    tell: Callable[[Reloaded], None] | None,
+    told: Callable[[Reloaded], None] | None,
 ) -> None:
     async for _ in occasions:
         try:
             done = await runtime.reload()
-            if tell is not None:
-                tell(done)
+            if told is not None:
+                tell(told, done)
         except Exception as error:  # border: what reads it may be foreign code
-            why = str(error) or type(error).__name__
+            why = words(error) or type(error).__name__
             text = f"not reloaded, the old one goes on: {why}"
             warn(ServerWarning(server=OURS, text=text))

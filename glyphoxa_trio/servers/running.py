@@ -16,7 +16,8 @@ import outcome
 import trio
 
 from glyphoxa_trio.actors import Flight, FlightCancelled, Flights
-from glyphoxa_trio.errors import TooManyFlights
+from glyphoxa_trio.errors import TooManyFlights, words
+from glyphoxa_trio.tools import foreign
 from glyphoxa_trio.tools.definition import (
     CallContext,
     Tool,
@@ -69,12 +70,15 @@ async def _handle(
 def _answer(tool: Tool, end: outcome.Maybe[Any]) -> Mapping[str, Any]:
     if isinstance(end, outcome.Value):
         try:
-            return wording.answer(end.value)
+            value = end.value
+            if isinstance(value, ToolResult):
+                value = foreign.received(tool.handler, value)
+            return wording.answer(value)
         except Exception as error:  # border: what a handler returned
             return crashed(tool, error)
     match end.error:
         case ToolError() as no:
-            return wording.refused(str(no), no.code)
+            return wording.refused(words(no), no.code)
         case ToolUnavailable() as away:
             return wording.refused(str(away), "Unavailable")
         case FlightCancelled():

@@ -14,9 +14,10 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import Config, ServerSpec
+from glyphoxa_trio.config.secrecy import mask_of
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp.known import Known
-from glyphoxa_trio.mcp.process import LastLines, secrets_of
+from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.transport import ConnectionFailed, open_session
 from glyphoxa_trio.runtime.assembly import measurements_of, state_folder
 from glyphoxa_trio.runtime.plans import servers_of
@@ -72,7 +73,7 @@ async def survey(config: Config, *, online: bool = True) -> Survey:
 
 
 async def _ask(spec: ServerSpec) -> tuple[Mapping[str, Any], ...]:
-    stderr = LastLines(secrets_of(spec))
+    stderr = LastLines(mask_of(spec))
     async with open_session(spec, on_tools_changed=_ignore, stderr=stderr) as session:
         with trio.move_on_after(spec.start_timeout):
             return (await session.list_tools()).tools

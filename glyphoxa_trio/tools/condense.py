@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from glyphoxa_trio.secret import Mask
+
 from .speech import Writer, container
 
 TRUNCATED: Final = "glyphoxa/truncated"  # in `_meta`: it was more
@@ -69,7 +71,7 @@ def _reply(order: Mapping[str, Any], line: bytes) -> Iterator[Any]:
     if "method" in message or str(message.get("id")) != str(order["id"]):
         yield {"unasked": True}
         return
-    mask = _mask(order.get("mask", ""))
+    mask = Mask(order.get("mask", "")).data
     if message.get("error") is not None:
         yield {"error": _error(mask(message["error"]))}
         return
@@ -86,14 +88,6 @@ def _reply(order: Mapping[str, Any], line: bytes) -> Iterator[Any]:
         yield _answer(order, result, mask)
     else:
         yield {"unusable": f"it has more than {order['loop_bytes'] >> 10} KiB"}
-
-
-def _mask(pattern: str) -> Callable[[Any], Any]:
-    if not pattern:
-        return lambda value: value
-    import glyphoxa_trio.secret as secret
-
-    return secret.Mask(pattern).data  # type: ignore[attr-defined,no-any-return,unused-ignore]
 
 
 def _error(error: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@
         \"\"\"Get the current in-world weather for a location.\"\"\"
 
 A parameter annotated `CallContext` receives it and is not part of the schema.
+Above 300 lines, because its parameters stand here twice, once for type checkers.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from typing import Any, Literal, Union, overload
 
 import attrs
 
+from glyphoxa_trio.apart import run_apart
 from glyphoxa_trio.units import seconds
 
+from . import foreign
 from .definition import CallContext, OnInterrupt, Tool, ToolDefinition
 from .outcome import ToolResult
 from .tier import Tier
@@ -64,6 +67,8 @@ def tool(
     slow_response_message: str | None = ...,
     expose_as: str | None = ...,
     category: str = ...,
+    blocking: bool = ...,
+    isolated: bool = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -93,15 +98,26 @@ def tool(
     slow_response_message: str | None = None,
     expose_as: str | None = None,
     category: str = "",
+    blocking: bool = False,
+    isolated: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of an async function, or of a plain one (run in a thread).
 
     Name, description and schema come from the function unless given. Durations
     are the declared median and the hard limit. See `ToolDefinition` for the rest.
 
+    Args:
+      blocking: an async function that holds the event loop all the same runs in a
+        worker thread, in a run of trio of its own; a plain one does so anyway. It
+        cannot share trio's objects with the rest of the program.
+      isolated: the function, async or not, runs in a process of its own, which is
+        killed when the call's time is up. For code that keeps the interpreter to
+        itself, has no end, or crashes.
+
     Raises:
       TypeError: for a parameter that cannot be given by name, or whose
-        annotation has no JSON schema; give ``parameters`` then.
+        annotation has no JSON schema; give ``parameters`` then. For an isolated
+        function that another process cannot find: a lambda, one made in another.
       ValueError: for a definition that contradicts itself.
     """
 
@@ -139,11 +155,19 @@ def tool(
             expose_as=expose_as,
             category=category,
         )
-        blocking = not inspect.iscoroutinefunction(function)
+        is_async = inspect.iscoroutinefunction(function)
+        if isolated:
+            from .isolated import IsolatedHandler, place
+
+            if blocking:
+                raise ValueError(f"{definition.key}: blocking or isolated, not both")
+            handler: Any = IsolatedHandler(*place(function))
+        else:
+            handler = _handler(function, signature, is_async, apart=blocking)
         return Tool(
             definition=definition,
-            handler=_handler(function, signature, blocking=blocking),
-            blocking=blocking,
+            handler=handler,
+            blocking=not isolated and (blocking or not is_async),
             function=function,
         )
 
@@ -176,17 +200,40 @@ class _Signature:
 
 
 def _handler(
-    function: Callable[..., Any], signature: _Signature, *, blocking: bool
+    function: Callable[..., Any],
+    signature: _Signature,
+    is_async: bool,
+    *,
+    apart: bool,
 ) -> Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]:
-    if blocking:
-        return lambda arguments, context: ToolResult.of(
-            function(**signature.bound(arguments, context))
-        )
+    def at_once(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
+        return foreign.result(function(**signature.bound(arguments, context)))
 
-    async def handler(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
-        return ToolResult.of(await function(**signature.bound(arguments, context)))
+    async def later(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
+        return foreign.result(await function(**signature.bound(arguments, context)))
 
-    return handler
+    def in_a_thread(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
+        def begin(ahead: float) -> Awaitable[ToolResult]:
+            return later(
+                arguments,
+                attrs.evolve(
+                    context,
+                    deadline=context.deadline + ahead,
+                    awaited_until=context.awaited_until + ahead,
+                ),
+            )
+
+        return run_apart(begin, deadline=context.deadline)
+
+    if is_async and apart:
+        return foreign.makes_results(in_a_thread)
+    return foreign.makes_results(later if is_async else at_once)
+
+
+def called_here(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What calls a function with the arguments of a call and a context, as it is."""
+    signature = _signature(function, derive=False)
+    return lambda arguments, context: function(**signature.bound(arguments, context))
 
 
 def _signature(function: Callable[..., Any], *, derive: bool) -> _Signature:

@@ -1,7 +1,8 @@
 """The one gate: `refusal` decides what is shown to a model and what may run (D5).
 
 It is asked when tools are shown and again when a call arrives, with whatever is
-true at that moment. There is no other way in.
+true at that moment. There is no other way in. Above 300 lines, because all that is
+refused, and in which order, is read in one place.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from glyphoxa_trio.units import in_ms
 
 from .definition import ToolDefinition
 from .estimate import Estimate, Source
+from .holding import REMEDY, Held
 from .naming import matches, names_in_full
 from .outcome import Status
 from .tier import Tier
@@ -93,6 +95,7 @@ class Candidate:
     tool any more that was approved. ``agreed``: a person approved it as it is.
     ``starts_in``: seconds until its server can answer, for a tool that is to be called;
     a tool that is only to be shown has 0, and stays visible while its server starts.
+    ``held``: its code holds the event loop too often, so it may not be called.
     """
 
     definition: ToolDefinition
@@ -103,6 +106,7 @@ class Candidate:
     changed: bool = False
     starts_in: float = 0.0
     agreed: bool = False
+    held: Held | None = None
 
 
 class Reason(StrEnum):
@@ -115,6 +119,7 @@ class Reason(StrEnum):
     NEEDS_APPROVAL = "needs_approval"
     OVER_TIER = "over_tier"
     UNAVAILABLE = "unavailable"
+    HOLDS_LOOP = "holds_loop"
     OVER_BUDGET = "over_budget"
     NOT_LOADED = "not_loaded"
     REPEATED = "repeated"
@@ -123,6 +128,7 @@ class Reason(StrEnum):
 
 _STATUS: Final = {
     Reason.UNAVAILABLE: Status.UNAVAILABLE,
+    Reason.HOLDS_LOOP: Status.UNAVAILABLE,
     Reason.OVER_TIER: Status.SKIPPED,
     Reason.OVER_BUDGET: Status.SKIPPED,
     Reason.NOT_LOADED: Status.SKIPPED,
@@ -205,6 +211,16 @@ def refusal(
             reason=Reason.UNAVAILABLE,
             text=f"{name} cannot be used now: {why}",
             remedy="it returns by itself when it answers again",
+        )
+    if candidate.held is not None:
+        minutes = minutes_to_trial(candidate.held.next_trial)
+        return Refusal(
+            reason=Reason.HOLDS_LOOP,
+            text=f"{name} cannot be used now: it has kept everybody waiting",
+            remedy=(
+                f"{candidate.held.text}: {REMEDY}; as it is, it is tried again after"
+                f" about {minutes} min of talk"
+            ),
         )
     if candidate.starts_in and candidate.starts_in + estimate.seconds > remaining:
         return Refusal(

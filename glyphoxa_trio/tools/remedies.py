@@ -30,6 +30,7 @@ from .gate import (
     minutes_to_trial,
     refusal,
 )
+from .holding import REMEDY
 from .naming import names_in_full
 from .tier import Tier, TierLimits
 from .window import LatencyWindow
@@ -153,6 +154,8 @@ def ways(reason: Reason, state: State) -> Iterator[Way]:
             yield from _roomier(state)
         case Reason.UNAVAILABLE:
             yield _waited(state)
+        case Reason.HOLDS_LOOP:
+            yield _declared_blocking(state)
         case _:
             return
 
@@ -297,6 +300,15 @@ def _waited(state: State) -> Way:
     )
     remedy = Remedy(kind=Kind.WAIT, text=text)
     return remedy, attrs.evolve(state, candidate=back)
+
+
+def _declared_blocking(state: State) -> Way:
+    """Its author moves it off the loop, or it is tried again by itself."""
+    assert state.candidate.held is not None
+    minutes = minutes_to_trial(state.candidate.held.next_trial)
+    text = f"{REMEDY}; or wait: it is tried again after about {minutes} min of talk"
+    back = attrs.evolve(state.candidate, held=None)
+    return Remedy(kind=Kind.WAIT, text=text), attrs.evolve(state, candidate=back)
 
 
 def _placed(now: Estimate, definition: ToolDefinition, limits: TierLimits) -> Estimate:

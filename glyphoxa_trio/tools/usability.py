@@ -178,6 +178,8 @@ def _because(no: Refusal, state: State) -> str:
             return "a fast turn has no time to ask for its approval"
         case Reason.UNAVAILABLE:
             return candidate.obstacle or f"the server {definition.group!r} is down"
+        case Reason.HOLDS_LOOP if candidate.held is not None:
+            return candidate.held.text
         case Reason.OVER_BUDGET:
             room = in_ms(state.limits.ceiling(state.ceiling))
             why = why_slow(definition, candidate.estimate)

@@ -171,7 +171,7 @@ async def test_the_prompt_of_an_operator_is_all_that_the_model_is_told(
     lines = "@customer_support Hello?\n"
     said, server = await played(path, lines, lambda _: Say("Hello, Ann."))
     (request,) = server.requests
-    system, greeting, *_ = request["messages"]
+    system, _, greeting, *_ = request["messages"]
     assert system["content"].startswith("You are a customer support agent.\n\n## Call")
     assert "- Phone: unknown\n- Name: there\n- Call ID: " in system["content"]
     assert system["content"].endswith("\n- Context: customer_support")

@@ -37,7 +37,7 @@ hello""",  # the last line ends with the input, not with a newline
     assert (played.returncode, played.stderr) == (0, "")
     out = played.stdout
     assert out.startswith("model: offline stand-in (no language model)\n")
-    assert "--model llama3.2 --base-url" in out  # how to get a real one
+    assert "--model ollama:llama3.2" in out  # how to get a real one
     for line in (
         "  Bo (fast): dice\n",
         "you> roll 2d6+3 for me\n· fast · 2 tools shown · dice.roll ",

@@ -188,8 +188,8 @@ def test_a_provider_may_be_its_name_and_is_refused_where_it_is_written() -> None
     made = LlmConfig(provider="chat_completions", model="m", base_url="http://l/v1")
     assert made.provider is Provider.CHAT_COMPLETIONS
     for kind in (LlmConfig, ModelConfig):
-        with pytest.raises(ConfigError, match=r"got 'openai'; OpenAI, Ollama and most"):
-            kind(provider="openai", model="m")
+        with pytest.raises(ConfigError, match=r"got 'oolama'; did you mean ollama\?"):
+            kind(provider="oolama", model="m")
 
 
 def test_a_number_out_of_range_names_its_field() -> None:

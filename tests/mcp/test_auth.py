@@ -22,6 +22,7 @@ from glyphoxa_trio.config.servers import OAuth
 from glyphoxa_trio.mcp import ConnectionFailed, ServerState, Session, open_fleet, sdk
 from glyphoxa_trio.mcp.auth import Token, Tokens, open_tokens
 from glyphoxa_trio.mcp.discovery import NoToken, challenge_of
+from glyphoxa_trio.mcp.masking import Masking
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.transport import NeverSent
 from glyphoxa_trio.secret import Secret
@@ -66,7 +67,7 @@ async def tokens_of(
 ) -> AsyncGenerator[Tokens]:
     given = oauth(server, **options)
     spec = ServerSpec(name="web", url=WEB, oauth=given, start_timeout=start_timeout)
-    async with open_tokens(spec, given) as tokens:
+    async with open_tokens(spec, given, Masking.of(spec)) as tokens:
         yield tokens
 
 
@@ -100,7 +101,7 @@ async def test_it_says_which_server_the_token_is_for(clock: MockClock) -> None:
     async with open_token_server(scopes=["a", "b"]) as server:
         given = oauth(server, scopes=("b",))
         spec = ServerSpec(name="web", url=f"{WEB}?key=hidden#part", oauth=given)
-        async with open_tokens(spec, given) as tokens:
+        async with open_tokens(spec, given, Masking.of(spec)) as tokens:
             await tokens.current()
         (grant,) = server.grants
         assert (grant.resource, grant.scopes) == (WEB, ("b",))
@@ -279,7 +280,7 @@ def issued(**body: Any) -> Status:
             ),
             (
                 "the token endpoint refused: unauthorized_client"
-                " (not sage with [secret], [secret] or [secret])"
+                " (not sage with [secret], [secret] or c2FnZTp[secret]A==)"
             ),
         ),
         (Status(400, body={"error": "<b>"}), "the token endpoint answered HTTP 400"),

@@ -632,9 +632,10 @@ async def test_well_behaved_servers_end_at_once_even_when_cancelled() -> None:
 
 
 async def test_secrets_of_a_server_do_not_reach_warnings() -> None:  # A39
-    secret = {"GATE": Secret("sesame-9")}
+    secret = {"GATE_KEY": Secret("sesame-9")}
     with trio.fail_after(20):
-        code = "import os,sys; print('bad gate', os.environ['GATE'], file=sys.stderr)"
+        code = "import os,sys; print('bad gate', os.environ['GATE_KEY'], "
+        code += "file=sys.stderr)"
         loud = ServerSpec(
             name="loud", command=("python", "-c", code), env=secret, restart=QUICKLY
         )

@@ -344,8 +344,8 @@ MUTANTS: Final = (
     Mutant(
         "a lost answer is told as no effect",
         "host/verdict.py",
-        "slot, Status.UNAVAILABLE, now, message=str(error), no_answer=True",
-        "slot, Status.UNAVAILABLE, now, message=str(error), no_answer=False",
+        "slot, Status.UNAVAILABLE, now, message=words(error), no_answer=True",
+        "slot, Status.UNAVAILABLE, now, message=words(error), no_answer=False",
         Promise.EFFECTS,
     ),
     Mutant(

@@ -24,8 +24,9 @@ SKIPPED: Final = {
     "make newcomer": "it is this",
     "make conformance": "it is a part of CI by itself",
     "make mutants": "five minutes",
-    ".venv/bin/glyphoxa play config/tavern.yaml --model llama3.2"
-    " --base-url http://localhost:11434/v1": "it needs Ollama",
+    ".venv/bin/glyphoxa play config/tavern.yaml --model ollama:llama3.2": (
+        "it needs Ollama"
+    ),
     ".venv/bin/glyphoxa serve web --searxng http://localhost:8888": "it needs SearXNG",
     "glyphoxa replay": "it is named and no more; the table has it with its file",
     "glyphoxa serve NAME": "its servers are run one by one",

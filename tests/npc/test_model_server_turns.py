@@ -170,7 +170,8 @@ async def test_an_answer_with_a_tool() -> None:
         (entry,) = scene.server.requests[0]["tools"]
         assert entry["function"]["description"] == "What it looks like outside."
         _, user, assistant, answer = scene.messages()
-        assert (user["role"], user["name"]) == ("user", "player")
+        assert user["role"] == "user"
+        assert user["content"].startswith("player: ")
         assert assistant["content"] == "Let me look."
         assert json.loads(assistant["tool_calls"][0]["function"]["arguments"]) == {
             "place": "Ashford"
@@ -344,7 +345,8 @@ async def test_leaving_the_block_hangs_up_on_the_model() -> None:
                     break
         await scene.server.wait_hangups(1)
         await scene.lives_on()
-        assert [m["role"] for m in scene.messages()] == ["system", "user", "user"]
+        # What nobody heard is not told, and the two lines are one: roles alternate.
+        assert [m["role"] for m in scene.messages()] == ["system", "user"]
 
 
 async def test_the_same_speaker_goes_on_while_the_model_is_silent() -> None:
@@ -362,7 +364,6 @@ async def test_the_same_speaker_goes_on_while_the_model_is_silent() -> None:
         assert first.done.end is TurnEnd.INTERRUPTED
         assert second.done.text == "Yes, the red one."
         assert [m["content"] for m in scene.messages()[1:]] == [
-            "the blue one",
-            "no, the red one",
+            "player: the blue one\n\nplayer: no, the red one"
         ]
         await scene.lives_on()

@@ -39,6 +39,10 @@ def split(*pieces: str) -> list[str]:
         ["1. Take the sword.", "2. Leave."],
         ["no newline", "needs a stop", "at all"],
         ["Ünder Öl.", "Ärger…", "Ñandú?"],
+        ["هل أنت هنا؟", "نعم."],
+        ["यह दरवाज़ा बंद है।", "जाओ!", "ठीक है॥"],
+        ["آؤ\u06d4", "جاؤ\u06d4"],
+        ["በሩ ተዘግቷል።", "ሂድ።"],
     ],
     ids=lambda sentences: sentences[0][:20],
 )
@@ -65,6 +69,42 @@ def test_blanks_and_lines(text: str, sentences: list[str]) -> None:
     assert split(text) == sentences
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["你好。", "门是开着的\uff01", "你要什么\uff1f"],
+        ["「走れ\uff01」", "彼女は叫んだ。", "彼は走った。"],
+        ["すごい\uff01\uff01\uff01", "本当\uff1f", "はい。"],
+        ["他说“走吧。”", "然后他走了……"],
+        ["価格は3.5です。", "安い。"],
+    ],
+    ids=lambda sentences: sentences[0],
+)
+def test_scripts_without_blanks_have_sentences(sentences: list[str]) -> None:
+    text = "".join(sentences)
+    assert split(text) == sentences
+    assert split(*text) == sentences
+    # Each comes with the next character, and not with the next blank.
+    pieces = Sentences()
+    assert pieces.feed(f"{sentences[0]}{sentences[1][0]}") == [sentences[0]]
+
+
+def test_an_opener_without_blanks_has_an_end() -> None:
+    beginning = Beginning(most_words=5)
+    assert beginning.feed("长" * 9) is None
+    assert beginning.feed("长" * 9) == "长" * 10
+    mixed = Beginning(most_words=5)
+    assert mixed.feed("one two 长长长长长长长") == "one two 长长长长长长"
+
+
+def test_a_text_without_an_end_costs_no_more_for_each_piece() -> None:
+    # Read anew with each piece, this is some ten thousand million characters.
+    sentences = Sentences()
+    for _ in range(150_000):
+        assert sentences.feed("ab") == []
+    assert len(sentences.end()[0]) == 300_000
+
+
 def test_a_sentence_comes_as_soon_as_it_is_certain() -> None:
     sentences = Sentences()
     assert sentences.feed("It is open.") == []  # "It is open.5" could follow
@@ -89,6 +129,7 @@ def test_a_sentence_comes_as_soon_as_it_is_certain() -> None:
 
 PIECES = st.sampled_from(
     [
+        *("。", "\uff01", "\uff1f", "」", "「", "你好", "।", "؟", "..。"),
         *("Hello", "the bear", "Dr", "e.g", "J", "12", "3.5", "A", "well", "is"),
         *(".", "!", "?", "…", "...", '"', "'", ")", "(", "“", "”", ","),
         *(" ", " ", "\n", "\t", "\r\n", "\u00a0", "  "),

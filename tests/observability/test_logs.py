@@ -306,7 +306,9 @@ async def test_nothing_secret_and_nobodys_words_are_written() -> None:
             ),
         ),
         mcp=McpConfig(
-            servers=(plain("tells", env={"PEPPER": Secret(PEPPER)}, allow=("echo",)),)
+            servers=(
+                plain("tells", env={"PEPPER_KEY": Secret(PEPPER)}, allow=("echo",)),
+            )
         ),
     )
     with trio.fail_after(LIMIT):

@@ -268,7 +268,8 @@ async def test_an_open_breaker_is_shown_while_it_refuses(
     ran = Ran()
     tools = (ran.tool("broken", 0.0, error=RuntimeError("bug")),)
     async with table(tools=tools) as (runtime, metrics):
-        blocked = {("server",): 0.0, ("breaker",): 0.0, ("strays",): 0.0}
+        whys = ("server", "breaker", "strays", "stalls")
+        blocked = {(why,): 0.0 for why in whys}
         assert shown(metrics.registry, "glyphoxa_tools_blocked") == blocked
         for _ in range(5):
             await runtime.host.execute("broken")

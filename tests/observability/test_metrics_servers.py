@@ -92,7 +92,12 @@ async def test_a_server_that_gives_up_blocks_its_tools() -> None:
             assert tools
             assert shown(metrics.registry, UP) == {("plain",): 0}
             blocked = shown(metrics.registry, "glyphoxa_tools_blocked")
-            assert blocked == {("server",): tools, ("breaker",): 0, ("strays",): 0}
+            assert blocked == {
+                ("server",): tools,
+                ("breaker",): 0,
+                ("strays",): 0,
+                ("stalls",): 0,
+            }
             assert shown(metrics.registry, "glyphoxa_servers")["failed",] == 1
 
 

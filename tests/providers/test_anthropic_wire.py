@@ -159,7 +159,7 @@ def test_several_results_are_one_turn_and_come_before_whatever_else_is_said() ->
     )
     assert said[2] == (
         "user",
-        ["#toolu_1=7", "#toolu_2=9", "<system>\nIt rains.\n</system>", "Well?"],
+        ["#toolu_1=7", "#toolu_2=9", "<data>\nIt rains.\n</data>", "Well?"],
     )
 
 
@@ -180,10 +180,10 @@ def test_turns_of_one_role_are_one_turn() -> None:
 
 def test_system_messages_stand_apart_only_at_the_beginning() -> None:
     later = Message(role="system", content="What went on has ended.")
-    sent = body(PROMPT, Message(role="system", content="Be brief."), HELLO, later)
-    assert sent["system"] == "You are Greta.\n\nBe brief."
+    sent = body(PROMPT, later, HELLO)  # what came late is no prompt, wherever it is
+    assert sent["system"] == "You are Greta."
     assert turns(PROMPT, HELLO, later) == [
-        ("user", ["Ann: hello", "<system>\nWhat went on has ended.\n</system>"])
+        ("user", ["Ann: hello", "<data>\nWhat went on has ended.\n</data>"])
     ]
     assert "system" not in body(HELLO)
 
@@ -191,7 +191,7 @@ def test_system_messages_stand_apart_only_at_the_beginning() -> None:
 def test_a_conversation_that_the_npc_begins_begins_with_the_user_all_the_same() -> None:
     greeting = Message(role="assistant", content="Mind the books.")
     assert turns(PROMPT, greeting, HELLO) == [
-        ("user", ["<system>\nThe conversation begins.\n</system>"]),
+        ("user", ["(The conversation begins.)"]),
         ("assistant", ["Mind the books."]),
         ("user", ["Ann: hello"]),
     ]
@@ -202,7 +202,7 @@ def test_an_answer_that_is_to_be_continued_ends_with_the_user_all_the_same() -> 
     opener = Message(role="assistant", content="Let me look.  ")
     role, (text,) = turns(HELLO, opener)[-1]
     assert role == "user"
-    assert text.startswith("<system>\nGo on exactly where you stopped")
+    assert text.startswith("(Go on exactly where you stopped")
 
 
 def test_nobody_says_nothing() -> None:
@@ -221,16 +221,16 @@ def test_calls_go_back_in_a_form_that_is_taken() -> None:
     answer = attrs.evolve(ANSWER, call_id="functions.roll:0")
     said = turns(HELLO, Message(role="assistant", calls=(odd,)), answer)
     assert said[1:] == [
-        ("assistant", ["no_such_tool_({})#call_0"]),
-        ("user", ["#call_0=7"]),
+        ("assistant", ["no_such_tool_({})#call00000"]),
+        ("user", ["#call00000=7"]),
     ]
 
 
 def test_an_id_that_comes_again_gets_another_one_and_so_does_its_answer() -> None:
     said = turns(HELLO, CALLS, ANSWER, CALLS, attrs.evolve(ANSWER, content="8"))
     assert said[1][1][0].endswith("#toolu_1")
-    assert said[3][1][0].endswith("#call_1")
-    assert said[4] == ("user", ["#call_1=8"])
+    assert said[3][1][0].endswith("#call00001")
+    assert said[4] == ("user", ["#call00001=8"])
     # What was told before is told in the same words in every round that follows.
     more = turns(HELLO, CALLS, ANSWER, CALLS, attrs.evolve(ANSWER, content="8"), HELLO)
     assert more[:4] == said[:4]

@@ -124,7 +124,7 @@ def test_a_conversation_with_tools_becomes_a_body() -> None:
         ],
         "messages": [
             {"role": "system", "content": "You are Greta."},
-            {"role": "user", "content": "roll", "name": "Bram_the_Bold"},
+            {"role": "user", "content": "Bram the Bold: roll"},
             {
                 "role": "assistant",
                 "content": None,
@@ -182,7 +182,7 @@ def test_what_a_model_said_oddly_goes_back_in_a_form_that_servers_take() -> None
     odd = ToolCall("c", "no such tool!", '{"a": ')
     half = Message(role="assistant", content="\ud83d", calls=(odd,))
     body = request_body(LLMRequest(messages=(half,)), "m", options=Options())
-    wire = json.loads(encoded(body))["messages"][0]["tool_calls"][0]["function"]
+    wire = json.loads(encoded(body))["messages"][1]["tool_calls"][0]["function"]
     assert wire == {"name": "no_such_tool_", "arguments": "{}"}
 
 

@@ -245,7 +245,7 @@ async def test_a_reload_changes_who_is_asked_and_conversations_go_on() -> None:
             heard = await say(runtime, "Second.")
             assert heard.done.text == "Hello."
             told = [message["content"] for message in other.requests[0]["messages"]]
-            assert "First." in told
+            assert "player: First." in told
             await runtime.reload(config(LlmConfig(**attrs.asdict(completions(other)))))
             heard = await say(runtime, "Third.")
             assert (heard.done.text, heard.of(ModelSwitched)) == ("Hello.", [])

@@ -97,8 +97,11 @@ class Key:
     effect: TakesEffect | None
 
 
-# What a `.mcp.json` brings is no key of the configuration.
-FOUND_ELSEWHERE = {"mcp.from_mcp_json", "mcp.shared", "mcp.left_out"}
+# What a `.mcp.json` brings is no key of the configuration, nor what `${...}` stood for.
+FOUND_ELSEWHERE = {
+    *("mcp.from_mcp_json", "mcp.shared", "mcp.left_out"),
+    "mcp.servers[].expanded",
+}
 
 
 def keys(
@@ -153,7 +156,11 @@ def whole(folder: Path, key: str = "") -> Config:
         (folder / f"{name}.json").write_text(entry, encoding="utf-8")
     override = ToolOverride(idempotent=True, read_only=True)
     stdio = ServerSpec(
-        name="faq", command=("x",), tools={"echo": override}, allow=("echo", "sleep")
+        name="faq",
+        command=("x",),
+        env={"PIN": Secret("1")},
+        tools={"echo": override},
+        allow=("echo", "sleep"),
     )
     http = ServerSpec(
         name="far",
@@ -188,9 +195,7 @@ def whole(folder: Path, key: str = "") -> Config:
             model="m",
             base_url=here,
             temperature=0.5,
-            fallbacks=(
-                ModelConfig(provider=Provider.ANTHROPIC, model="c", base_url=here),
-            ),
+            fallbacks=(ModelConfig(provider=Provider.VLLM, model="c", base_url=here),),
         ),
         mcp=McpConfig(remember=False, servers=(stdio, http, third)),
         builtin=BuiltinConfig(
@@ -233,6 +238,12 @@ ENTRY = {
 }
 # Values where the type alone does not give one that fits.
 OTHERS: dict[str, Any] = {
+    **dict.fromkeys(("llm.context_tokens", "llm.fallbacks[].context_tokens"), 4000),
+    **{
+        f"{of}.{key}": False  # what is not said is as it is with True
+        for of in ("llm", "llm.fallbacks[]")
+        for key in ("tool_choice", "stream_options", "tools")
+    },
     "npcs[].tools": ("roll_table", "faq.*"),
     "npcs[].trust.allow_tools": ("faq.echo",),
     "trust.allow_tools": ("faq.echo",),
@@ -240,8 +251,10 @@ OTHERS: dict[str, Any] = {
     "npcs[].voice.pronunciation": {"Ysolde": "ee-ZOLD"},
     "mcp.servers[].command": ("y",),
     "mcp.servers[].allow": ("echo",),
+    "mcp.servers[].secrets": ("PIN",),
+    "mcp.servers[].not_secret": ("PIN",),
     "mcp.servers[].transport": lambda old: attrs.evolve(
-        old, transport=Transport.STREAMABLE_HTTP, command=(), url=HTTP
+        old, transport=Transport.STREAMABLE_HTTP, command=(), env={}, url=HTTP
     ),
     "mcp.servers[].auth.token": Secret("t"),
     "mcp.servers[].tools[].expose_as": "shout",

@@ -19,6 +19,7 @@ from glyphoxa_trio.tools.gate import (
     TrustMode,
     refusal,
 )
+from glyphoxa_trio.tools.holding import Held
 from glyphoxa_trio.tools.naming import exposed_name
 from glyphoxa_trio.tools.remedies import Kind, Places
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
@@ -339,3 +340,11 @@ def test_following_a_raise_or_a_grant_takes_that_reason_away(
         after = of(candidate, wider, tier)
         reasons = [need.reason for need in after.needs]
         assert before.needs[0].reason not in reasons[:1]
+
+
+def test_a_tool_that_holds_the_loop_says_what_its_author_can_do() -> None:
+    held = Held(place="shop.py:12 in price", seconds=2.0, next_trial=60.0)
+    found = of(now(estimated(0.1), held=held))
+    assert found.use is Use.LATER
+    for word in ("shop.py:12", "2000 ms", "blocking=True", "isolated=True", "1 min"):
+        assert word in found.text, found.text

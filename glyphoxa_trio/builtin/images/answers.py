@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.builtin.web.retrying import patience, waiting
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.secret import Mask, Secret
 from glyphoxa_trio.tools.definition import AnswerUnusable, ToolError, ToolUnavailable
 
 from .picture import MAX_BYTES
@@ -115,9 +115,7 @@ def _words(answer: object) -> str:
 
 
 def _quoted(text: str, key: Secret | None) -> str:
-    if key is not None:
-        text = text.replace(key.reveal(), str(key))
-    text = text[: 10 * _MAX_WORDS]
+    text = Mask.around(key).text(text)[: 10 * _MAX_WORDS]
     text = "".join(mark if mark.isprintable() else " " for mark in text)
     text = " ".join(text.split())
     return text if len(text) <= _MAX_WORDS else text[: _MAX_WORDS - 1] + "…"

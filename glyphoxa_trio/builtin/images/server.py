@@ -16,7 +16,8 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.quiet import quiet
+from glyphoxa_trio.secret import Mask, Secret
 from glyphoxa_trio.tools.definition import AnswerUnusable, ToolUnavailable
 
 from .answers import MAX_ANSWER, At, image_in, question, refuses_format
@@ -111,17 +112,20 @@ class ImageServer:
         }
         if self.key is not None:
             headers["authorization"] = f"Bearer {self.key.reveal()}"
-        async with client.stream(
-            "POST",
-            f"{self.base_url}/images/generations",
-            content=question(
-                prompt, model=self.model, size=self.size, ask_data=self._ask_data
-            ),
-            headers=headers,
-        ) as response:
-            known = {name.lower(): value for name, value in response.headers.items()}
-            body = await _body(response, response.aiter_raw(), known, MAX_ANSWER)
-            return response.status_code, known, body
+        with quiet(Mask.around(self.key).text):
+            async with client.stream(
+                "POST",
+                f"{self.base_url}/images/generations",
+                content=question(
+                    prompt, model=self.model, size=self.size, ask_data=self._ask_data
+                ),
+                headers=headers,
+            ) as response:
+                known = {
+                    name.lower(): value for name, value in response.headers.items()
+                }
+                body = await _body(response, response.aiter_raw(), known, MAX_ANSWER)
+                return response.status_code, known, body
 
     async def _fetch(self, client: httpx2.AsyncClient, text: str) -> bytes:
         """The image at an address that the server has named."""

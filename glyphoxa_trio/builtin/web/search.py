@@ -17,7 +17,8 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.quiet import quiet
+from glyphoxa_trio.secret import Mask, Secret
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 
 from .found import Found
@@ -100,14 +101,17 @@ class Search:
         import httpx2
 
         try:
-            async with self._client(tls) as client:
-                async with client.stream(
-                    "GET",
-                    f"{self.base_url}{self.engine.path}",
-                    params=dict(self.engine.parameters(query, limit)),
-                    headers={"Accept-Encoding": ACCEPTED}
-                    | dict(self.engine.headers(self.key)),
-                ) as response:
+            with quiet(Mask.around(self.key).text):
+                async with (
+                    self._client(tls) as client,
+                    client.stream(
+                        "GET",
+                        f"{self.base_url}{self.engine.path}",
+                        params=dict(self.engine.parameters(query, limit)),
+                        headers={"Accept-Encoding": ACCEPTED}
+                        | dict(self.engine.headers(self.key)),
+                    ) as response,
+                ):
                     body = await _body(response)
         except (
             httpx2.ConnectError,
@@ -123,7 +127,7 @@ class Search:
         self, query: str, limit: int, response: httpx2.Response, body: bytes
     ) -> Found:
         try:
-            payload = json.loads(body)
+            payload = Mask.around(self.key).data(json.loads(body))
         except (ValueError, RecursionError):
             payload = None
         if response.status_code != 200:

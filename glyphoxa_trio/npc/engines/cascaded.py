@@ -56,6 +56,7 @@ from glyphoxa_trio.providers.llm import (
     Switched,
     TextChunk,
     Usage,
+    Waiting,
 )
 from glyphoxa_trio.tools.gate import Grant, Reason
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
@@ -214,21 +215,24 @@ async def _listen(
     fresh = Continuation(turn.opener, joined=not index)
     calls: list[ToolCall] = []
     patience = Patience(turn.model_clock)
+    written, longest = 0, turn.config.max_answer  # characters
 
     async def write(text: str) -> None:
+        nonlocal written
         if not text:
             return
+        written += len(text)
         if turn.first_text_at is None:
             turn.first_text_at = trio.current_time()
-        await turn.emit(TextDelta(npc=turn.npc, turn=turn.turn, text=text))
+        delta = TextDelta(npc=turn.npc, turn=turn.turn, text=text)
+        await patience.hand_on(turn.emit(delta))
         await say(sentences.feed(text))
 
     async def say(whole: list[str]) -> None:
         for text in whole:
             round_.sentences.append(text)
-            await turn.emit(
-                Sentence(npc=turn.npc, turn=turn.turn, text=text, round=index)
-            )
+            said = Sentence(npc=turn.npc, turn=turn.turn, text=text, round=index)
+            await patience.hand_on(turn.emit(said))
 
     stream, ours = _stream(turn, request)
     finished = False
@@ -236,10 +240,24 @@ async def _listen(
     async def hear(events: AsyncIterator[LLMEvent]) -> None:
         nonlocal finished
         async for event in events:
-            patience.rest()
+            patience.serve()
             match event:
                 case TextChunk(text):
-                    await write(fresh.feed(text))
+                    new = fresh.feed(text)
+                    room = longest - written
+                    await write(new[:room])
+                    if len(new) > room:
+                        raise LLMError(
+                            ErrorKind.TOO_LONG,
+                            f"its answer has over {longest} characters, which is"
+                            " turn.max_answer",
+                        )
+                case Waiting(""):
+                    patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)
+                    continue
+                case Waiting(why):
+                    patience.wait_in_line(why)
+                    continue
                 case CallReady(call):
                     calls.append(call)
                 case Switched():
@@ -255,8 +273,9 @@ async def _listen(
                     return
             patience.wait_for(ErrorKind.SILENCE, turn.config.silence)
 
-    # One scope whose deadline moves: it is infinite while the consumer is served,
-    # so that a slow listener is never taken for a slow model.
+    # One scope whose deadline moves: it is infinite while the consumer is served, so
+    # that a slow listener is never taken for a slow model. The clock runs on, for a
+    # model whose stream has no end.
     failure: LLMError | None = None
     try:
         with patience.scope:
@@ -272,14 +291,16 @@ async def _listen(
                     raise
     except LLMError as error:
         failure = error
-    except BaseException:
+    except (Exception, trio.Cancelled, KeyboardInterrupt, BaseExceptionGroup):
         # Written, and not heard any more.
         round_.sentences += [*sentences.feed(fresh.end()), *sentences.end()]
         raise
+    except BaseException as error:  # border: a link that asks the program to end
+        failure = LLMError(ErrorKind.MALFORMED, f"its link raised {type(error)!r}")
     finally:
         patience.rest()
     if patience.exceeded and not finished:
-        failure = LLMError(patience.kind, f"{patience.what} after {patience.limit:g} s")
+        failure = patience.failure()
     await write(fresh.end())
     await say(sentences.end())  # what was written before a failure was heard
     if failure is not None:

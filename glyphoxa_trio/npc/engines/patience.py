@@ -1,35 +1,79 @@
-"""How long a model is waited for (D0)."""
+"""How long a model is waited for."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Awaitable
+from typing import Final
 
 import attrs
 
 import trio
 
 from glyphoxa_trio.npc.turn import Clock
-from glyphoxa_trio.providers.llm import ErrorKind
+from glyphoxa_trio.providers.llm import ErrorKind, LLMError
+
+# Seconds. Whoever takes longer to ask for the next event is waited for; up to that,
+# handing events on is the model's time: a stream without end must not stop its clock.
+PROMPT: Final = 0.02
 
 
 @attrs.define(eq=False)
 class Patience:
-    """How long the model is waited for, on the turn's model clock (D0)."""
+    """How long the model is waited for, on the turn's model clock."""
 
     _clock: Clock
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     kind: ErrorKind = attrs.field(default=ErrorKind.FIRST_TOKEN, init=False)
     limit: float = attrs.field(default=0.0, init=False)
+    _in_line: str = attrs.field(default="", init=False)  # why nothing is sent yet
 
     def wait_for(self, kind: ErrorKind, limit: float) -> None:
+        """The model is to say something within so many seconds."""
         now = trio.current_time()
-        end = self._clock.start(now)
-        self.kind, self.limit = kind, limit
+        if self._clock.running:
+            end = now + self._clock.remaining(now)
+        else:
+            end = self._clock.start(now)
+        self.kind, self.limit, self._in_line = kind, limit, ""
         if end < now + limit:
             self.kind, self.limit = ErrorKind.TURN, self._clock.budget
         self.scope.deadline = min(now + limit, end)
 
+    def wait_in_line(self, why: str) -> None:
+        """Nothing is sent yet: the turn's time runs, and no other limit."""
+        self.wait_for(ErrorKind.TURN, math.inf)
+        self._in_line = why
+
+    def serve(self) -> None:
+        """What the model said is handed on now; it is not to say anything."""
+        self.scope.deadline = math.inf
+
+    async def hand_on(self, handing: Awaitable[None]) -> None:
+        """Hand one thing on; waiting for a slow consumer is not the model's time.
+
+        Raises:
+          LLMError: `TURN`, if that is used up now.
+        """
+        begun = trio.current_time()
+        await handing
+        if not self._clock.running:
+            return
+        now = trio.current_time()
+        if now - begun > PROMPT:
+            self._clock.forgive(now - begun)
+        if self._clock.remaining(now) <= 0:
+            self.kind, self.limit = ErrorKind.TURN, self._clock.budget
+            raise self.failure()
+
+    def failure(self) -> LLMError:
+        """What it means that the model's time is over."""
+        return LLMError(self.kind, f"{self.what} after {self.limit:g} s")
+
     def rest(self) -> None:
+        """The model is not waited for any more."""
         self._clock.stop(trio.current_time())
-        self.scope.deadline = float("inf")
+        self.scope.deadline = math.inf
 
     def fresh(self) -> trio.CancelScope:
         """Another scope, for whoever waits more than once."""
@@ -42,6 +86,8 @@ class Patience:
 
     @property
     def what(self) -> str:
+        if self._in_line:
+            return f"the model was not asked ({self._in_line})"
         return {
             ErrorKind.FIRST_TOKEN: "the model said nothing",
             ErrorKind.SILENCE: "the model went silent",

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors.flight import FlightEnded
-from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.errors import GlyphoxaError, words
 from glyphoxa_trio.observability.recording.hiding import AsJson
 from glyphoxa_trio.observability.recording.models import Note
 from glyphoxa_trio.tools.definition import (
@@ -119,7 +119,7 @@ def _failure(error: Exception) -> dict[str, Any]:
     known = (name for name, kind in FAILURES.items() if isinstance(error, kind))
     kind = next(known, "crashed")
     crash = {"error": type(error).__name__} if kind == "crashed" else {}
-    return {"kind": kind, **crash, "detail": str(error)}
+    return {"kind": kind, **crash, "detail": words(error)}
 
 
 @attrs.define(eq=False)

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from hashlib import sha256
 from itertools import accumulate
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any
 
 import attrs
 
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.observability.redaction import Redaction
-from glyphoxa_trio.secret import Secret
-
-HIDDEN: Final = "[secret]"
+from glyphoxa_trio.config.secrecy import secrets_in
+from glyphoxa_trio.secret import HIDDEN, Mask, Secret
 
 
 @attrs.frozen
@@ -42,28 +39,20 @@ class Later:
 
 @attrs.frozen
 class Hiding:
-    """Replaces these texts; the longest come first, since one may hold another."""
+    """Replaces the secrets of a configuration."""
 
-    secrets: tuple[str, ...] = ()
+    mask: Mask = attrs.field(factory=Mask)
 
     @classmethod
     def of(cls, *configs: Config) -> Hiding:
         """For what is secret in these configurations, however it is written."""
         names = [npc.name for config in configs for npc in config.npcs]
         names += [spec.name for config in configs for spec in config.mcp.servers]
-        found = {
-            written
-            for secret in Redaction.of(*configs).secrets
-            if not any(secret in name for name in names)
-            for written in _written(secret)
-        }
-        return cls(tuple(sorted(found, key=lambda text: (-len(text), text))))
+        secrets = secrets_in(configs)
+        return cls(Mask.of(x for x in secrets if not any(x in name for name in names)))
 
     def text(self, text: str) -> str:
-        for secret in self.secrets:
-            if secret in text:
-                text = text.replace(secret, HIDDEN)
-        return text
+        return self.mask.text(text)
 
     def plain(self, value: Any) -> Any:
         """The value as JSON can say it, without secrets. Seconds stay seconds."""
@@ -100,33 +89,13 @@ class Hiding:
 
     def held_from(self, text: str) -> int:
         """Where in ``text`` begins what may be the first half of a secret."""
-        for at in range(len(text)):
+        forms = self.mask.forms
+        longest = max(map(len, forms), default=0)
+        for at in range(max(0, len(text) - longest), len(text)):
             rest = text[at:]
-            if any(len(x) > len(rest) and x.startswith(rest) for x in self.secrets):
+            if any(len(x) > len(rest) and x.startswith(rest) for x in forms):
                 return at
         return len(text)
-
-    def found_in(self, text: str) -> list[tuple[int, int]]:
-        """Where secrets are, from the left, the longest at each place."""
-        found: list[tuple[int, int]] = []
-        at = 0
-        while at < len(text):
-            length = next((len(x) for x in self.secrets if text.startswith(x, at)), 0)
-            if length:
-                found.append((at, at + length))
-            at += length or 1
-        return found
-
-
-def _written(secret: str) -> Iterable[str]:
-    """As it is; inside JSON, and inside JSON in JSON; inside an address."""
-    yield secret
-    for ascii_only in (True, False):
-        inner = secret
-        for _ in range(2):
-            inner = json.dumps(inner, ensure_ascii=ascii_only)[1:-1]
-            yield inner
-    yield quote(secret, safe="")
 
 
 def in_pieces(
@@ -141,7 +110,7 @@ def in_pieces(
       over: no piece follows: what looks like the beginning of a secret is none.
     """
     text = "".join(pieces)
-    spans = hiding.found_in(text)
+    spans = hiding.mask.spans(text)
     until = len(text) if over else hiding.held_from(text)
     ends = list(accumulate(map(len, pieces)))
     count = bisect_right(ends, until)

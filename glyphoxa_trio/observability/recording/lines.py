@@ -71,7 +71,7 @@ class Lines:
         line = _Line(data)
         self._queue.append(line)
         stream = _stream_of(data)
-        if stream is not None and self.hiding.secrets:
+        if stream is not None and self.hiding.mask:
             if stream[1]:  # hidden together with the other pieces
                 data["text"] = fields["text"] if of is None else of.text
             self._hear(line, stream)

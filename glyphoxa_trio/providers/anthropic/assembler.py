@@ -39,6 +39,7 @@ from glyphoxa_trio.providers.payloads import (
     string,
     well_formed,
 )
+from glyphoxa_trio.providers.thoughts import Thoughts
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .wire import THOUGHTS
@@ -103,8 +104,25 @@ class Assembler(answer.Assembler):
     """One response of a Messages server."""
 
     _blocks: dict[int, _Block] = attrs.field(factory=dict, init=False)
+    _thoughts: Thoughts = attrs.field(factory=Thoughts, init=False)
     _kept: int = attrs.field(default=0, init=False)
     _written: int = attrs.field(default=0, init=False)  # of that, arguments
+
+    def whole(self, text: str) -> list[str] | None:
+        try:
+            message = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(message, dict) or message.get("type") != "message":
+            return None
+        rows: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
+        blocks = message.get("content")
+        for at, block in enumerate(blocks if isinstance(blocks, list) else ()):
+            rows.append(
+                {"type": "content_block_start", "index": at, "content_block": block}
+            )
+        rows.append({"type": "message_delta", "delta": message})
+        return [json.dumps(row) for row in [*rows, {"type": "message_stop"}]]
 
     def feed(self, data: str) -> list[LLMEvent] | None:
         if self._over or not data.strip():
@@ -137,7 +155,11 @@ class Assembler(answer.Assembler):
         block = _Block(first, string(first.get("type")))
         self._blocks[self._index(payload)] = block
         self._keep(block, "")
-        return _chunk(block.text) if block.kind == "text" else []
+        return self._say(block.text) if block.kind == "text" else []
+
+    def _say(self, text: str) -> list[LLMEvent]:
+        said = self._thoughts.feed(well_formed(text))
+        return [TextChunk(said)] if said else []
 
     def _go_on(self, payload: dict[str, Any]) -> list[LLMEvent]:
         delta = self._payloads.as_object(payload.get("delta"), "a delta")
@@ -146,7 +168,7 @@ class Assembler(answer.Assembler):
             raise self._payloads.malformed("a delta of a block that has not begun")
         match delta.get("type"):
             case "text_delta":
-                return _chunk(self._keep(block, delta.get("text")))
+                return self._say(self._keep(block, delta.get("text")))
             case "input_json_delta":
                 self._keep(block, delta.get("partial_json"))
             case "thinking_delta":
@@ -197,7 +219,9 @@ class Assembler(answer.Assembler):
         if calls and reason is FinishReason.STOP:
             reason = FinishReason.TOOL_CALLS
         end = Finished(reason=reason, usage=self._usage, verbatim=self._verbatim(calls))
-        return [*map(CallReady, calls.values()), end]
+        text = self._thoughts.end()
+        words = [TextChunk(text)] if text else []
+        return [*words, *map(CallReady, calls.values()), end]
 
     def _calls(self, reason: FinishReason) -> dict[int, ToolCall]:
         """The calls by the index of their block, in order."""
@@ -228,7 +252,3 @@ class Assembler(answer.Assembler):
         again = [block.again(calls.get(at)) for at, block in self._blocks.items()]
         content = json.dumps([block for block in again if block is not None])
         return Verbatim(model=self.model, content=content)
-
-
-def _chunk(text: str) -> list[LLMEvent]:
-    return [TextChunk(well_formed(text))] if text else []

@@ -40,11 +40,8 @@ class Anthropic(AtEndpoint):
         key = {} if self.api_key is None else {"x-api-key": self.api_key.reveal()}
         return "/messages", {"anthropic-version": VERSION, **key}
 
-    def _body(self, request: LLMRequest) -> dict[str, Any]:
+    def body_of(self, request: LLMRequest) -> dict[str, Any]:
         return request_body(request, self.model, options=self.options)
 
-    def _assembler(self) -> Assembler:
+    def _assembler(self, _: LLMRequest) -> Assembler:
         return Assembler(model=self.model, secret=self.api_key)
-
-    def _leave_out(self, fields: frozenset[str]) -> None:
-        self.options = self.options.without(fields)

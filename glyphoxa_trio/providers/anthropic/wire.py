@@ -1,23 +1,23 @@
 """The Messages request, free of I/O: a round of a conversation as JSON.
 
-What the server refuses a whole request for is not sent: two turns of one role in a
-row, a beginning or an end that is not the user's, a text of nothing but space, an id
-twice, a tool with a union or an odd key at the root of its schema, results without
-tools. System messages stand apart if they come first; later ones are text of the
-user's turn, marked as such, and so is who speaks.
+The conversation has the shape of `shaping`. What else the server refuses a whole
+request for is not sent either: a tool with a union or an odd key at the root of its
+schema, and results without tools.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.providers.payloads import is_whole, safe_name
+from glyphoxa_trio.providers.shaping import Call, Own, Part, Result, Text, shape
 
 DISPENSABLE: Final = frozenset({"temperature", "tool_choice"})
 """Fields that some models refuse, and a request can do without."""
@@ -28,24 +28,17 @@ MAX_TOKENS: Final = 4096  # of an answer, its thoughts included, if nobody says
 _OURS: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "stream", "max_tokens"}
 )
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _UNIONS: Final = frozenset({"oneOf", "anyOf", "allOf"})
-_BEGIN: Final = "The conversation begins."
-_GO_ON: Final = "Go on exactly where you stopped, without saying it again."
-_NOTHING: Final = "…"  # what somebody said who said nothing
-
 Block = dict[str, Any]
 
 
 @attrs.frozen(kw_only=True)
-class Options:
+class Options(Abilities):
     """What to ask of the model beside the conversation, and what it can take.
 
     Args:
       max_tokens: of one answer; the wire wants it stated.
-      tool_choice: the server takes it. Where it does not, words are forced by not
-        listing the tools, unless the conversation has calls, which need them.
       extra: further fields of the body, such as ``thinking`` or ``cache_control``.
 
     Raises:
@@ -54,7 +47,6 @@ class Options:
 
     max_tokens: int = MAX_TOKENS
     temperature: float | None = None
-    tool_choice: bool = True
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -74,18 +66,30 @@ def request_body(
     request: LLMRequest, model: str, *, options: Options
 ) -> dict[str, Any]:
     """The body of ``POST /messages``, streaming."""
-    system, rest = _opening(request.messages)
+    kept = options.tools and options.tool_messages
+    shaped = shape(
+        request.messages,
+        tool_messages=kept,
+        short_ids=options.short_ids,
+        verbatim=lambda message: _verbatim(message, model),
+    )
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": options.max_tokens,
-        "messages": _turns(rest, model),
+        "messages": [
+            {"role": turn.role, "content": [x for y in turn.parts for x in _block(y)]}
+            for turn in shaped.turns
+        ],
         "stream": True,
     }
-    if system:
-        body["system"] = system
-    called = {safe_name(call.name): None for x in rest for call in x.calls}
+    if shaped.system:
+        body["system"] = shaped.system
+    called = {
+        safe_name(call.name): None for x in request.messages * kept for call in x.calls
+    }
     # Calls in a conversation are refused where no tool is listed at all.
-    tools = [_tool(spec) for spec in request.tools or map(_gone, called)]
+    offered = request.tools if options.tools else ()
+    tools = [_tool(spec) for spec in offered or map(_gone, called)]
     if tools and (called or options.tool_choice or not request.tools_forbidden):
         body["tools"] = tools
         if request.tools_forbidden and options.tool_choice:
@@ -98,70 +102,22 @@ def request_body(
     return body
 
 
-def _opening(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
-    """The system prompt, and what comes after it."""
-    at = next((i for i, x in enumerate(messages) if x.role != "system"), len(messages))
-    return "\n\n".join(x.content for x in messages[:at] if x.content), messages[at:]
-
-
-def _turns(messages: Iterable[Message], model: str) -> list[dict[str, Any]]:
-    """The conversation as turns that alternate, the first and last of them the user's.
-
-    A turn that holds results begins with them, because each call is answered before
-    anything else is said.
-    """
-    turns: list[dict[str, Any]] = []
-    for role, blocks in _spoken(messages, model):
-        if not turns and role == "assistant":
-            turns.append({"role": "user", "content": [_marked(_BEGIN)]})
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["content"] += blocks
-        elif blocks:
-            turns.append({"role": role, "content": blocks})
-    if not turns:
-        turns.append({"role": "user", "content": [_marked(_BEGIN)]})
-    if turns[-1]["role"] == "assistant":
-        turns.append({"role": "user", "content": [_marked(_GO_ON)]})
-    return turns
-
-
-def _spoken(
-    messages: Iterable[Message], model: str
-) -> Iterator[tuple[str, list[Block]]]:
-    """Each message as the blocks of a role; calls have ids that are there once."""
-    used: set[str] = set()
-    ids: dict[str, str] = {}  # of the calls that are answered next
-    for message in messages:
-        match message.role:
-            case "system":
-                yield "user", [_marked(message.content)] if message.content else []
-            case "user":
-                yield "user", [_said(message)]
-            case "tool":
-                yield "user", [_result(message, ids)]
-            case "assistant":
-                for call in message.calls:
-                    ids[call.id] = _unique(call.id, used)
-                    used.add(ids[call.id])
-                opener, blocks = _verbatim(message, model)
-                if opener:
-                    yield "assistant", _words(opener)
-                    yield "user", [_marked(_GO_ON)]
-                blocks = blocks or [*_words(message.content), *_calls(message)]
-                for block in blocks:
-                    if block["type"] == "tool_use":
-                        block["id"] = ids[block["id"]]
-                yield "assistant", blocks
-
-
-def _unique(call_id: str, used: set[str]) -> str:
-    """The id itself, or one that is the same in each round that tells of this call."""
-    if _ID.fullmatch(call_id) and call_id not in used:
-        return call_id
-    number = len(used)
-    while (fresh := f"call_{number}") in used:
-        number += 1
-    return fresh
+def _block(part: Part) -> Iterator[Block]:
+    match part:
+        case Text():
+            yield {"type": "text", "text": str(part)}
+        case Call(call):
+            yield {
+                "type": "tool_use",
+                "id": call.id,
+                "name": safe_name(call.name),
+                "input": json.loads(call.arguments) if is_whole(call.arguments) else {},
+            }
+        case Result(call, content):
+            block = {"type": "tool_result", "tool_use_id": call.id}
+            yield block | ({"content": content} if content.strip() else {})
+        case Own(blocks):
+            yield from blocks
 
 
 def _verbatim(message: Message, model: str) -> tuple[str, list[Block]]:
@@ -197,42 +153,6 @@ def _thoughtless(turns: Sequence[dict[str, Any]]) -> bool:
     *_, before, last = ({"content": [{"type": ""}]}, *turns)
     results = any(block["type"] == "tool_result" for block in last["content"])
     return results and before["content"][0]["type"] not in THOUGHTS
-
-
-def _marked(text: str) -> Block:
-    """What nobody at the table has said, in a user's turn."""
-    return {"type": "text", "text": f"<system>\n{text}\n</system>"}
-
-
-def _said(message: Message) -> Block:
-    words = message.content if message.content.strip() else _NOTHING
-    return {
-        "type": "text",
-        "text": f"{message.name}: {words}" if message.name else words,
-    }
-
-
-def _words(text: str) -> list[Block]:
-    return [{"type": "text", "text": text}] if text.strip() else []
-
-
-def _calls(message: Message) -> Iterator[Block]:
-    for call in message.calls:
-        whole = is_whole(call.arguments)
-        yield {
-            "type": "tool_use",
-            "id": call.id,
-            "name": safe_name(call.name),
-            "input": json.loads(call.arguments) if whole else {},
-        }
-
-
-def _result(message: Message, ids: Mapping[str, str]) -> Block:
-    block = {
-        "type": "tool_result",
-        "tool_use_id": ids.get(message.call_id, message.call_id),
-    }
-    return block | ({"content": message.content} if message.content.strip() else {})
 
 
 def _gone(name: str) -> ToolSpec:

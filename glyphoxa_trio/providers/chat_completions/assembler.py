@@ -13,6 +13,7 @@ than know them by name, the `Assembler` goes by what can be told apart:
   cut (``length``, ``content_filter``) a call whose arguments are not a whole
   JSON object is dropped: it never runs, nor does anybody answer for it. The
   calls before it are whole, so they leave, and `Finished` says why it ended.
+* A piece that makes more of a tool's name out of what is none is a piece of it.
 * Ids are unique within a response. A missing id, and every repetition of one,
   becomes ``call_`` and 32 hex digits. One id, index, name and arguments said
   twice are one call.
@@ -44,6 +45,7 @@ from glyphoxa_trio.providers.payloads import (
     string,
     well_formed,
 )
+from glyphoxa_trio.providers.thoughts import Thoughts
 from glyphoxa_trio.tools.outcome import ToolCall
 
 _CUT: Final[Mapping[str, FinishReason]] = {
@@ -77,10 +79,31 @@ class _Slot:
 
 @attrs.define(eq=False, kw_only=True)
 class Assembler(answer.Assembler):
-    """One response of a server that claims this protocol."""
+    """One response of a server that claims this protocol.
 
+    Args:
+      thoughts: keeps what the model thinks out of the text.
+      names: of the tools that it was shown.
+    """
+
+    thoughts: Thoughts = attrs.field(factory=Thoughts)
+    names: frozenset[str] = frozenset()
     _slots: list[_Slot] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
+
+    def whole(self, text: str) -> list[str] | None:
+        try:
+            payload = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(payload, dict) or not payload.get("choices"):
+            return None
+        for choice in (
+            payload["choices"] if isinstance(payload["choices"], list) else ()
+        ):
+            if isinstance(choice, dict) and "delta" not in choice:
+                choice["delta"] = choice.pop("message", None)
+        return [json.dumps(payload), "[DONE]"]
 
     def feed(self, data: str) -> list[LLMEvent]:
         if self._over or not data.strip():
@@ -120,6 +143,9 @@ class Assembler(answer.Assembler):
             self._reason = reason
         # A refusal is what the model says; reasoning is not.
         text = self._text(delta.get("content")) + self._text(delta.get("refusal"))
+        if delta.get("reasoning_content") or delta.get("reasoning"):
+            self.thoughts.elsewhere()
+        text = self.thoughts.feed(text)
         return [TextChunk(text)] if text else []
 
     def _text(self, content: object) -> str:
@@ -147,6 +173,8 @@ class Assembler(answer.Assembler):
         elif not isinstance(fragment, str):
             raise self._payloads.malformed("arguments are neither text nor an object")
         slot = self._slot_of(index, call_id, name)
+        if slot is not None and self._goes_on(slot, name):
+            name, slot.name = "", slot.name + name
         if slot is None or not slot.continued_by(call_id, name, fragment):
             if not (call_id or name or fragment.strip()):
                 return
@@ -157,6 +185,12 @@ class Assembler(answer.Assembler):
         slot.parts.append(fragment)
         self._size += len(fragment)
         self._payloads.bounded(len(self._slots), self._size)
+
+    def _goes_on(self, slot: _Slot, name: str) -> bool:
+        """Whether this is another piece of a tool's name."""
+        if not name or slot.name in self.names or slot.arguments.strip():
+            return False
+        return any(known.startswith(slot.name + name) for known in self.names)
 
     def _slot_of(self, index: int | None, call_id: str, name: str) -> _Slot | None:
         slots = [slot for slot in reversed(self._slots) if index in (None, slot.index)]
@@ -170,10 +204,12 @@ class Assembler(answer.Assembler):
         self._over = True
         reason = _CUT.get(self._reason or "", FinishReason.STOP)
         cut = reason in (FinishReason.LENGTH, FinishReason.FILTERED)
+        text = self.thoughts.end(cut=cut)
+        words = [TextChunk(text)] if text else []
         events: list[LLMEvent] = [CallReady(call) for call in self._calls(cut)]
         if not cut:
             reason = FinishReason.TOOL_CALLS if events else FinishReason.STOP
-        return [*events, Finished(reason=reason, usage=self._usage)]
+        return [*words, *events, Finished(reason=reason, usage=self._usage)]
 
     def _calls(self, cut: bool) -> list[ToolCall]:
         calls: list[ToolCall] = []

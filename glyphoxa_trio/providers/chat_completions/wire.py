@@ -1,19 +1,23 @@
 """The chat-completions request, free of I/O: a round of a conversation as JSON.
 
-What comes back is `assembler`'s, what goes wrong `failures`'. What a model once
-said oddly must not poison every later request, so names and arguments go back
-in a form that servers take.
+The conversation has the shape of `shaping`, which strict servers take. What comes
+back is `assembler`'s, what goes wrong `failures`'. What a model once said oddly must
+not poison every later request, so names and arguments go back in a form that servers
+take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
 
+from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.providers.payloads import is_whole, safe_name
+from glyphoxa_trio.providers.shaping import NOTHING, Text, Turn, shape
+from glyphoxa_trio.tools.outcome import ToolCall
 
 DISPENSABLE: Final = frozenset({"tool_choice", "stream_options", "parallel_tool_calls"})
 """Fields that some servers refuse, and a request can do without."""
@@ -22,15 +26,15 @@ _OURS: Final = frozenset({"model", "messages", "tools", "stream", "n"}) | DISPEN
 
 
 @attrs.frozen(kw_only=True)
-class Options:
+class Options(Abilities):
     """What to ask of the model beside the conversation, and what it can take.
 
     Args:
       max_tokens_field: older and local servers know only ``max_tokens``.
-      tool_choice: the server takes it. Where it does not, words are forced by
-        not listing the tools at all.
       stream_options: the server takes it; without it there is no `Usage`.
       parallel_tool_calls: None says nothing and leaves it to the server.
+      name_field: the server takes ``name`` in a user's message. Most refuse it, so
+        who speaks is part of the text without it.
       extra: further fields of the body, such as ``seed`` or ``reasoning_effort``.
 
     Raises:
@@ -42,9 +46,9 @@ class Options:
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = (
         "max_completion_tokens"
     )
-    tool_choice: bool = True
     stream_options: bool = True
     parallel_tool_calls: bool | None = None
+    name_field: bool = False
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -68,12 +72,13 @@ def request_body(
     """The body of ``POST /chat/completions``, streaming."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": [_message(message) for message in request.messages],
+        "messages": list(_messages(request.messages, options)),
         "stream": True,
     }
     if options.stream_options:
         body["stream_options"] = {"include_usage": True}
-    if request.tools and (options.tool_choice or not request.tools_forbidden):
+    forced = request.tools_forbidden and not options.tool_choice
+    if request.tools and options.tools and not forced:
         body["tools"] = [_tool(spec) for spec in request.tools]
         if request.tools_forbidden:
             body["tool_choice"] = "none"
@@ -97,29 +102,75 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _message(message: Message) -> dict[str, Any]:
-    if message.role == "tool":
-        return {
-            "role": "tool",
-            "tool_call_id": message.call_id,
-            "content": message.content,
+def _messages(
+    messages: Sequence[Message], options: Options
+) -> Iterator[dict[str, Any]]:
+    shaped = shape(
+        messages,
+        tool_messages=options.tools and options.tool_messages,
+        short_ids=options.short_ids,
+    )
+    # Without a role of its own the prompt stands before the first words.
+    before = [] if options.system_role else [shaped.system] * bool(shaped.system)
+    if shaped.system and options.system_role:
+        yield {"role": "system", "content": shaped.system}
+    results: dict[str, str] = {}
+    turns = shaped.turns
+    for at, turn in enumerate(turns):
+        if turn.role == "assistant":
+            following = turns[at + 1].results if at + 1 < len(turns) else []
+            results = {x.call.id: x.content for x in following}
+            yield from _answer(turn, results, one_call=options.one_call)
+            continue
+        if turn.texts and turn.results:
+            # Some servers want the assistant's words between a result and a user's.
+            yield {"role": "assistant", "content": NOTHING}
+        if turn.texts:
+            yield _said(turn.texts, before, name_field=options.name_field)
+            before = []
+
+
+def _said(
+    texts: Sequence[Text], before: Sequence[str], *, name_field: bool
+) -> dict[str, Any]:
+    if name_field and len(texts) == 1 and not before and texts[0].name:
+        name = safe_name(texts[0].name)
+        return {"role": "user", "content": texts[0].text, "name": name}
+    return {"role": "user", "content": "\n\n".join([*before, *map(str, texts)])}
+
+
+def _answer(
+    turn: Turn, results: Mapping[str, str], *, one_call: bool
+) -> Iterator[dict[str, Any]]:
+    """What the assistant said, its calls, and what they came to."""
+    content = "\n\n".join(map(str, turn.texts))
+    calls = turn.calls
+    if not calls:
+        yield {"role": "assistant", "content": content}
+        return
+    for row in [[call] for call in calls] if one_call else [calls]:
+        yield {
+            "role": "assistant",
+            "content": content or None,
+            "tool_calls": [_call(call) for call in row],
         }
-    wire: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.name and message.role == "user":
-        wire["name"] = safe_name(message.name)
-    if message.calls:
-        wire["content"] = message.content or None
-        wire["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                # Servers answer 400 or 500 to a history that holds a broken
-                # name or broken JSON; its tool message says what was wrong.
-                "function": {
-                    "name": safe_name(call.name),
-                    "arguments": call.arguments if is_whole(call.arguments) else "{}",
-                },
+        content = ""
+        for call in row:
+            yield {
+                "role": "tool",
+                "tool_call_id": call.id,
+                "content": results.get(call.id, ""),
             }
-            for call in message.calls
-        ]
-    return wire
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    # Servers answer 400 or 500 to a history that holds a broken name or broken
+    # JSON; its tool message says what was wrong.
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {
+            "name": safe_name(call.name),
+            "arguments": call.arguments if is_whole(call.arguments) else "{}",
+        },
+    }

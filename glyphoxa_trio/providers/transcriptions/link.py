@@ -19,7 +19,8 @@ from glyphoxa_trio.providers.failures import excerpt
 from glyphoxa_trio.providers.speech import Began, NotUnderstood, SpeechError
 from glyphoxa_trio.providers.speech import Final as Said
 from glyphoxa_trio.providers.utterances import Listening, open_listening
-from glyphoxa_trio.secret import Secret
+from glyphoxa_trio.quiet import quiet
+from glyphoxa_trio.secret import Mask, Secret
 
 from .wire import MAX_ANSWER, Hopeless, fields, file, text_of
 
@@ -105,7 +106,7 @@ class Transcriptions:
         import httpx2
 
         try:
-            with trio.fail_after(self.timeout):
+            with trio.fail_after(self.timeout), quiet(Mask.around(self.api_key).text):
                 return await self._ask(pcm, language)
         except trio.TooSlowError:
             raise SpeechError(

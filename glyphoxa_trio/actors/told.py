@@ -1,0 +1,46 @@
+"""Callbacks of an embedder: one that fails costs nobody anything.
+
+`tell` is for those who are only told, and whose answer nobody waits for: a tap, an
+`on_warning`. What they raise goes to the log, once for each of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from glyphoxa_trio.errors import said
+
+_log = logging.getLogger(__name__)
+_MOST: Final = 256
+_failed: set[str] = set()
+
+
+def tell(callback: Callable[..., object], *args: Any) -> None:
+    """Call it. Whatever it raises stays here, but for a Ctrl-C."""
+    try:
+        callback(*args)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # border: the embedder's code
+        name = getattr(callback, "__qualname__", type(callback).__qualname__)
+        if name not in _failed and len(_failed) < _MOST:
+            _failed.add(name)
+            _log.error(
+                "the callback %s failed, and is told further; what it raises later is"
+                " not logged: %s",
+                name,
+                said(error),
+            )
+
+
+def careful(callback: Callable[..., object] | None) -> Callable[..., None] | None:
+    """The callback as one that never raises."""
+    if callback is None:
+        return None
+
+    def told(*args: Any) -> None:
+        tell(callback, *args)
+
+    return told

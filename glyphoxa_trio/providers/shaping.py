@@ -1,0 +1,234 @@
+"""A conversation in the one shape that every model server takes. Pure.
+
+Chat templates are strict, each in its own way, and what one of them refuses costs the
+whole request. So a conversation is brought into a form that all of them take:
+
+* One system prompt, and it comes first. A system message in the middle becomes text
+  of the user's turn, marked as data, because a tool's words may stand in it.
+* Turns alternate. The first and the last are the user's: a greeting, or an answer
+  that has already begun, gets a line of the user's before or behind it.
+* Lines of the user's in a row are one turn. Who speaks is part of the text; the
+  second line of what somebody says is indented, so that nobody can speak as two.
+* A call is followed by its result and by nothing else: a result that is not there is
+  said to be missing, one that nobody asked for becomes data. No id is there twice.
+
+The same messages give the same shape, and more messages at the end leave all turns
+before the last one of each side as they are, so that servers find the prefix in their
+caches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
+
+import attrs
+
+from glyphoxa_trio.tools.outcome import ToolCall
+
+from .llm import Message
+
+BEGIN: Final = "(The conversation begins.)"
+GO_ON: Final = "(Go on exactly where you stopped, without saying it again.)"
+NOTHING: Final = "…"  # what somebody said who said nothing
+_MISSING: Final = "There is no answer."
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SHORT: Final = re.compile(r"[A-Za-z0-9]{9}")
+
+
+@attrs.frozen
+class Text:
+    """Words. ``name``: who says them, if ``text`` is theirs alone."""
+
+    text: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        if not self.name:
+            return self.text
+        name = " ".join(self.name.split())
+        return f"{name}: {self.text}".replace("\n", "\n  ")
+
+
+@attrs.frozen
+class Call:
+    call: ToolCall
+
+
+@attrs.frozen
+class Result:
+    call: ToolCall
+    content: str
+
+
+@attrs.frozen
+class Own:
+    """Blocks that the model wants back as it wrote them, its calls included."""
+
+    blocks: tuple[dict[str, Any], ...]
+
+
+Part = Text | Call | Result | Own
+Verbatim = Callable[[Message], tuple[str, Sequence[dict[str, Any]]]]
+
+
+@attrs.frozen
+class Turn:
+    """What one side says or does until it is the other's turn. Results come first."""
+
+    role: Literal["user", "assistant"]
+    parts: tuple[Part, ...]
+
+    @property
+    def texts(self) -> list[Text]:
+        return [part for part in self.parts if isinstance(part, Text)]
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [part.call for part in self.parts if isinstance(part, Call)]
+
+    @property
+    def results(self) -> list[Result]:
+        return [part for part in self.parts if isinstance(part, Result)]
+
+
+@attrs.frozen
+class Shaped:
+    system: str
+    turns: tuple[Turn, ...]
+
+
+def shape(
+    messages: Sequence[Message],
+    *,
+    tool_messages: bool = True,
+    short_ids: bool = False,
+    verbatim: Verbatim = lambda _: ("", ()),
+) -> Shaped:
+    """The conversation as turns that alternate.
+
+    Args:
+      tool_messages: False tells calls and their results as words of the user's turn.
+      short_ids: ids of calls are nine letters and digits, as Mistral wants them.
+      verbatim: the blocks of an answer as its model wants them back, and what had
+        been said for the model before them.
+    """
+    # The first message alone: what came late may be the second, and is no prompt.
+    at = 1 if messages and messages[0].role == "system" else 0
+    system = messages[0].content if at else ""
+    spoken = _Spoken(tool_messages, short_ids, verbatim).of(messages[at:])
+    return Shaped(system, tuple(_alternating(spoken)))
+
+
+def data(text: str) -> str:
+    """What nobody at the table has said, marked, so that it is not taken for orders."""
+    # Foreign words cannot end the mark.
+    return f"<data>\n{text.replace('</data>', '< /data>')}\n</data>"
+
+
+def _alternating(spoken: Iterable[tuple[str, list[Part]]]) -> Iterator[Turn]:
+    turns: list[tuple[str, list[Part]]] = []
+    for role, parts in spoken:
+        if not parts:
+            continue
+        if not turns and role == "assistant":
+            turns.append(("user", [Text(BEGIN)]))
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(parts)
+        else:
+            turns.append((role, [*parts]))
+    if not turns:
+        turns.append(("user", [Text(BEGIN)]))
+    if turns[-1][0] == "assistant":
+        turns.append(("user", [Text(GO_ON)]))
+    for role, parts in turns:
+        yield Turn("user" if role == "user" else "assistant", tuple(parts))
+
+
+@attrs.define(eq=False)
+class _Spoken:
+    """Each message as parts of a role."""
+
+    _tool_messages: bool
+    _short_ids: bool
+    _verbatim: Verbatim
+    _used: set[str] = attrs.field(factory=set, init=False)
+
+    def of(self, messages: Sequence[Message]) -> Iterator[tuple[str, list[Part]]]:
+        at = 0
+        while at < len(messages):
+            message = messages[at]
+            at += 1
+            match message.role:
+                case "system":
+                    yield "user", [Text(data(message.content))] * bool(message.content)
+                case "user":
+                    words = message.content if message.content.strip() else NOTHING
+                    yield "user", [Text(words, message.name)]
+                case "tool":  # nobody has asked for it
+                    yield "user", [Text(data(_told(message.name, "", message.content)))]
+                case "assistant":
+                    end = at
+                    while end < len(messages) and messages[end].role == "tool":
+                        end += 1
+                    answers = messages[at:end] if message.calls else ()
+                    at += len(answers)
+                    yield from self._answer(message, answers)
+
+    def _answer(
+        self, message: Message, answers: Sequence[Message]
+    ) -> Iterator[tuple[str, list[Part]]]:
+        calls = [self._known(call) for call in message.calls]
+        words: list[Part] = [Text(message.content)] * bool(message.content.strip())
+        left = list(answers)
+        results: list[Part] = []
+        for call, was in zip(calls, message.calls, strict=True):
+            found = next((x for x in left if x.call_id == was.id), None)
+            if found is not None:
+                left.remove(found)
+            content = _MISSING if found is None else found.content
+            results.append(Result(call, content))
+        orphans = [Text(data(_told(x.name, "", x.content))) for x in left]
+        if not self._tool_messages:
+            told = [_flat(x) for x in results if isinstance(x, Result)]
+            yield "assistant", words
+            yield "user", [*told, *orphans]
+            return
+        opener, blocks = self._verbatim(message)
+        if blocks:
+            if opener.strip():
+                yield "assistant", [Text(opener)]
+                yield "user", [Text(GO_ON)]
+            ids = {x.id: y.id for x, y in zip(message.calls, calls, strict=True)}
+            own = ({**x, "id": ids[x["id"]]} if "id" in x else x for x in blocks)
+            yield "assistant", [Own(tuple(own))]
+        else:
+            yield "assistant", [*words, *map(Call, calls)]
+        yield "user", [*results, *orphans]
+
+    def _known(self, call: ToolCall) -> ToolCall:
+        fresh = self._id(call.id)
+        return call if fresh == call.id else attrs.evolve(call, id=fresh)
+
+    def _id(self, call_id: str) -> str:
+        """The id itself, or one that is the same whenever this call is told of."""
+        good = _SHORT if self._short_ids else _ID
+        if good.fullmatch(call_id) and call_id not in self._used:
+            fresh = call_id
+        else:
+            number = len(self._used)
+            while (fresh := f"call{number:05d}") in self._used:
+                number += 1
+        self._used.add(fresh)
+        return fresh
+
+
+def _flat(result: Result) -> Text:
+    call = result.call
+    return Text(data(_told(call.name, call.arguments, result.content)))
+
+
+def _told(name: str, arguments: str, content: str) -> str:
+    asked = f" {arguments}" if arguments.strip() not in ("", "{}") else ""
+    return f"{name or 'a tool'}{asked}: {content or 'done'}"

@@ -1,0 +1,107 @@
+"""Whether the models of a configuration answer: which are there, a word, and a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config import Config, ModelConfig, Provider
+from glyphoxa_trio.providers.asking import is_there, models_of, not_there
+from glyphoxa_trio.providers.endpoint import AtEndpoint
+from glyphoxa_trio.providers.llm import (
+    CallReady,
+    LLMError,
+    LLMRequest,
+    Message,
+    ToolSpec,
+)
+
+from .models import link_of
+
+_TOOL = ToolSpec(
+    name="look",
+    description="Look at a thing.",
+    parameters={
+        "type": "object",
+        "properties": {"thing": {"type": "string"}},
+        "required": ["thing"],
+    },
+)
+_REQUEST = LLMRequest(
+    messages=(
+        Message(role="system", content="You are a guard. Use the tool to look."),
+        Message(role="user", content="Look at the door, please."),
+    ),
+    tools=(_TOOL,),
+)
+
+
+@attrs.frozen
+class ModelReport:
+    """How one model did. Seconds; ``error`` is empty if it answered.
+
+    Args:
+      first: until the first sign of life; None without one.
+      called: it made a call of the tool that it was shown.
+      notes: what it turned out not to take.
+    """
+
+    label: str
+    first: float | None = None
+    seconds: float = 0.0
+    called: bool = False
+    notes: tuple[str, ...] = ()
+    error: str = ""
+
+
+async def check_models(config: Config, *, within: float) -> list[ModelReport]:
+    """Ask each model of the configuration once, one after the other.
+
+    Args:
+      within: seconds for each; a cold one is loaded in this time.
+    """
+    return [await _report(model, within) for model in _models(config)]
+
+
+def _models(config: Config) -> Iterator[ModelConfig]:
+    llm = config.llm
+    names = (n for npc in config.npcs for n in (npc.model, npc.fast_model) if n)
+    others = [llm.at(name) for name in dict.fromkeys(names)]
+    every = [llm, *llm.fallbacks, *others]
+    yield from (x for x in every if x.provider is not Provider.OFFLINE)
+
+
+async def _report(config: ModelConfig, within: float) -> ModelReport:
+    notes: list[str] = []
+    try:
+        link = link_of(config, warn=notes.append)
+    except ValueError as error:
+        return ModelReport(config.model or config.provider, error=str(error))
+    assert isinstance(link, AtEndpoint)
+    began = trio.current_time()
+    first: float | None = None
+    called, wrong = False, f"it said nothing in {within:g} s"
+    try:
+        with trio.move_on_after(within):
+            there = await models_of(link)
+            many = config.preset.needs_model
+            if there is not None and many and not is_there(link.model, there):
+                # Not every server lists all that it has; what counts is the answer.
+                notes.append(not_there(link, there))
+            began = trio.current_time()
+            async with link.stream(_REQUEST) as events:
+                async for event in events:
+                    if first is None:
+                        first = trio.current_time() - began
+                    called = called or isinstance(event, CallReady)
+            wrong = ""
+    except LLMError as failure:
+        wrong = str(failure)
+    finally:
+        with trio.move_on_after(1, shield=True):
+            await link.aclose()
+    seconds = trio.current_time() - began
+    return ModelReport(link.label, first, seconds, called, tuple(notes), wrong)

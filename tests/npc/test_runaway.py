@@ -1,0 +1,257 @@
+"""Models without an end, busy ones and cold ones, over real HTTP."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trio
+
+from glyphoxa_trio import open_runtime
+from glyphoxa_trio.config import Config, LlmConfig, NpcConfig, Provider, TurnConfig
+from glyphoxa_trio.npc import Fallback, FellBack, ModelFailed, Sentence
+from glyphoxa_trio.providers import line
+from glyphoxa_trio.providers.llm import ErrorKind
+from glyphoxa_trio.runtime import Runtime
+from glyphoxa_trio.testing.model_server import (
+    Fail,
+    Pause,
+    Reply,
+    Say,
+    Script,
+    open_model_server,
+)
+
+from .support import ask
+
+TORRENT = Path(__file__).parents[2] / "benchmarks" / "servers" / "torrent.py"
+KINDS = ("flood", "unbroken", "chunks", "thoughts", "arguments", "comments", "drip")
+
+
+@pytest.fixture(scope="module")
+def torrent() -> Iterator[str]:
+    """The address of a server whose answers have no end, in a process of its own."""
+    server = subprocess.Popen(
+        [sys.executable, TORRENT], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def npcs(count: int) -> tuple[NpcConfig, ...]:
+    return tuple(NpcConfig(name=f"N{n}", personality="Kind.") for n in range(count))
+
+
+def model(base_url: str, name: str = "scripted", **keys: Any) -> LlmConfig:
+    provider = keys.pop("provider", Provider.CHAT_COMPLETIONS)
+    return LlmConfig(provider=provider, base_url=base_url, model=name, **keys)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_model_without_an_end_ends_with_its_time(
+    kind: str, torrent: str
+) -> None:  # before, no limit stopped any of the fast ones
+    turn = TurnConfig(model_total=0.5, max_answer=10**9)
+    config = Config(llm=model(torrent, kind), npcs=npcs(1), turn=turn)
+    async with open_runtime(config) as runtime:
+        with trio.fail_after(10):
+            heard = await ask(runtime.npc("N0"))
+    failed = heard.only(ModelFailed)
+    assert failed.kind in (ErrorKind.TURN, ErrorKind.MALFORMED)  # too many arguments
+    assert heard.done.timings.model < 2
+
+
+@pytest.mark.parametrize("kind", ["flood", "unbroken", "chunks", "drip"])
+async def test_an_answer_has_a_longest_length(kind: str, torrent: str) -> None:
+    turn = TurnConfig(max_answer=300)
+    config = Config(llm=model(torrent, kind), npcs=npcs(1), turn=turn)
+    async with open_runtime(config) as runtime:
+        with trio.fail_after(20):
+            heard = await ask(runtime.npc("N0"))
+    failed = heard.only(ModelFailed)
+    assert failed.kind is ErrorKind.TOO_LONG
+    assert "turn.max_answer" in failed.detail
+    assert 290 <= len(heard.done.text) <= 300
+    assert heard.of(FellBack) == []  # what it said is the answer
+
+
+async def test_an_answer_may_be_just_as_long() -> None:
+    script: list[Reply] = [Say(pieces=("x" * 30,))]
+    async with served(script, turn=TurnConfig(max_answer=30)) as runtime:
+        heard = await ask(runtime.npc("N0"))
+    assert heard.of(ModelFailed) == []
+    assert heard.done.text == "x" * 30
+
+
+@asynccontextmanager
+async def served(
+    script: Script,
+    *,
+    count: int = 1,
+    turn: TurnConfig | None = None,
+    **keys: Any,
+) -> AsyncIterator[Runtime]:
+    async with open_model_server(script) as server:
+        config = Config(
+            llm=model(server.base_url, **keys),
+            npcs=npcs(count),
+            turn=turn or TurnConfig(),
+        )
+        async with open_runtime(config) as runtime:
+            yield runtime
+
+
+# Places
+
+
+async def all_ask(runtime: Runtime, count: int) -> list[Any]:
+    heard: list[Any] = []
+
+    async def one(number: int) -> None:
+        heard.append(await ask(runtime.npc(f"N{number}")))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(count):
+            nursery.start_soon(one, number)
+    return heard
+
+
+async def test_a_hundred_npcs_at_a_slow_server_all_get_their_turn() -> None:
+    # Half a second before the first word, and only ten at once: five seconds for all.
+    # The last would long have been taken for silent.
+    turn = TurnConfig(first_token=2.0)
+    script: list[Reply] = [[Pause(0.3), Say("Here you are.")]]
+    async with served(script, count=100, turn=turn, places=10) as runtime:
+        heard = await all_ask(runtime, 100)
+    assert [each.of(ModelFailed) for each in heard] == [[]] * 100
+    assert {each.done.text for each in heard} == {"Here you are."}
+
+
+async def test_who_gets_no_place_in_its_time_is_told_why() -> None:
+    turn = TurnConfig(model_total=0.6)
+    script: list[Reply] = [[Pause(0.4), Say("Yes.")]]
+    async with served(script, count=3, turn=turn, places=1) as runtime:
+        heard = await all_ask(runtime, 3)
+    failed = [each.only(ModelFailed) for each in heard if each.of(ModelFailed)]
+    assert 1 <= len(failed) <= 2
+    for failure in failed:
+        assert failure.kind is ErrorKind.TURN
+    assert any(
+        "all 1 place at it is taken, which is places" in x.detail for x in failed
+    )
+
+
+async def test_when_too_many_wait_the_next_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line, "MOST_WAITING", 2)
+    script: list[Reply] = [[Pause(0.3), Say("Yes.")]]
+    async with served(script, count=6, places=1) as runtime:
+        heard = await all_ask(runtime, 6)
+    failed = [each.only(ModelFailed) for each in heard if each.of(ModelFailed)]
+    assert len(failed) == 3
+    for failure in failed:
+        assert failure.kind is ErrorKind.OVERLOADED
+        assert "2 requests wait for it already" in failure.detail
+
+
+async def test_places_go_in_order_and_none_is_lost() -> None:
+    places = line.Line(places=2)
+    entered: list[int] = []
+
+    async def one(number: int, stay: float) -> None:
+        if places.enter_nowait():
+            await places.enter()
+        entered.append(number)
+        try:
+            await trio.sleep(stay)
+        finally:
+            places.leave(answered=True)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(5):
+            nursery.start_soon(one, number, 0.05)
+            await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(0.01):  # whoever leaves the line leaves no gap
+            assert places.enter_nowait()
+            await places.enter()
+    assert entered == [0, 1, 2, 3, 4]
+    assert places.enter_nowait() == places.enter_nowait() == ""
+    assert places.enter_nowait()
+
+
+# Servers that are busy for a moment
+
+
+async def test_a_short_wait_that_a_server_asks_for_is_waited() -> None:
+    busy = Fail(429, headers={"retry-after": "0.2"})
+    async with served([busy, Say("Now.")]) as runtime:
+        heard = await ask(runtime.npc("N0"))
+    assert (heard.of(ModelFailed), heard.done.text) == ([], "Now.")
+
+
+async def test_a_long_wait_is_not() -> None:
+    busy = Fail(429, headers={"retry-after": "30"})
+    async with served([busy, Say("Now.")]) as runtime:
+        heard = await ask(runtime.npc("N0"))
+    assert heard.only(ModelFailed).kind is ErrorKind.RATE_LIMITED
+
+
+# Cold models
+
+
+async def loaded(
+    script: Callable[[Any], Reply], turn: TurnConfig
+) -> tuple[list[Any], int, list[str]]:
+    """What three turns heard at once and later, hangups, and warnings."""
+    async with open_model_server(script) as server:
+        llm = model(server.base_url, provider=Provider.OLLAMA)
+        config = Config(llm=llm, npcs=npcs(2), turn=turn)
+        async with open_runtime(config) as runtime:
+            first = await ask(runtime.npc("N0"))
+            with trio.fail_after(10):
+                while len(runtime.warnings) < 2:  # noqa: ASYNC110 it has no event
+                    await trio.sleep(0.02)
+            second = await ask(runtime.npc("N1"))
+            told = [warning.text for warning in runtime.warnings]
+        return [first, second], server.hangups, told
+
+
+async def test_a_model_that_is_loading_is_not_hung_up_on() -> None:
+    asked: list[Any] = []
+
+    def script(body: Any) -> Reply:
+        asked.append(body)
+        return [Pause(1.5), Say("Hi.")] if len(asked) == 1 else Say("Hi.")
+
+    # The turn's time is over long before the model is there.
+    turn = TurnConfig(first_token=0.3, model_total=0.4)
+    heard, hangups, told = await loaded(script, turn)
+    assert "it is being loaded" in heard[0].only(ModelFailed).detail
+    assert heard[0].only(FellBack).reason is Fallback.MODEL_FAILED
+    assert (heard[1].of(ModelFailed), heard[1].only(Sentence).text) == ([], "Hi.")
+    assert "is being loaded" in told[0]
+    assert "is ready, after" in told[1]
+    assert len(asked) == 2  # nobody's words were sent while it loaded
+    assert hangups <= 1  # of the request that loads it, when its first word was there
+
+
+async def test_a_turn_waits_for_a_model_that_loads() -> None:
+    asked: list[Any] = []
+
+    def script(body: Any) -> Reply:
+        asked.append(body)
+        return [Pause(1.0), Say("Hi.")] if len(asked) == 1 else Say("Hi.")
+
+    heard, _, _ = await loaded(script, TurnConfig(first_token=0.5))
+    assert [each.of(ModelFailed) for each in heard] == [[], []]

@@ -1,0 +1,305 @@
+"""What model servers do that the protocol does not say, and what people are told.
+
+Real HTTP on loopback; the bodies are what such servers send.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+import trio
+
+from glyphoxa_trio.providers.anthropic import Anthropic
+from glyphoxa_trio.providers.asking import Advice
+from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
+from glyphoxa_trio.providers.llm import (
+    CallReady,
+    ErrorKind,
+    Finished,
+    LLMError,
+    LLMEvent,
+    LLMRequest,
+    Message,
+    TextChunk,
+    ToolSpec,
+    Working,
+)
+from glyphoxa_trio.testing.http_server import Reply, Request, Status, open_http_server
+from glyphoxa_trio.testing.model_kinds import KINDS, Kind, open_strict_server
+from glyphoxa_trio.tools.outcome import ToolCall
+
+ROLL = ToolSpec(name="roll_dice", description="Roll.", parameters={"type": "object"})
+ASK = LLMRequest(messages=(Message(role="user", content="hello"),), tools=(ROLL,))
+SSE = {"content-type": "text/event-stream"}
+
+
+def chunk(finish: str | None = None, **delta: Any) -> str:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return f"data: {json.dumps({'choices': [choice]})}\n\n"
+
+
+HELLO = chunk(content="Well met.") + chunk("stop") + "data: [DONE]\n\n"
+
+
+@attrs.define(eq=False)
+class Talk:
+    events: list[LLMEvent] = attrs.field(factory=list)
+    error: LLMError | None = None
+    warned: list[str] = attrs.field(factory=list)
+    paths: list[str] = attrs.field(factory=list)
+    bodies: list[Any] = attrs.field(factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(x.text for x in self.events if isinstance(x, TextChunk))
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [x.call for x in self.events if isinstance(x, CallReady)]
+
+
+async def talk(
+    answer: Callable[[Request], Reply],
+    *,
+    path: str = "/v1",
+    kind: type[ChatCompletions | Anthropic] = ChatCompletions,
+    rounds: int = 1,
+    request: LLMRequest = ASK,
+    **more: Any,
+) -> Talk:
+    made = Talk()
+    with trio.fail_after(20):
+        async with open_http_server(answer) as server:
+            model = kind(
+                model="llama3.2",
+                base_url=server.origin + path,
+                warn=made.warned.append,
+                **more,
+            )
+            for _ in range(rounds):
+                try:
+                    async with model.stream(request) as events:
+                        made.events += [
+                            x async for x in events if not isinstance(x, Working)
+                        ]
+                except LLMError as error:
+                    made.error = error
+            await model.aclose()
+            made.paths = [f"{x.method} {x.path}" for x in server.requests]
+            made.bodies = [x.message for x in server.requests if x.method == "POST"]
+    return made
+
+
+def always(status: int, headers: Any, body: Any) -> Callable[[Request], Reply]:
+    return lambda _: Status(status, headers, body)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        (200, SSE, "\ufeff" + HELLO),
+        (200, {"content-type": "text/plain; charset=utf-8"}, HELLO),
+        (200, {}, HELLO),
+        (201, SSE, HELLO),
+        (200, {"content-type": "application/octet-stream"}, ": hi\n\n" + HELLO),
+    ],
+    ids=["byte order mark", "text/plain", "no type", "201", "octets"],
+)
+async def test_a_stream_is_read_however_it_is_labelled(
+    status: int, headers: Any, body: str
+) -> None:
+    made = await talk(always(status, headers, body.encode()))
+    assert (made.text, made.error) == ("Well met.", None)
+
+
+async def test_an_answer_in_one_piece_is_used() -> None:
+    call = {"id": "c", "function": {"name": "roll_dice", "arguments": '{"n": 1}'}}
+    message = {
+        "role": "assistant",
+        "content": "<think>x</think>Hm.",
+        "tool_calls": [call],
+    }
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    made = await talk(always(200, {}, {"choices": [choice]}))
+    assert made.text == "Hm."
+    assert made.calls == [ToolCall("c", "roll_dice", '{"n": 1}')]
+    assert isinstance(made.events[-1], Finished)
+
+
+async def test_an_answer_in_one_piece_is_used_at_anthropic_too() -> None:
+    blocks = [
+        {"type": "text", "text": "Hm."},
+        {"type": "tool_use", "id": "c", "name": "roll_dice", "input": {"n": 1}},
+    ]
+    body = {"type": "message", "content": blocks, "stop_reason": "tool_use"}
+    made = await talk(always(200, {}, body), kind=Anthropic)
+    assert made.text == "Hm."
+    assert made.calls == [ToolCall("c", "roll_dice", '{"n": 1}')]
+
+
+async def test_a_name_in_pieces_is_one_call() -> None:
+    def piece(name: str, arguments: str = "", **more: Any) -> str:
+        function = {"name": name, "arguments": arguments}
+        return chunk(tool_calls=[{"index": 0, "function": function, **more}])
+
+    body = piece("roll", id="c") + piece("_di") + piece("ce", '{"n"')
+    body += chunk(tool_calls=[{"index": 0, "function": {"arguments": ": 1}"}}])
+    made = await talk(always(200, SSE, (body + chunk("stop")).encode()))
+    assert made.calls == [ToolCall("c", "roll_dice", '{"n": 1}')]
+
+
+@pytest.mark.parametrize("split", range(1, 12))
+async def test_thoughts_in_the_text_are_never_said(split: int) -> None:
+    text = "<think>The king is dead.</think>\n\nWell met."
+    pieces = [text[at : at + split] for at in range(0, len(text), split)]
+    body = "".join(chunk(content=piece) for piece in pieces) + chunk("stop")
+    made = await talk(always(200, SSE, body.encode()))
+    assert made.text == "Well met."
+
+
+async def test_a_model_that_shows_a_thought_without_its_tag_is_known_after_it() -> None:
+    body = chunk(content="The king") + chunk(content="</think>Hi.") + chunk("stop")
+    made = await talk(always(200, SSE, body.encode()), rounds=2)
+    assert made.text == "The kingHi." + "Hi."  # the limit: once, and told
+    assert ["thinks: true" in x for x in made.warned] == [True]
+
+
+# ----------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice'),
+        (500, "tools param requires --jinja flag"),
+        (404, "No endpoints found that support tool use. Try disabling it."),
+    ],
+    ids=["ollama", "vllm", "llama.cpp", "openrouter"],
+)
+async def test_a_model_without_tools_is_asked_without_them(
+    status: int, words: str
+) -> None:
+    def answer(request: Request) -> Reply:
+        if request.message.get("tools"):
+            return Status(status, {}, {"error": {"message": words}})
+        return Status(200, SSE, HELLO.encode())
+
+    made = await talk(answer, rounds=3)
+    assert made.text == "Well met." * 3
+    assert len(made.bodies) == 4  # it is remembered
+    assert len(made.warned) == 1
+    assert "takes no tools" in made.warned[0]
+
+
+@pytest.mark.parametrize("name", [x.name for x in KINDS.values() if x.full])
+async def test_a_full_context_is_asked_again_with_less(name: str) -> None:
+    kind: Kind = attrs.evolve(KINDS[name], context=1500)
+    warned: list[str] = []
+    past = [
+        Message(role=("user", "assistant")[at % 2], content=f"{at} " + "so " * 200)
+        for at in range(30)
+    ]
+    request = LLMRequest(messages=(*past, Message(role="user", content="and now?")))
+    with trio.fail_after(10):
+        async with open_strict_server(kind) as server:
+            model = ChatCompletions(
+                model="m", base_url=server.base_url, warn=warned.append
+            )
+            for _ in range(3):
+                async with model.stream(request) as events:
+                    assert [x async for x in events]
+            await model.aclose()
+    fulls = [x for x in server.refused if "stream_options" not in x]
+    assert len(fulls) == 1
+    assert len([x for x in warned if "too long" in x]) == 1
+
+
+async def test_a_question_that_alone_is_too_long_says_which_key_it_is() -> None:
+    no = {"error": {"code": "context_length_exceeded", "message": "too long for me"}}
+    made = await talk(always(400, {}, no))
+    assert made.error is not None
+    assert made.error.kind is ErrorKind.CONTEXT_FULL
+    assert "context_tokens" in made.error.detail
+    assert len(made.bodies) == 1
+
+
+# ----------------------------------------------------------------------- remedies
+
+OLLAMA = Advice(start="ollama serve", fetch="ollama pull {model}")
+
+
+def server_of(*models: str) -> Callable[[Request], Reply]:
+    def answer(request: Request) -> Reply:
+        if request.path == "/v1/models":
+            return Status(200, {}, {"data": [{"id": name} for name in models]})
+        if request.path == "/v1/chat/completions":
+            words = 'model "llama3.2" not found, try pulling it first'
+            return Status(404, {}, {"error": {"message": words}})
+        return Status(404, {"content-type": "text/plain"}, b"404 page not found")
+
+    return answer
+
+
+async def test_an_address_without_v1_is_told() -> None:
+    made = await talk(server_of("llama3.2"), path="")
+    assert made.error is not None
+    assert "write base_url: http://127.0.0.1" in made.error.detail
+    assert made.error.detail.endswith("/v1")
+
+
+@pytest.mark.parametrize("status", [404, 405])
+async def test_a_page_is_told_in_a_few_words(status: int) -> None:
+    page = b"<!DOCTYPE html><html><head><title>Not here</title></head><body>no</body>"
+    made = await talk(always(status, {"content-type": "text/html"}, page))
+    assert made.error is not None
+    assert "a web page ('Not here')" in made.error.detail
+    assert "<" not in made.error.detail
+    assert "is that the address?" in made.error.detail
+    bad = await talk(always(502, {"content-type": "text/html"}, page))
+    assert bad.error is not None
+    assert bad.error.detail == "HTTP 502: a web page ('Not here')"
+
+
+async def test_a_model_that_is_not_there_is_told_with_those_that_are() -> None:
+    made = await talk(server_of("llama3.1:8b", "qwen3:4b"), advice=OLLAMA)
+    assert made.error is not None
+    assert made.error.kind is ErrorKind.NOT_FOUND
+    assert (
+        "'llama3.2' is not there: it has llama3.1:8b, qwen3:4b;"
+        " get it with `ollama pull llama3.2`"
+    ) in made.error.detail
+
+
+async def test_a_wrong_key_names_the_key() -> None:
+    no = always(401, {}, {"error": {"message": "Incorrect API key"}})
+    made = await talk(no, advice=Advice(key="OPENAI_API_KEY"))
+    assert made.error is not None
+    assert "api_key: ${OPENAI_API_KEY}" in made.error.detail
+
+
+async def test_nobody_there_asks_whether_it_runs() -> None:
+    with trio.socket.socket() as unused:
+        await unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        model = ChatCompletions(
+            model="m", base_url=f"http://127.0.0.1:{port}/v1", advice=OLLAMA
+        )
+        with trio.fail_after(10), pytest.raises(LLMError) as caught:
+            async with model.stream(ASK):
+                pass
+        await model.aclose()
+    assert "start it with `ollama serve`" in caught.value.detail
+
+
+async def test_what_a_model_takes_is_said_by_its_options() -> None:
+    made = await talk(
+        always(200, SSE, HELLO.encode()),
+        options=Options(tools=False, stream_options=False),
+    )
+    assert set(made.bodies[0]) == {"model", "messages", "stream"}

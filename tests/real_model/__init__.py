@@ -1,0 +1,1 @@
+"""Turns with a real, small model: ``make model``. Not a part of ``make test``."""
