@@ -77,10 +77,15 @@ async def watch(seconds: float, cases: list[Case]) -> Seen:
             mcp=McpConfig(servers=tuple(specs), remember=False),
             calibration=CalibrationConfig(at_start=False),
         )
-        async with open_runtime(
-            config,
-            on_warning=lambda w: seen.warnings.append(f"{w.server}: {w.text}"[:200]),
-        ) as runtime:
+        async with (
+            open_runtime(
+                config,
+                collector="settle",  # as the program has it
+                on_warning=lambda w: seen.warnings.append(
+                    f"{w.server}: {w.text}"[:200]
+                ),
+            ) as runtime
+        ):
             while _state(runtime, "good") is not ServerState.READY:  # noqa: ASYNC110
                 await trio.sleep(0.001)
             async with trio.open_nursery() as nursery:
@@ -105,8 +110,9 @@ async def _spec(stack: AsyncExitStack, case: Case, name: str) -> ServerSpec:
 async def _call(runtime: Runtime, seconds: float, seen: Seen) -> None:
     """Call the good server when a call is due, also if the one before is not back."""
     begun, number = trio.current_time(), 0
+    ends = begun + seconds
     async with trio.open_nursery() as nursery:
-        while (due := begun + number * EVERY) < begun + seconds:
+        while (due := begun + number * EVERY) < ends:
             worked = time.process_time()
             await trio.sleep_until(due)
             late = trio.current_time() - due
