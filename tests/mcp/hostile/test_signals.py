@@ -58,13 +58,14 @@ async def end(table: Path, number: signal.Signals) -> tuple[float, int, bytes]:
         assert process.stderr is not None
         nursery.start_soon(hear, process.stdout, bytearray())
         nursery.start_soon(hear, process.stderr, said)
+        asked = time.monotonic()
         try:
             with trio.fail_after(WITHIN):
                 await spoke.wait()
             with trio.move_on_after(MIDST):
-                while True:
-                    await process.stdin.send_all(b"bad bad\n")
-                    await trio.sleep(0.3)
+                # Lines that wait would be a turn each, for a Ctrl-C of its own.
+                await process.stdin.send_all(b"bad bad\n")
+                await trio.sleep_forever()
             asked = time.monotonic()
             process.send_signal(number)
             if number is signal.SIGINT:  # the first one is for the NPC that speaks
@@ -75,6 +76,8 @@ async def end(table: Path, number: signal.Signals) -> tuple[float, int, bytes]:
                 await process.wait()
         finally:
             process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
         took = time.monotonic() - asked
         nursery.cancel_scope.cancel()
     assert process.returncode is not None
