@@ -6,7 +6,7 @@ PEERS := tests/peers/node_modules
 EARLIER := tests/peers/.python
 REAL := tests/real_model/.python
 
-.PHONY: demo test newcomer mutants peers conformance model bench lint types check clean
+.PHONY: demo test newcomer mutants hostile fuzz peers conformance model bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
@@ -25,6 +25,18 @@ test: $(VENV)/.tests
 newcomer: $(VENV)/.tests peers
 	GLYPHOXA_PEERS=required GLYPHOXA_NEWCOMER=long \
 		$(BIN)/python -m pytest -q --durations=10 tests/newcomer
+
+# Every hostile server of the catalogue beside a good one, by itself, and how late it
+# made the other: docs/hostile-servers.md. About half an hour; ONLY=gzip is quicker.
+ONLY ?=
+hostile: $(VENV)/.tests
+	$(BIN)/python -m tests.mcp.hostile 3 $(ONLY)
+
+# 200,000 messages of nonsense for each transport, ten times what `make test` has.
+# FUZZ_SEED=7 does one again that was printed.
+fuzz: $(VENV)/.tests
+	FUZZ_MESSAGES=200000 FUZZ_SECONDS=900 FUZZ_STALL_MS=20 HYPOTHESIS_PROFILE=ci \
+		$(BIN)/python -m pytest -q tests/fuzz
 
 # Break the product on purpose, one line at a time: do the tests of its promises see
 # it? docs/verifying.md. About five minutes.

@@ -39,6 +39,7 @@ from . import http, resources
 from .condensing import Condenser, Unusable, readers
 from .handshake import agree, announces_tools, follow_tools, offers_resources
 from .listing import Sieve, paginate
+from .logs import hush_the_sdk
 from .masking import Masked, Masking
 from .process import LastLines
 from .stdio import open_wire
@@ -77,6 +78,7 @@ async def open_session(
     masking: Masking | None = None,
 ) -> AsyncGenerator[SdkSession]:
     """As `transport.open_session`, with the SDK loaded and the ``server`` running."""
+    hush_the_sdk()
     masking = Masking.of(spec) if masking is None else masking
     loss = Loss(clean=masking.text)
     condenser = Condenser(lambda: masking.mask.pattern)

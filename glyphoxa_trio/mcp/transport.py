@@ -227,6 +227,7 @@ def _starting() -> Generator[Start]:
 
 
 def _load() -> ModuleType:
-    from . import sdk
+    from . import http, sdk
 
+    http.trusted()
     return sdk

@@ -15,18 +15,24 @@ and ``bad``, and misbehaves in one way. What a user sees of each is in
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+import trio
+
 from glyphoxa_trio.config import ServerSpec
 
 from .behaviours import BEHAVIOURS
 from .family import Behaviour, words
+from .web import PACKINGS
 
-__all__ = ["BEHAVIOURS", "Behaviour", "command", "server"]
+__all__ = ["BEHAVIOURS", "PACKINGS", "Behaviour", "command", "open_web", "server"]
 
 _RUN = Path(__file__).with_name("run.py")
 _FIELDS = frozenset(field.name for field in attrs.fields(ServerSpec))
@@ -38,7 +44,9 @@ def command(behaviour: str, **options: object) -> tuple[str, ...]:
     Args:
       options: the behaviour's own (see `BEHAVIOURS`), and for each of them
         ``journal``, a file in which the tool ``write`` notes its argument ``id``,
-        and ``writes=1``, which lists ``bad`` as a tool with side effects.
+        and ``writes=1``, which lists ``bad`` as a tool with side effects, and
+        ``http``, one of `PACKINGS`: then it serves HTTP on loopback, and says its
+        port on stdout.
 
     Raises:
       ValueError: naming what is not known, and what is.
@@ -61,3 +69,32 @@ def server(behaviour: str, **options: Any) -> ServerSpec:
     spec = {key: options.pop(key) for key in list(options) if key in _FIELDS}
     spec.setdefault("name", behaviour)
     return ServerSpec(command=command(behaviour, **options), **spec)
+
+
+@asynccontextmanager
+async def open_web(
+    behaviour: str, *, http: str = "plain", **options: Any
+) -> AsyncGenerator[ServerSpec]:
+    """A server of the family on HTTP, until the block is left.
+
+    Args:
+      http: how answers of its tool ``bad`` are packed, one of `PACKINGS`.
+      options: as for `server`.
+
+    Raises:
+      ValueError: naming what is not known, and what is.
+    """
+    spec = {key: options.pop(key) for key in list(options) if key in _FIELDS}
+    spec.setdefault("name", behaviour)
+    line = command(behaviour, http=http, **options)
+    process = await trio.lowlevel.open_process(line, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        port = bytearray()
+        while not port.endswith(b"\n"):
+            port += await process.stdout.receive_some(16)
+        yield ServerSpec(url=f"http://127.0.0.1:{int(port)}/mcp", **spec)
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()

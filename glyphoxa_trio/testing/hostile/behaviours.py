@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from . import answers, asks, ends, lists, pipes, starts
+from . import answers, asks, ends, heavy, lists, pipes, schemas, shapes, starts
 from .family import BEHAVIOURS
 
-__all__ = ["BEHAVIOURS", "answers", "asks", "ends", "lists", "pipes", "starts"]
+__all__ = [
+    "BEHAVIOURS",
+    "answers",
+    "asks",
+    "ends",
+    "heavy",
+    "lists",
+    "pipes",
+    "schemas",
+    "shapes",
+    "starts",
+]

@@ -3,7 +3,7 @@
 A behaviour is a function with keyword options that have defaults. `python run.py
 NAME [OPTION=VALUE ...]` runs one. All of them understand ``journal=FILE``, where
 the tool ``write`` notes what it does, and ``writes=1``, which lists ``bad`` as a tool
-with side effects.
+with side effects. With ``http=PACKING`` it is the same server on HTTP (see `web`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, TypeVar
 
-from . import wire
+from . import web, wire
 
 Option = int | str
 F = TypeVar("F", bound=Callable[..., None])
@@ -52,6 +53,8 @@ class Behaviour(NamedTuple):
                 raise ValueError(
                     f"{self.name}: {option} is one of {', '.join(allowed)}"
                 )
+            if option == "http" and value not in web.PACKINGS:
+                raise ValueError(f"http is one of {', '.join(web.PACKINGS)}")
             return value
         try:
             return int(value)
@@ -61,7 +64,7 @@ class Behaviour(NamedTuple):
             ) from None
 
 
-COMMON: Mapping[str, Option] = {"journal": "", "writes": 0}
+COMMON: Mapping[str, Option] = {"journal": "", "writes": 0, "http": ""}
 
 BEHAVIOURS: dict[str, Behaviour] = {}
 
@@ -102,7 +105,11 @@ def main(arguments: Sequence[str]) -> None:
         wire.journal = str(journal) or None
         if options.pop("writes", False):
             wire.bad_writes()
-        found.run(**options)
+        packing = str(options.pop("http", ""))
+        if packing:
+            web.serve(packing, partial(found.run, **options))
+        else:
+            found.run(**options)
     os._exit(0)  # a thread that floods must not hold up the end
 
 

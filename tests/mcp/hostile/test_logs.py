@@ -1,0 +1,21 @@
+"""What bad servers say is no line of anybody's log: see `mcp/logs.py`."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import trio
+
+from .support import beside
+
+
+async def test_a_bad_notification_is_no_line_of_a_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with beside("floods_heavily", kind="large_notices", timeout=2) as table:
+            await trio.sleep(0.2)
+            assert (await table.call("echo")).ok
+    assert [record for record in caplog.records if record.name == "client"] == []
