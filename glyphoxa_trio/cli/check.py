@@ -86,7 +86,7 @@ def check(path: Path, *, servers: bool, model: bool = False) -> int:
     )
 
 
-async def _ask_models(console: Console, config: Config) -> bool:
+async def _ask_models(console: SafeConsole, config: Config) -> bool:
     """Say how each model did; true if one of them did not answer."""
     reports = await check_models(config, within=COLD)
     if not reports:
