@@ -711,7 +711,7 @@ async def test_a_server_sends_us_to_no_address_inside(inside: str) -> None:
         serve = partial(trio.serve_tcp, visit, 0, host="127.0.0.1")
         (listener,) = await nursery.start(serve)
         where = inside.format(port=listener.socket.getsockname()[1])
-        async with open_tokens(spec, oauth()) as tokens:
+        async with open_tokens(spec, oauth(), Masking.of(spec)) as tokens:
             with pytest.raises(NoToken) as refused:
                 await tokens.instead_of(None, f'Bearer resource_metadata="{where}"')
         if "no address that starts with https" not in str(refused.value):

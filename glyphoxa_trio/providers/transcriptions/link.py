@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.providers.address import check_address
-from glyphoxa_trio.providers.endpoint import bare
+from glyphoxa_trio.providers.at_endpoint import bare
 from glyphoxa_trio.providers.endpointing import RATE, detector
 from glyphoxa_trio.providers.failures import excerpt
 from glyphoxa_trio.providers.speech import Began, NotUnderstood, SpeechError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from .family import behaviour, choices
 from .wire import TOOLS, Message, raw, send, serve, serve_between, tool
@@ -150,7 +151,7 @@ def floods_heavily(*, kind: str = "large_notices") -> None:
     serve_between(lambda: raw(block))
 
 
-def _many(count: int, **more: object) -> list[Message]:
+def _many(count: int, **more: Any) -> list[Message]:
     return [tool(f"tool_{number}", **more) for number in range(count)]
 
 
