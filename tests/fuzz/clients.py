@@ -202,7 +202,7 @@ async def _memory(
         )
 
     kept = sdk._dispatcher
-    sdk._dispatcher = dispatcher
+    sdk._dispatcher = dispatcher  # type: ignore[assignment]
     nursery.start_soon(_serve, theirs, mill, told)
     try:
         yield
@@ -223,8 +223,8 @@ async def _serve(stream: trio.abc.Stream, mill: Mill, told: Told) -> None:
                     good = {"jsonrpc": "2.0", "id": message["id"], "result": GOOD}
                     said.append(json.dumps(good).encode())
                     await stream.send_all(b"\n".join(said) + b"\n")
-                elif (good := _plainly(message)) is not None:
-                    await stream.send_all(json.dumps(good).encode() + b"\n")
+                elif (plain := _plainly(message)) is not None:
+                    await stream.send_all(json.dumps(plain).encode() + b"\n")
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         pass
 

@@ -151,7 +151,7 @@ def floods_heavily(*, kind: str = "large_notices") -> None:
 
 
 def _many(count: int, **more: object) -> list[Message]:
-    return [tool(f"tool_{number}", **more) for number in range(count)]
+    return [{**tool(f"tool_{number}"), **more} for number in range(count)]
 
 
 _LISTS: dict[str, Callable[[], list[Message]]] = {
