@@ -36,6 +36,7 @@ class AtEndpoint(ABC):
       advice: what there is to say to people of this kind of server.
       places: how many requests it is given at once.
       patient: see `Endpoint`.
+      loads_within: seconds that loading it may take; None where it is not loaded.
 
     Raises:
       ValueError: see `Endpoint`.
@@ -50,6 +51,7 @@ class AtEndpoint(ABC):
     advice: Advice = attrs.field(factory=Advice, repr=False)
     places: int = PLACES
     patient: bool = True
+    loads_within: float | None = attrs.field(default=None, init=False)
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
 
@@ -106,6 +108,7 @@ class AtEndpoint(ABC):
                     )
                     await anext(events, None)
 
+        self.loads_within = within
         line = self._endpoint.line
         line.loading = Loading(
             nursery=nursery,

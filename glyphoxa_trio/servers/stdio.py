@@ -36,4 +36,5 @@ async def _warm(peer: Peer, dispatch: Dispatch) -> None:
     """What the first call needs, prepared while the client reads who answers."""
     await peer.asked.wait()
     # Abandoned at the end: an import cannot be stopped, and nobody needs it.
-    await trio.to_thread.run_sync(dispatch.warm, abandon_on_cancel=True)
+    # Not abandoned: a thread in a library's compiled code must not outlive the program.
+    await trio.to_thread.run_sync(dispatch.warm)

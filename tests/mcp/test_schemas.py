@@ -49,7 +49,7 @@ async def main():
     async with trio.open_nursery() as nursery:
         async with open_runtime(load_config(sys.argv[1])) as runtime:
             # The libraries are loaded by now or soon.
-            await runtime.wait_ready(within=10)
+            await runtime.wait_ready(within=40)
             nursery.start_soon(tick)
             said = {}
             for server in sys.argv[2:]:

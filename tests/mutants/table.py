@@ -498,8 +498,9 @@ MUTANTS: Final = (
     Mutant(
         "a model that says nothing is waited for without end",
         "npc/engines/cascaded.py",
-        "patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)",
-        "pass",
+        "patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)\n"
+        "            async with stream",
+        "async with stream",
         Promise.ENDS,
     ),
     Mutant(

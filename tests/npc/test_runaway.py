@@ -45,7 +45,7 @@ def torrent() -> Iterator[str]:
         yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
     finally:
         server.kill()
-        server.wait()
+        server.communicate()
 
 
 def npcs(count: int) -> tuple[NpcConfig, ...]:
@@ -127,11 +127,11 @@ async def all_ask(runtime: Runtime, count: int) -> list[Any]:
 
 
 async def test_a_hundred_npcs_at_a_slow_server_all_get_their_turn() -> None:
-    # Half a second before the first word, and only ten at once: five seconds for all.
-    # The last would long have been taken for silent.
-    turn = TurnConfig(first_token=2.0)
-    script: list[Reply] = [[Pause(0.3), Say("Here you are.")]]
-    async with served(script, count=100, turn=turn, places=10) as runtime:
+    # Four tenths of a second before the first word, and only five at once: eight seconds
+    # for all. The last would long have been taken for silent.
+    turn = TurnConfig(first_token=5.0, model_total=60.0)
+    script: list[Reply] = [[Pause(0.4), Say("Here you are.")]]
+    async with served(script, count=100, turn=turn, places=5) as runtime:
         heard = await all_ask(runtime, 100)
     assert [each.of(ModelFailed) for each in heard] == [[]] * 100
     assert {each.done.text for each in heard} == {"Here you are."}

@@ -244,6 +244,11 @@ OTHERS: dict[str, Any] = {
         for of in ("llm", "llm.fallbacks[]")
         for key in ("tool_choice", "stream_options", "tools")
     },
+    **{
+        # What is not warmed shows nothing of how long that may take.
+        f"{of}.cold_start_ms": lambda old: attrs.evolve(old, warm=True, cold_start=9.0)
+        for of in ("llm", "llm.fallbacks[]")
+    },
     "npcs[].tools": ("roll_table", "faq.*"),
     "npcs[].trust.allow_tools": ("faq.echo",),
     "trust.allow_tools": ("faq.echo",),

@@ -83,11 +83,11 @@ async def test_an_image_model_is_asked_with_the_key_of_the_environment(
     tmp_path: Path,
 ) -> None:
     image = drawn("x", "", (256, 256))
-    sad = Status(401, body={"error": {"message": "the key sk-7 is not good"}})
-    async with open_image_server([image, sad], key="sk-7", model="m") as server:
+    sad = Status(401, body={"error": {"message": "the key sk-777 is not good"}})
+    async with open_image_server([image, sad], key="sk-777", model="m") as server:
         options = ("--base-url", server.base_url, "--model", "m", "--size", "256x256")
         async with served(
-            *options, "--folder", str(tmp_path), GLYPHOXA_IMAGE_KEY="sk-7"
+            *options, "--folder", str(tmp_path), GLYPHOXA_IMAGE_KEY="sk-777"
         ) as client:
             good = await draw(client, "A dragon")
             bad = await draw(client, "A dragon")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from .family import behaviour, choices
 from .wire import TOOLS, Message, raw, send, serve, serve_between, tool
@@ -151,8 +150,8 @@ def floods_heavily(*, kind: str = "large_notices") -> None:
     serve_between(lambda: raw(block))
 
 
-def _many(count: int, **more: Any) -> list[Message]:
-    return [tool(f"tool_{number}", **more) for number in range(count)]
+def _many(count: int, **more: object) -> list[Message]:
+    return [{**tool(f"tool_{number}"), **more} for number in range(count)]
 
 
 _LISTS: dict[str, Callable[[], list[Message]]] = {

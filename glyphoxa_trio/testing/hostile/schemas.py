@@ -12,7 +12,7 @@ _HERE = '"the schema"'
 
 
 def _list_with(message: Message, side: str, kind: str) -> None:
-    hard = tool("bad") | {side: "the schema"}
+    hard = {**tool("bad"), side: "the schema"}
     page = answer(message, [*TOOLS[:-1], hard]) or {}
     line = json.dumps({"jsonrpc": "2.0", **page}).replace(_HERE, SCHEMAS[kind][0]())
     raw(line.encode() + b"\n")
