@@ -51,7 +51,7 @@ class AtEndpoint(ABC):
     advice: Advice = attrs.field(factory=Advice, repr=False)
     places: int = PLACES
     patient: bool = True
-    loads_within: float | None = attrs.field(default=None, init=False)
+    loads_within: float | None = None
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
 
@@ -85,16 +85,16 @@ class AtEndpoint(ABC):
         asked = Asked(self, request)
         return self._endpoint.ask(asked, self._assembler(request))
 
-    def keep_loaded(
-        self, nursery: trio.Nursery, tell: Callable[[str], None], *, within: float
-    ) -> None:
+    def keep_loaded(self, nursery: trio.Nursery, tell: Callable[[str], None]) -> None:
         """Have the model loaded now, and before a request after a long silence.
 
         Args:
           nursery: where that runs. It outlives all rounds.
           tell: told when it is being loaded, and when it is there.
-          within: seconds that it may take.
         """
+        within = self.loads_within
+        if within is None:
+            return
 
         async def ask() -> None:
             request = LLMRequest(messages=(Message(role="user", content="Hello"),))
@@ -108,7 +108,6 @@ class AtEndpoint(ABC):
                     )
                     await anext(events, None)
 
-        self.loads_within = within
         line = self._endpoint.line
         line.loading = Loading(
             nursery=nursery,

@@ -126,9 +126,8 @@ class Models:
             raise ConfigError(f"{error} @ {place}") from None
         if isinstance(link, AtEndpoint):
             self._stack.push_async_callback(link.aclose)
-            warm = config.preset.local if config.warm is None else config.warm
-            if warm and self._loads is not None:
-                link.keep_loaded(self._loads, self._warn, within=config.cold_start)
+            if self._loads is not None:
+                link.keep_loaded(self._loads, self._warn)
         return link
 
 
@@ -179,6 +178,7 @@ def link_of(
         warn=warn,
         advice=_advice(config),
         places=config.places or preset.places,
+        loads_within=_loads_within(config),
         patient=patient,
     )
 
@@ -203,6 +203,7 @@ def _anthropic(config: ModelConfig, warn: Callable[[str], None], patient: bool) 
         warn=warn,
         advice=_advice(config),
         places=config.places or config.preset.places,
+        loads_within=_loads_within(config),
         patient=patient,
     )
 
@@ -210,6 +211,11 @@ def _anthropic(config: ModelConfig, warn: Callable[[str], None], patient: bool) 
 def _advice(config: ModelConfig) -> Advice:
     preset = config.preset
     return Advice(start=preset.start, fetch=preset.fetch, key=preset.key)
+
+
+def _loads_within(config: ModelConfig) -> float | None:
+    warm = config.preset.local if config.warm is None else config.warm
+    return config.cold_start if warm else None
 
 
 def _given(value: Given | None, preset: Given) -> Given:

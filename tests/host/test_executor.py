@@ -353,9 +353,7 @@ async def test_invalid_arguments_never_run_the_handler(
 async def test_a_schema_that_never_ends_costs_only_its_own_call(
     autojump_clock: MockClock,
 ) -> None:
-    twice = {
-        str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)
-    }
+    twice = {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)}
     endless = {"type": "object", "$ref": "#/$defs/0", "$defs": twice | {"60": {}}}
     log = Log()
     async with open_host() as host:

@@ -127,8 +127,8 @@ async def all_ask(runtime: Runtime, count: int) -> list[Any]:
 
 
 async def test_a_hundred_npcs_at_a_slow_server_all_get_their_turn() -> None:
-    # Four tenths of a second before the first word, and only five at once: eight seconds
-    # for all. The last would long have been taken for silent.
+    # Four tenths of a second before the first word, and only five at once: eight
+    # seconds for all. The last would long have been taken for silent.
     turn = TurnConfig(first_token=5.0, model_total=60.0)
     script: list[Reply] = [[Pause(0.4), Say("Here you are.")]]
     async with served(script, count=100, turn=turn, places=5) as runtime:

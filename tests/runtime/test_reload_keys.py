@@ -249,6 +249,7 @@ OTHERS: dict[str, Any] = {
         f"{of}.cold_start_ms": lambda old: attrs.evolve(old, warm=True, cold_start=9.0)
         for of in ("llm", "llm.fallbacks[]")
     },
+    "llm.fallbacks[].warm": False,
     "npcs[].tools": ("roll_table", "faq.*"),
     "npcs[].trust.allow_tools": ("faq.echo",),
     "trust.allow_tools": ("faq.echo",),
