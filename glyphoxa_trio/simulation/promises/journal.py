@@ -20,7 +20,7 @@ from glyphoxa_trio.simulation.promises.rights import Ledger
 from glyphoxa_trio.simulation.scenery import Ending, Performance
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.estimate import Unknown
-from glyphoxa_trio.tools.outcome import Effect, Status
+from glyphoxa_trio.tools.outcome import Effect, Limit, Status
 
 # A call that goes on ends after so many seconds if it has no other limit.
 _LONGEST: Final = 30.0
@@ -283,7 +283,10 @@ def stale(hit: CallSeen, calls: Iterable[CallSeen]) -> str | None:
         same = (call.tool, call.arguments) == (hit.tool, hit.arguments)
         if same and call.goes_on and call.late is None:
             return None  # it may have ended just now, and not been told yet
-        if same and end.ok and (call.npc == hit.npc or not known.per_npc):
+        # What answers in the very moment of its own limit may be told as a timeout.
+        tie = end.status is Status.TIMEOUT and end.limit is Limit.TOOL
+        good = end.ok or tie
+        if same and good and (call.npc == hit.npc or not known.per_npc):
             sources.append(at)
     if not sources:
         return "nobody was given that answer before"
