@@ -661,7 +661,9 @@ def test_a_server_named_like_a_group_of_ours_is_left_out(tmp_path: Path) -> None
     # It ended the start; `mcp add files` is the example of every documentation.
     config = project(tmp_path, {"files": {"command": "x"}, "web": {"command": "x"}})
     assert [x.name for x in loaded(config)[0].mcp.shared] == ["files", "web"]
-    config.write_text(json.dumps({"builtin": {"files": {"base": str(tmp_path)}}}))
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    config.write_text(json.dumps({"builtin": {"files": {"base": str(notes)}}}))
     read, told = loaded(config)
     assert [x.name for x in read.mcp.shared] == ["web"]
     (warning,) = told

@@ -647,7 +647,9 @@ async def test_a_foreign_tool_runs_only_after_a_yes_on_nobodys_clock(
     tools = [foreign(ran, "tell"), ran.tool("own", 0.125)]
     async with open_table(script, *tools, grant=GLOB, approver=approver) as table:
         heard = await ask(table.npc, SLOWLY)
-    assert asked == [ApprovalRequest(npc="Bob", call=made, tool="world.tell")]
+    assert [(x.npc, x.call, x.tool) for x in asked] == [("Bob", made, "world.tell")]
+    assert asked[0].definition is not None
+    assert asked[0].definition.key == "world.tell"
     assert statuses(heard)[0][1] is status
     assert statuses(heard)[1] == ("own", Status.OK)
     assert heard.when(ToolStarted)[0] == 1 + took

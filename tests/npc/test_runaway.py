@@ -138,12 +138,11 @@ async def test_a_hundred_npcs_at_a_slow_server_all_get_their_turn() -> None:
 
 
 async def test_who_gets_no_place_in_its_time_is_told_why() -> None:
-    turn = TurnConfig(model_total=0.6)
-    script: list[Reply] = [[Pause(0.4), Say("Yes.")]]
+    turn = TurnConfig(model_total=1.0)
+    script: list[Reply] = [[Pause(60), Say("Yes.")]]
     async with served(script, count=3, turn=turn, places=1) as runtime:
         heard = await all_ask(runtime, 3)
-    failed = [each.only(ModelFailed) for each in heard if each.of(ModelFailed)]
-    assert 1 <= len(failed) <= 2
+    failed = [each.only(ModelFailed) for each in heard]
     for failure in failed:
         assert failure.kind is ErrorKind.TURN
     assert any(
@@ -180,7 +179,7 @@ async def test_places_go_in_order_and_none_is_lost() -> None:
 
     async with trio.open_nursery() as nursery:
         for number in range(5):
-            nursery.start_soon(one, number, 0.05)
+            nursery.start_soon(one, number, 0.05 + 0.04 * number)
             await trio.testing.wait_all_tasks_blocked()
         with trio.move_on_after(0.01):  # whoever leaves the line leaves no gap
             assert places.enter_nowait()

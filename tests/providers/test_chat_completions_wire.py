@@ -110,6 +110,7 @@ def test_a_conversation_with_tools_becomes_a_body() -> None:
         "model": "m",
         "stream": True,
         "stream_options": {"include_usage": True},
+        "tool_choice": "auto",
         "temperature": 0.5,
         "max_completion_tokens": 9,
         "tools": [
@@ -168,7 +169,7 @@ def test_what_a_server_cannot_take_is_left_out() -> None:
     assert (body["max_tokens"], body["seed"]) == (5, 7)
     told = "unknown: parallel_tool_calls, stream_options, tool_choice, seed"
     refused = refused_fields(body, told, DISPENSABLE)
-    assert refused == {"parallel_tool_calls", "stream_options"}
+    assert refused == {"parallel_tool_calls", "stream_options", "tool_choice"}
     less = request_body(request, "m", options=options.without(refused))
     assert set(body) - set(less) == refused
 
