@@ -24,6 +24,8 @@ SKIPPED: Final = {
     "make newcomer": "it is this",
     "make conformance": "it is a part of CI by itself",
     "make mutants": "five minutes",
+    "make hostile": "many minutes",
+    "make model": "it builds a server of models",
     ".venv/bin/glyphoxa play config/tavern.yaml --model ollama:llama3.2": (
         "it needs Ollama"
     ),
