@@ -42,7 +42,7 @@ WORKERS: Final = 2
 WORKER_MEMORY: Final = 512 * 2**20
 WORKER_PATIENCE: Final = 10.0  # seconds for one answer
 
-RECONNECT: Final = 1_000  # milliseconds at least, whatever a stream says
+RECONNECT: Final = 250  # milliseconds at least, whatever a stream says
 CODINGS: Final = ("", "identity", "gzip", "x-gzip", "deflate")  # and one layer
 
 

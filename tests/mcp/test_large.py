@@ -300,7 +300,7 @@ async def test_a_stream_is_not_asked_again_at_once_because_it_says_so() -> None:
                 spec, on_tools_changed=lambda: None, stderr=LastLines()
             ):
                 await trio.sleep(1.5)
-    assert len(asked) <= 3  # 684 in two seconds were found
+    assert len(asked) <= 8  # 684 in two seconds were found
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
