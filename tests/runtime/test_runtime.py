@@ -26,6 +26,7 @@ from glyphoxa_trio import (
 )
 from glyphoxa_trio.config import (
     CalibrationConfig,
+    FilesConfig,
     LlmConfig,
     McpConfig,
     NpcConfig,
@@ -35,6 +36,7 @@ from glyphoxa_trio.config import (
     ToolOverride,
     TrustConfig,
 )
+from glyphoxa_trio.config.builtin import BuiltinConfig
 from glyphoxa_trio.host import Probed
 from glyphoxa_trio.mcp import ServerState, ServerWarning
 from glyphoxa_trio.mcp.fleet import FleetError
@@ -399,6 +401,17 @@ async def test_two_tools_of_servers_with_one_name_are_left_out_whoever_starts_fi
         done = await say(runtime, "whisper and roll 1d4")
         assert {x.tool for x in done.outcomes} == {f"{names[0]}.whisper", "dice.roll"}
         assert [x for x in done.outcomes if not x.ok] == []
+
+
+@pytest.mark.parametrize("base", ["state", "state/notes", "."])
+async def test_what_is_kept_for_the_next_run_is_not_theirs_to_write(
+    tmp_path: Path, base: str
+) -> None:
+    mcp = McpConfig(state_dir=tmp_path / "state")
+    builtin = BuiltinConfig(files=FilesConfig(base=tmp_path / base))
+    with pytest.raises(ConfigError, match=r"state must not be theirs to write"):
+        async with opened(config("dice", mcp=mcp, builtin=builtin)):
+            raise AssertionError("it opened")
 
 
 async def test_a_collision_does_not_keep_a_runtime_from_opening() -> None:

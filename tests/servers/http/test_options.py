@@ -17,7 +17,7 @@ from glyphoxa_trio.servers.http.access import (
     principal,
     refusal,
 )
-from glyphoxa_trio.servers.http.bucket import MOST_BUCKETS, Bucket, Buckets
+from glyphoxa_trio.servers.http.bucket import MOST_BUCKETS, Bucket, Buckets, whose
 from glyphoxa_trio.servers.http.limits import Access
 from glyphoxa_trio.servers.http.options import (
     HttpOptions,
@@ -265,3 +265,20 @@ def test_strangers_are_counted_apart_and_the_oldest_forgotten() -> None:
         assert buckets.find(str(number)) is not first
     assert buckets.find("0") is not first
     assert Buckets(None).find("0") is None
+
+
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::"),
+        ("2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("", ""),
+        ("a socket", "a socket"),
+    ],
+)
+def test_a_network_of_ipv6_is_one_client(address: str, client: str) -> None:
+    assert whose(address) == client

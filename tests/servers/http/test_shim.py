@@ -554,6 +554,25 @@ async def test_sessions_are_free_and_calls_are_not(
     assert 5 <= through <= 15  # five at once, and five a second
 
 
+async def test_a_token_has_one_rate_wherever_it_is_shown(
+    notes: Notes, autojump_clock: MockClock
+) -> None:
+    access = Access(hosts=LOCAL_HOSTS, tokens=(Secret("tick"), Secret("tock")))
+    async with open_served(notes.offer(), access=access, rate=3.0) as served:
+        for number, token in enumerate(("tick", "tock")):
+            peers = []
+            for host in range(6):
+                peers.append(
+                    await served.greeted(
+                        headers={"authorization": f"Bearer {token}"},
+                        address=f"10.0.{number}.{host}",
+                    )
+                )
+                await trio.sleep(1)
+            answers = [await x.ask("POST", x.request("ping")) for x in peers]
+            assert [x.status for x in answers] == [200, 200, 200, 429, 429, 429]
+
+
 async def test_health_is_for_those_who_may_come(
     served: Served, autojump_clock: MockClock
 ) -> None:
