@@ -123,7 +123,9 @@ class Asked:
         if not remedy:
             return error
         detail = f"{error.detail}; {remedy}"
-        return LLMError(error.kind, detail, retry_after=error.retry_after)
+        return LLMError(
+            error.kind, detail, retry_after=error.retry_after, status=error.status
+        )
 
     def _fitted(self) -> LLMRequest:
         options = self._link.options

@@ -30,7 +30,7 @@ from .answer import Assembler, Events, hang_up
 from .asking import Asked
 from .body import Given, Payloads, is_json, is_stream, payloads_of
 from .failures import excerpt, status_error, status_of
-from .line import Line
+from .line import Line, Loading
 from .llm import ErrorKind, LLMError, LLMEvent, Waiting
 from .payloads import encoded
 
@@ -59,7 +59,8 @@ class Endpoint:
       client: connections to share, closed by their owner. Without one, a client
         of our own is made on first use; it obeys the proxies of the environment,
         except for a server on this machine.
-      line: the places there are.
+      line: the places there are at the server.
+      loading: has the model loaded, where that is needed.
       patient: wait when the server says that it will have time in a moment; nobody
         else is there to be asked.
 
@@ -75,6 +76,7 @@ class Endpoint:
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
     line: Line = attrs.field(factory=Line, repr=False)
+    loading: Loading | None = attrs.field(default=None, repr=False)
     patient: bool = True
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
     _mask: Mask = attrs.field(init=False, repr=False)
@@ -102,7 +104,7 @@ class Endpoint:
           LLMError: see `LLM.stream`.
         """
         async with AsyncExitStack() as stack:
-            why = self.line.enter_nowait()
+            why = self.line.enter_nowait(self.loading)
             if why:
                 yield _InLine(self, stack, asked, assembler, why)
             else:
@@ -111,7 +113,13 @@ class Endpoint:
 
     def give_back(self, stack: AsyncExitStack, assembler: Assembler) -> None:
         """A place was taken: whoever closes the stack gives it to the next."""
-        stack.callback(lambda: self.line.leave(answered=assembler.over))
+
+        def leave() -> None:
+            if assembler.over and self.loading is not None:
+                self.loading.use()
+            self.line.leave()
+
+        stack.callback(leave)
 
     async def answer(
         self, stack: AsyncExitStack, asked: Asked, assembler: Assembler
@@ -286,7 +294,7 @@ class _InLine:
             why, self._why = self._why, ""
             return Waiting(why)
         if not self._entered:
-            await self._endpoint.line.enter()
+            await self._endpoint.line.enter(self._endpoint.loading)
             self._endpoint.give_back(self._stack, self._assembler)
             self._entered = True
             return Waiting()

@@ -83,6 +83,7 @@ def status_error(
         kind,
         f"HTTP {status}: {words}",
         retry_after=_retry_after(headers),
+        status=status,
     )
 
 

@@ -170,15 +170,24 @@ class ErrorKind(StrEnum):
 
 
 class LLMError(GlyphoxaError):
-    """The model did not answer. The message is for people and holds no secret."""
+    """The model did not answer. The message is for people and holds no secret.
+
+    ``status`` is that of the answer over HTTP, if there was one.
+    """
 
     def __init__(
-        self, kind: ErrorKind, detail: str, *, retry_after: float | None = None
+        self,
+        kind: ErrorKind,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail
         self.retry_after = retry_after
+        self.status = status
 
 
 class LLM(Protocol):

@@ -15,10 +15,13 @@ import trio
 
 from glyphoxa_trio import open_runtime
 from glyphoxa_trio.config import Config, LlmConfig, NpcConfig, Provider, TurnConfig
+from glyphoxa_trio.config.voices import CascadeMode, Engine
 from glyphoxa_trio.npc import Fallback, FellBack, ModelFailed, Sentence
 from glyphoxa_trio.providers import line
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.runtime import Runtime
+from glyphoxa_trio.testing import http_server
+from glyphoxa_trio.testing.http_server import Request, Status, open_http_server
 from glyphoxa_trio.testing.model_server import (
     Fail,
     Pause,
@@ -31,6 +34,10 @@ from glyphoxa_trio.testing.model_server import (
 from .support import ask
 
 TORRENT = Path(__file__).parents[2] / "benchmarks" / "servers" / "torrent.py"
+SSE = {"content-type": "text/event-stream"}
+HI = b"""data: {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
+
+"""
 KINDS = ("flood", "unbroken", "chunks", "thoughts", "arguments", "comments", "drip")
 
 
@@ -175,7 +182,7 @@ async def test_places_go_in_order_and_none_is_lost() -> None:
         try:
             await trio.sleep(stay)
         finally:
-            places.leave(answered=True)
+            places.leave()
 
     async with trio.open_nursery() as nursery:
         for number in range(5):
@@ -243,6 +250,76 @@ async def test_a_model_that_is_loading_is_not_hung_up_on() -> None:
     assert "is ready, after" in told[1]
     assert len(asked) == 2  # nobody's words were sent while it loaded
     assert hangups <= 1  # of the request that loads it, when its first word was there
+
+
+async def test_a_server_that_is_loading_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line, "PAUSE", 0.2)
+    loading = {"message": "Loading model", "type": "unavailable_error", "code": 503}
+    asked: list[str] = []
+
+    def script(body: Any) -> Reply:  # as llama-server does until it is ready
+        asked.append(body["messages"][-1]["content"])
+        return Fail(503, {"error": loading}) if len(asked) < 4 else Say("Hi.")
+
+    heard, _, _ = await loaded(script, TurnConfig(first_token=5.0))
+    assert [each.of(ModelFailed) for each in heard] == [[], []]
+    assert asked[:4] == ["Hello"] * 4  # no turn's request was refused
+
+
+async def test_a_model_that_could_not_be_loaded_is_loaded_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line, "PAUSE", 0.01)
+    asked: list[str] = []
+
+    def script(body: Any) -> Reply:
+        asked.append(body["messages"][-1]["content"])
+        return Fail(500, {"error": "no memory"}) if len(asked) < 3 else Say("Hi.")
+
+    async with open_model_server(script) as server:
+        llm = model(server.base_url, provider=Provider.OLLAMA)
+        async with open_runtime(Config(llm=llm, npcs=npcs(1))) as runtime:
+            for _ in range(2):
+                await ask(runtime.npc("N0"))
+                await trio.sleep(0.05)
+    assert [text == "Hello" for text in asked] == [True, False, True, False]
+
+
+async def test_models_at_one_server_share_its_places_and_are_loaded_once() -> None:
+    now, most, hellos = 0, 0, 0
+
+    async def answer(request: Request) -> http_server.Reply:
+        nonlocal now, most, hellos
+        if request.message["messages"][-1]["content"] == "Hello":
+            hellos += 1
+            return Status(200, SSE, HI)
+        now += 1
+        most = max(most, now)
+        await trio.sleep(0.05)
+        now -= 1
+        return Status(200, SSE, HI)
+
+    async with open_http_server(answer) as server:
+        llm = model(
+            f"{server.origin}/v1", provider=Provider.OLLAMA, name="big", places=1
+        )
+        names = ("big", "ollama:big", "small", None)
+        every = tuple(
+            NpcConfig(
+                name=f"N{n}",
+                model=name,
+                engine=Engine.SENTENCE_CASCADE,
+                fast_model="small",
+                cascade_mode=CascadeMode.ALWAYS,
+            )
+            for n, name in enumerate(names)
+        )
+        async with open_runtime(Config(llm=llm, npcs=every)) as runtime:
+            heard = await all_ask(runtime, len(names))
+    assert [each.of(ModelFailed) for each in heard] == [[]] * len(names)
+    assert (most, hellos) == (1, 2)
 
 
 async def test_a_turn_waits_for_a_model_that_loads() -> None:
