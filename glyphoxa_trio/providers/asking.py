@@ -28,6 +28,7 @@ from .payloads import refused_fields
 LOOKING: Final = 1.0  # seconds to find out what the matter is
 _SMALLEST: Final = 256  # tokens; nobody's model takes less
 _MOST_NAMED: Final = 8
+_EMPTY: Final = 2  # streams in a row, after which a model is taken not to stream
 _STATED: Final = re.compile(
     r"(\d{3,8}) max(?:imum)? context"
     r"|n_ctx\"?\s*[:=(]\s*(\d{3,8})"
@@ -65,6 +66,7 @@ class Link(Protocol):
     options: Any
     warn: Callable[[str], None]
     advice: Advice
+    empty_streams: int  # in a row
 
     @property
     def dispensable(self) -> frozenset[str]: ...
@@ -105,10 +107,24 @@ class Asked:
             link.warn(f"{link.label}: {what}")
         return bool(what)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the answer is asked for in one piece."""
+        options = self._link.options
+        tools = bool(self._request.tools) and options.tools
+        return tools and not options.streams_calls
+
+    def streamed(self) -> None:
+        """There is something in the stream."""
+        self._link.empty_streams = 0
+
     def came_in_one_piece(self) -> None:
-        """The stream had nothing in it, and the whole answer did."""
+        """The stream ended with nothing in it, and the whole answer is good."""
         link = self._link
-        if self._request.tools and link.options.streams_calls and self._most is None:
+        if not self._request.tools or self.is_whole or self._most is not None:
+            return
+        link.empty_streams += 1
+        if link.empty_streams == _EMPTY:
             link.options = attrs.evolve(link.options, streams_calls=False)
             link.warn(
                 f"{link.label}: it does not stream answers when there are tools; they"

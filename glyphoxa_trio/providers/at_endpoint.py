@@ -52,6 +52,7 @@ class AtEndpoint(ABC):
     line: Line = attrs.field(factory=Line, repr=False)
     patient: bool = True
     loads_within: float | None = None
+    empty_streams: int = attrs.field(default=0, init=False, repr=False)
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
 

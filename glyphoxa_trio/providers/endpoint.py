@@ -96,7 +96,8 @@ class Endpoint:
         """One round: entering waits for the headers, leaving hangs up at once.
 
         Whoever has to wait for a place is in at once: the first event says why, and
-        those that follow wait. Cancelled at any point, the connection is closed. A
+        those that follow wait; so is who asks for all of an answer in one piece.
+        Cancelled at any point, the connection is closed. A
         refusal that teaches what the model takes is followed by another attempt
         (`asking`).
 
@@ -105,10 +106,11 @@ class Endpoint:
         """
         async with AsyncExitStack() as stack:
             why = self.line.enter_nowait(self.loading)
-            if why:
-                yield _InLine(self, stack, asked, assembler, why)
-            else:
+            if not why:
                 self.give_back(stack, assembler)
+            if why or asked.is_whole:
+                yield _InLine(self, stack, asked, assembler, why, queues=bool(why))
+            else:
                 yield await self.answer(stack, asked, assembler)
 
     def give_back(self, stack: AsyncExitStack, assembler: Assembler) -> None:
@@ -132,12 +134,16 @@ class Endpoint:
 
         # Some servers end a stream at once where they cannot stream, or find the
         # conversation too long: asked in one piece, they answer or say so.
-        async def again() -> Payloads:
-            _, payloads = await self._open(asked, assembler, streaming=False)
-            return payloads
+        async def again(ended: bool) -> tuple[httpx2.Response, Payloads]:
+            response, payloads = await self._open(asked, assembler, streaming=False)
+            if ended and isinstance(payloads, Given):
+                asked.came_in_one_piece()
+            return response, payloads
 
         response, payloads = await self._open(asked, assembler)
-        events = Events(response, payloads, assembler, self._translating, again)
+        events = Events(
+            response, payloads, assembler, self._translating, again, asked.streamed
+        )
         stack.push_async_callback(events.aclose)
         return events
 
@@ -189,8 +195,6 @@ class Endpoint:
             status = response.status_code
             whole = assembler.whole(text) if status < 300 else None
             if whole is not None:
-                if not streaming:
-                    asked.came_in_one_piece()
                 return response, Given(whole)
             said = (status < 300 and status_of(text)) or status
             if left and asked.mend(said, text, body):
@@ -282,7 +286,8 @@ class _InLine:
     _asked: Asked
     _assembler: Assembler
     _why: str
-    _entered: bool = attrs.field(default=False, init=False)
+    _queues: bool = attrs.field(kw_only=True)
+    _sent: bool = attrs.field(default=False, init=False)
     _events: Events | None = attrs.field(default=None, init=False)
 
     def __aiter__(self) -> _InLine:
@@ -293,11 +298,14 @@ class _InLine:
             await trio.lowlevel.checkpoint_if_cancelled()
             why, self._why = self._why, ""
             return Waiting(why)
-        if not self._entered:
-            await self._endpoint.line.enter(self._endpoint.loading)
-            self._endpoint.give_back(self._stack, self._assembler)
-            self._entered = True
-            return Waiting()
+        if not self._sent:
+            if self._queues:
+                await self._endpoint.line.enter(self._endpoint.loading)
+                self._endpoint.give_back(self._stack, self._assembler)
+            else:
+                await trio.lowlevel.checkpoint_if_cancelled()
+            self._sent = True
+            return Waiting(whole=self._asked.is_whole)
         if self._events is None:
             self._events = await self._endpoint.answer(
                 self._stack, self._asked, self._assembler

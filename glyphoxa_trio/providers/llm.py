@@ -101,9 +101,12 @@ class Working:
 class Waiting:
     """The request is not sent yet: all places at the server are taken, or the model is
     being loaded. Without a ``why`` it is sent now. Before all else.
+
+    ``whole``: it is sent now, and nothing is heard before all of the answer is there.
     """
 
     why: str = ""
+    whole: bool = False
 
 
 @attrs.frozen(kw_only=True)

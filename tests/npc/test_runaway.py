@@ -14,14 +14,21 @@ import pytest
 import trio
 
 from glyphoxa_trio import open_runtime
-from glyphoxa_trio.config import Config, LlmConfig, NpcConfig, Provider, TurnConfig
+from glyphoxa_trio.config import (
+    Config,
+    LlmConfig,
+    ModelConfig,
+    NpcConfig,
+    Provider,
+    TurnConfig,
+)
 from glyphoxa_trio.config.voices import CascadeMode, Engine
 from glyphoxa_trio.npc import Fallback, FellBack, ModelFailed, Sentence
 from glyphoxa_trio.providers import line
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.testing import http_server
-from glyphoxa_trio.testing.http_server import Request, Status, open_http_server
+from glyphoxa_trio.testing.http_server import Late, Request, Status, open_http_server
 from glyphoxa_trio.testing.model_server import (
     Fail,
     Pause,
@@ -30,6 +37,7 @@ from glyphoxa_trio.testing.model_server import (
     Script,
     open_model_server,
 )
+from glyphoxa_trio.tools.tier import Tier
 
 from .support import ask
 
@@ -211,6 +219,38 @@ async def test_a_long_wait_is_not() -> None:
     async with served([busy, Say("Now.")]) as runtime:
         heard = await ask(runtime.npc("N0"))
     assert heard.only(ModelFailed).kind is ErrorKind.RATE_LIMITED
+
+
+# Models that do not stream
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+async def test_an_answer_in_one_piece_has_the_time_of_a_whole_answer(
+    fallback: bool,
+) -> None:
+    whole = {"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]}
+    streams: list[bool] = []
+
+    def answer(asked: Request) -> http_server.Reply:
+        streams.append(asked.message["stream"])
+        if streams[-1]:
+            return Status(200, SSE, b"")
+        return Late(0.8, Status(200, {}, whole))
+
+    async with open_http_server(answer) as server, open_model_server([Say("I.")]) as up:
+        other = ModelConfig(
+            provider=Provider.CHAT_COMPLETIONS, base_url=up.base_url, model="other"
+        )
+        llm = model(f"{server.origin}/v1", fallbacks=(other,) if fallback else ())
+        turn = TurnConfig(first_token=0.4, model_total=20.0)
+        npc = NpcConfig(name="N0", tools=("dice",), budget_tier=Tier.DEEP)
+        async with open_runtime(Config(llm=llm, npcs=(npc,), turn=turn)) as runtime:
+            for _ in range(3):
+                heard = await ask(runtime.npc("N0"))
+                # With somebody else to ask, it has its share of the time.
+                assert heard.done.text == ("I." if fallback else "Hi.")
+    if not fallback:
+        assert streams == [True, False, True, False, False]
 
 
 # Cold models

@@ -6,7 +6,7 @@ Real HTTP on loopback; the bodies are what such servers send.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -27,9 +27,17 @@ from glyphoxa_trio.providers.llm import (
     Message,
     TextChunk,
     ToolSpec,
+    Waiting,
     Working,
 )
-from glyphoxa_trio.testing.http_server import Reply, Request, Status, open_http_server
+from glyphoxa_trio.testing.http_server import (
+    Pieces,
+    Raw,
+    Reply,
+    Request,
+    Status,
+    open_http_server,
+)
 from glyphoxa_trio.testing.model_kinds import KINDS, Kind, open_strict_server
 from glyphoxa_trio.tools.outcome import ToolCall
 
@@ -85,7 +93,9 @@ async def talk(
                 try:
                     async with model.stream(request) as events:
                         made.events += [
-                            x async for x in events if not isinstance(x, Working)
+                            x
+                            async for x in events
+                            if not isinstance(x, (Working, Waiting))
                         ]
                 except LLMError as error:
                     made.error = error
@@ -323,12 +333,64 @@ async def test_a_server_that_cannot_stream_calls_is_asked_in_one_piece() -> None
         assert body["tool_choice"] == "auto"  # else it never calls
         return Status(200, SSE, b"") if body["stream"] else in_one_piece()
 
-    talked = await talk(answer, rounds=2)
+    talked = await talk(answer, rounds=4)
     assert talked.error is None
-    assert [call.name for call in talked.calls] == ["roll_dice", "roll_dice"]
-    assert [body["stream"] for body in talked.bodies] == [True, False, False]
+    assert [call.name for call in talked.calls] == ["roll_dice"] * 4
+    # It is believed when it has happened twice in a row.
+    assert [x["stream"] for x in talked.bodies] == [True, False] * 2 + [False] * 2
     (warned,) = talked.warned
     assert "does not stream answers when there are tools" in warned
+
+
+CUT = Raw(
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
+
+
+async def test_a_connection_that_breaks_teaches_nothing() -> None:
+    def answer(asked: Request) -> Reply:
+        return CUT if asked.message["stream"] else in_one_piece()
+
+    talked = await talk(answer, rounds=3)
+    assert talked.error is None
+    assert [body["stream"] for body in talked.bodies] == [True, False] * 3
+    assert talked.warned == []
+
+
+async def test_an_empty_stream_now_and_then_teaches_nothing() -> None:
+    streams = iter([b"", HELLO.encode()] * 3)
+
+    def answer(asked: Request) -> Reply:
+        if not asked.message["stream"]:
+            return in_one_piece()
+        return Status(200, SSE, next(streams))
+
+    talked = await talk(answer, rounds=6)
+    assert talked.error is None
+    assert [x["stream"] for x in talked.bodies] == [True, False, True] * 3
+    assert talked.warned == []
+
+
+async def test_who_leaves_the_second_answer_hangs_up_on_it() -> None:
+    # A server that streams though it was asked not to, and without an end.
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield chunk(content="so ").encode()
+
+    def answer(asked: Request) -> Reply:
+        stream = asked.message["stream"]
+        return Status(200, SSE, b"") if stream else Pieces(endless, SSE, 0.01)
+
+    with trio.fail_after(10):
+        async with open_http_server(answer) as server:
+            model = ChatCompletions(model="m", base_url=f"{server.origin}/v1")
+            async with model.stream(ASK) as events:
+                async for event in events:
+                    if isinstance(event, TextChunk):
+                        break
+            await server.wait(lambda: server.hangups == 1)
+            await model.aclose()
 
 
 async def test_an_empty_stream_of_a_full_context_is_asked_for_the_reason() -> None:
