@@ -14,10 +14,11 @@ import trio
 from glyphoxa_trio.secret import Secret
 
 from .answer import Assembler
-from .asking import Advice, Asked
+from .asking import Asked, Found
 from .endpoint import Endpoint
 from .line import Line, Loading
 from .llm import LLMEvent, LLMRequest, Message
+from .remedies import Advice
 
 if TYPE_CHECKING:
     import httpx2
@@ -52,7 +53,7 @@ class AtEndpoint(ABC):
     line: Line = attrs.field(factory=Line, repr=False)
     patient: bool = True
     loads_within: float | None = None
-    empty_streams: int = attrs.field(default=0, init=False, repr=False)
+    found: Found = attrs.field(factory=Found, init=False, repr=False)
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
 

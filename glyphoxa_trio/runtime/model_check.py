@@ -9,7 +9,6 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import Config, ModelConfig, Provider
-from glyphoxa_trio.providers.asking import is_there, models_of, not_there
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint
 from glyphoxa_trio.providers.llm import (
     CallReady,
@@ -18,6 +17,7 @@ from glyphoxa_trio.providers.llm import (
     Message,
     ToolSpec,
 )
+from glyphoxa_trio.providers.remedies import is_there, models_of, not_there
 
 from .models import link_of
 

@@ -23,11 +23,11 @@ from glyphoxa_trio.config import (
 )
 from glyphoxa_trio.config.presets import TokensField
 from glyphoxa_trio.config.voices import Engine
-from glyphoxa_trio.providers.asking import Advice
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint
 from glyphoxa_trio.providers.chain import Candidate, Chain, ModelStatistics
 from glyphoxa_trio.providers.line import Line
 from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.providers.remedies import Advice
 
 Given = TypeVar("Given")
 
