@@ -227,16 +227,19 @@ class Endpoint:
     def _own_client(self) -> httpx2.AsyncClient:
         import httpx2
 
+        from .reading import read_in_small_pieces
+
         if self._own is None:
             host = urlsplit(self.base_url).hostname or ""
-            self._own = httpx2.AsyncClient(
-                # The line has the bound, and leaves room for questions beside it.
-                limits=httpx2.Limits(
-                    max_connections=None,
-                    max_keepalive_connections=max(4, self.line.places // 4),
-                ),
-                # No proxy reaches a model server on this machine.
-                trust_env=not (host in ("localhost", "::1") or host.startswith("127.")),
+            # No proxy reaches a model server on this machine.
+            local = host in ("localhost", "::1") or host.startswith("127.")
+            # The line has the bound, and leaves room for questions beside it.
+            limits = httpx2.Limits(
+                max_connections=None,
+                max_keepalive_connections=max(4, self.line.places // 4),
+            )
+            self._own = read_in_small_pieces(
+                httpx2.AsyncClient(limits=limits, trust_env=not local)
             )
         return self._own
 
