@@ -17,7 +17,7 @@ from .answer import Assembler
 from .asking import Asked, Found
 from .endpoint import Endpoint
 from .line import Line, Loading
-from .llm import LLMEvent, LLMRequest, Message
+from .llm import LLMEvent, LLMRequest, Message, Waiting
 from .remedies import Advice
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ class AtEndpoint(ABC):
                 self._endpoint.give_back(stack, assembler)
                 asked = Asked(self, request)
                 events = await self._endpoint.answer(stack, asked, assembler)
-                await anext(events)
+                async for event in events:
+                    if not isinstance(event, Waiting):
+                        break
 
         loading = self.line.models.get(self.model)
         if loading is None:  # else another link has it loaded

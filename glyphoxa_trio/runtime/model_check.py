@@ -16,6 +16,7 @@ from glyphoxa_trio.providers.llm import (
     LLMRequest,
     Message,
     ToolSpec,
+    Waiting,
 )
 from glyphoxa_trio.providers.remedies import is_there, models_of, not_there
 
@@ -94,7 +95,7 @@ async def _report(config: ModelConfig, within: float) -> ModelReport:
             began = trio.current_time()
             async with link.stream(_REQUEST) as events:
                 async for event in events:
-                    if first is None:
+                    if first is None and not isinstance(event, Waiting):
                         first = trio.current_time() - began
                     called = called or isinstance(event, CallReady)
             wrong = ""

@@ -48,7 +48,9 @@ def test_what_is_known_of_servers_is_what_they_do() -> None:
     assert PRESETS[Provider.OLLAMA].places == 1
     assert "--enable-auto-tool-choice" in PRESETS[Provider.VLLM].start
     assert "--tool-call-parser" in PRESETS[Provider.VLLM].start
-    assert f"-np {PRESETS[Provider.LLAMACPP].places} " in PRESETS[Provider.LLAMACPP].start
+    assert (
+        f"-np {PRESETS[Provider.LLAMACPP].places} " in PRESETS[Provider.LLAMACPP].start
+    )
     config = ModelConfig(provider=Provider.ANTHROPIC, model="m")
     link = link_of(config)
     assert isinstance(link, Anthropic)

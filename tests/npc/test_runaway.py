@@ -308,23 +308,29 @@ async def test_a_server_that_is_loading_is_waited_for(
     assert asked[:4] == ["Hello"] * 4  # no turn's request was refused
 
 
+@pytest.mark.parametrize(
+    ("failure", "requests"),
+    [(Status(500), 1), (Status(200, SSE), 2)],  # asked again in one piece
+    ids=["500", "nothing"],
+)
 async def test_a_model_that_could_not_be_loaded_is_loaded_anew(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, failure: Status, requests: int
 ) -> None:
     monkeypatch.setattr(line, "PAUSE", 0.01)
     asked: list[str] = []
 
-    def script(body: Any) -> Reply:
-        asked.append(body["messages"][-1]["content"])
-        return Fail(500, {"error": "no memory"}) if len(asked) < 3 else Say("Hi.")
+    def answer(request: Request) -> http_server.Reply:
+        asked.append(request.message["messages"][-1]["content"])
+        return failure if len(asked) <= 2 * requests else Status(200, SSE, HI)
 
-    async with open_model_server(script) as server:
-        llm = model(server.base_url, provider=Provider.OLLAMA)
+    async with open_http_server(answer) as server:
+        llm = model(f"{server.origin}/v1", provider=Provider.OLLAMA)
         async with open_runtime(Config(llm=llm, npcs=npcs(1))) as runtime:
             for _ in range(2):
                 await ask(runtime.npc("N0"))
                 await trio.sleep(0.05)
-    assert [text == "Hello" for text in asked] == [True, False, True, False]
+    hello = [True] * requests + [False] * requests + [True, False]
+    assert [text == "Hello" for text in asked] == hello
 
 
 async def test_models_at_one_server_share_its_places_and_are_loaded_once() -> None:
