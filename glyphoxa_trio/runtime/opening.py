@@ -35,6 +35,8 @@ from glyphoxa_trio.mcp import Approved, Known, ServerStatus, ServerWarning, open
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import HotContext
+from glyphoxa_trio.providers.at_endpoint import AtEndpoint
+from glyphoxa_trio.providers.foreign import Foreign
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
@@ -202,9 +204,12 @@ async def open_runtime(
         links = await stack.enter_async_context(AsyncExitStack())
         loads = await stack.enter_async_context(trio.open_nursery())
         stack.callback(loads.cancel_scope.cancel, "the runtime ends")
+        given = llm
+        if llm is not None and not isinstance(llm, AtEndpoint) and not world.stand_in:
+            given = Foreign(llm, Flights(loads))
         make_models = partial(
             Models,
-            llm,
+            given,
             stack=links,
             loads=loads,
             heard=witness.model,
