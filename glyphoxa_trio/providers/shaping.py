@@ -33,6 +33,7 @@ BEGIN: Final = "(The conversation begins.)"
 GO_ON: Final = "(Go on exactly where you stopped, without saying it again.)"
 NOTHING: Final = "…"  # what somebody said who said nothing
 _MISSING: Final = "There is no answer."
+_MARK: Final = re.compile(r"<\s*[/\u2044\u2215\uff0f\\]\s*data", re.IGNORECASE)
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SHORT: Final = re.compile(r"[A-Za-z0-9]{9}")
 
@@ -48,7 +49,7 @@ class Text:
         if not self.name:
             return self.text
         name = " ".join(self.name.split())
-        return f"{name}: {self.text}".replace("\n", "\n  ")
+        return "\n  ".join(f"{name}: {self.text}".splitlines())
 
 
 @attrs.frozen
@@ -123,8 +124,8 @@ def shape(
 
 def data(text: str) -> str:
     """What nobody at the table has said, marked, so that it is not taken for orders."""
-    # Foreign words cannot end the mark.
-    return f"<data>\n{text.replace('</data>', '< /data>')}\n</data>"
+    # Foreign words cannot end the mark, however a model may read them.
+    return f"<data>\n{_MARK.sub('[/data', text)}\n</data>"
 
 
 def _alternating(spoken: Iterable[tuple[str, list[Part]]]) -> Iterator[Turn]:

@@ -7,7 +7,11 @@ tags. A thought that is never closed ends with the answer.
 Some templates put the opening tag into the prompt, so that the answer begins with the
 thought and has only ``</think>``. Nobody can tell that from words before the tag has
 come. Where it is known that a model ``begins`` so, all is kept back until then; where
-it is not, ``lone`` is told of the first such tag, and what came before has left.
+it is not, ``lone`` is told of the first such tag, and what came before has left, unless
+the answer came as a whole.
+
+A thought may speak of its own tags. After a tag inside of it what follows the closing
+one is kept back until the end of the answer, or until another one ends it.
 """
 
 from __future__ import annotations
@@ -33,12 +37,13 @@ def _one_of(tags: Iterable[str]) -> re.Pattern[str]:
 
 
 _ANY: Final = _one_of(_TAGS)
-_ENDS: Final = {tag: _one_of((tag,)) for tag in _OPEN.values()}
+_INSIDE: Final = {end: _one_of((tag, end)) for tag, end in _OPEN.items()}
 _MOST_KEPT: Final = 1024 * 1024  # characters held back of an answer that began so
 
 # Models that are known to begin with a thought whose opening tag is in the prompt.
 _BEGIN: Final = re.compile(
-    r"deepseek-?r1|\br1\b|qwq|-thinking|magistral|reasoning|openthinker|marco-o1",
+    r"deepseek-?r1|\br1\b|qwq|(?<!non)-thinking|magistral|(?<!non-)reasoning"
+    r"|openthinker|marco-o1",
     re.IGNORECASE,
 )
 
@@ -55,14 +60,19 @@ class Thoughts:
     Args:
       begins: the answer begins with a thought, though no tag says so.
       lone: told when a closing tag came that nothing had opened.
+      none: told when an answer that was to begin with a thought had no tag at all.
     """
 
     begins: bool = False
     lone: Callable[[], None] = lambda: None
+    none: Callable[[], None] = lambda: None
     _held: str = attrs.field(default="", init=False)  # may be the beginning of a tag
     _kept: list[str] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
     _until: str = attrs.field(default="", init=False)
+    _depth: int = attrs.field(default=0, init=False)  # of thoughts in this thought
+    _closed: bool = attrs.field(default=False, init=False)  # one of them
+    _whole: bool = attrs.field(default=False, init=False)
     _said: bool = attrs.field(default=False, init=False)
     _thought: bool = attrs.field(default=False, init=False)
 
@@ -71,6 +81,11 @@ class Thoughts:
         if not self._kept:
             self.begins = False
 
+    def come_whole(self) -> None:
+        """The answer comes in one piece: to keep it back costs nothing."""
+        if not self.begins:
+            self.begins = self._whole = True
+
     def feed(self, piece: str) -> str:
         """What may be said of the text so far, and has not been given out."""
         text, said = self._held + piece, ""
@@ -78,16 +93,16 @@ class Thoughts:
         while text:
             found = self._next(text)
             if found is None:
-                cut = _tail(text, (self._until,) if self._until else _TAGS)
+                cut = _tail(text, _TAGS)
                 self._held = text[cut:]
                 return said + self._out(text[:cut])
             tag = found[0].lower()
             said += self._out(text[: found.start()])
             text = text[found.end() :]
             if self._until:
-                self._until = ""
+                self._inside(tag)
             elif tag in _OPEN:
-                self._until = _OPEN[tag]
+                self._until, self._depth, self._closed = _OPEN[tag], 1, False
                 self._kept.clear()
                 self.begins = False
             else:
@@ -106,23 +121,36 @@ class Thoughts:
           cut: the answer was ended before it was whole.
         """
         held, self._held = self._held, ""
-        if self._until:
-            return ""
+        kept = "".join([*self._kept, held])
+        self._kept.clear()
+        if self._until:  # closed as often as it may have been meant to
+            return "" if cut or not self._closed else kept.lstrip()
         if self.begins:
             # No tag at all: it was the answer, unless it was a thought that was cut.
-            self._kept.append(held)
-            kept, self.begins = "".join(self._kept), False
-            self._kept.clear()
-            return "" if cut else kept
+            self.begins = False
+            if not self._whole and not cut:
+                self.none()
+            return kept if self._whole or not cut else ""
         return self._out(held)
 
+    def _inside(self, tag: str) -> None:
+        """A tag in a thought, of its own kind."""
+        self._kept.clear()
+        if tag in _OPEN:
+            self._depth += 1
+            return
+        self._depth -= 1
+        self._closed = True
+        if not self._depth:
+            self._until = ""
+
     def _next(self, text: str) -> re.Match[str] | None:
-        return (_ENDS[self._until] if self._until else _ANY).search(text)
+        return (_INSIDE[self._until] if self._until else _ANY).search(text)
 
     def _out(self, text: str) -> str:
-        if self._until:
+        if self._until and not self._closed:
             return ""
-        if self.begins:
+        if self._until or self.begins:
             self._size += len(text)
             if self._size <= _MOST_KEPT:
                 self._kept.append(text)

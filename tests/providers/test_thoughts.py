@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -78,6 +79,36 @@ def test_of_a_model_that_nobody_knows_the_first_lone_tag_is_told() -> None:
     assert told == ["lone"]
 
 
+@given(cuts=st.lists(st.integers(0, 200)))
+def test_a_thought_in_a_thought_ends_with_the_outer_one(cuts: list[int]) -> None:
+    text = f"<think>Hm. <think>{SECRET}</think> {SECRET}</think>\nWell met."
+    assert fed(Thoughts(), text, cuts) == "Well met."
+
+
+@given(cuts=st.lists(st.integers(0, 200)), cut=st.booleans())
+def test_a_thought_may_speak_of_its_tag(cuts: list[int], cut: bool) -> None:
+    text = f"<think>A <think> tag? {SECRET}</think>\nWell met."
+    assert fed(Thoughts(), text, cuts, cut=cut) == ("" if cut else "Well met.")
+
+
+def test_of_an_answer_in_one_piece_nothing_has_left_before_a_lone_tag() -> None:
+    for cut in (False, True):
+        thoughts = Thoughts()
+        thoughts.come_whole()
+        assert fed(thoughts, f"Hm, {SECRET}.\n</think>\nWell met.", []) == "Well met."
+        plain = Thoughts()
+        plain.come_whole()
+        assert fed(plain, "Well met.", [], cut=cut) == "Well met."
+
+
+def test_an_answer_without_any_tag_is_told_of() -> None:
+    told: list[str] = []
+    for text, cut in (("Well met.", False), ("Hm</think>Yes.", False), ("Hm", True)):
+        thoughts = Thoughts(begins=True, none=partial(told.append, text))
+        fed(thoughts, text, [], cut=cut)
+    assert told == ["Well met."]
+
+
 @given(text=NOISE, cuts=st.lists(st.integers(0, 200)), begins=st.booleans())
 def test_any_split_says_the_same(text: str, cuts: list[int], begins: bool) -> None:
     whole = fed(Thoughts(begins=begins), text, [])
@@ -93,5 +124,5 @@ def test_text_without_tags_is_all_said(text: str, cuts: list[int]) -> None:
 def test_models_that_begin_so_are_known_by_name() -> None:
     for name in ("deepseek-r1:8b", "deepseek-ai/DeepSeek-R1", "qwq:32b"):
         assert begins_with_thought(name)
-    for name in ("llama3.2", "gpt-5-mini", "qwen2.5:7b", "mistral-small"):
+    for name in ("llama3.2", "gpt-5-mini", "qwen2.5:7b", "grok-4-fast-non-reasoning"):
         assert not begins_with_thought(name)

@@ -103,6 +103,7 @@ class Assembler(answer.Assembler):
         ):
             if isinstance(choice, dict) and "delta" not in choice:
                 choice["delta"] = choice.pop("message", None)
+        self.thoughts.come_whole()
         return [json.dumps(payload), "[DONE]"]
 
     def feed(self, data: str) -> list[LLMEvent]:

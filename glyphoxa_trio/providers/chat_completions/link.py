@@ -28,6 +28,8 @@ class ChatCompletions(AtEndpoint):
     base_url: str = attrs.field(converter=bare)
     options: Options = attrs.field(factory=Options)
     thinks: bool | None = None
+    _thought: bool = attrs.field(default=False, init=False)  # in its last answer
+    _told: bool = attrs.field(default=False, init=False)
     dispensable = DISPENSABLE
 
     def _way(self) -> tuple[str, Mapping[str, str]]:
@@ -39,19 +41,27 @@ class ChatCompletions(AtEndpoint):
         return request_body(request, self.model, options=self.options)
 
     def _assembler(self, request: LLMRequest) -> Assembler:
-        begins = begins_with_thought(self.model) if self.thinks is None else self.thinks
+        known = begins_with_thought(self.model) or self._thought
+        begins = known if self.thinks is None else self.thinks
         return Assembler(
             model=self.model,
             secret=self.api_key,
             names=frozenset(spec.name for spec in request.tools),
-            thoughts=Thoughts(begins=begins, lone=self._it_thinks),
+            thoughts=Thoughts(
+                begins=begins, lone=self._it_thinks, none=self._it_does_not
+            ),
         )
 
     def _it_thinks(self) -> None:
-        if self.thinks is None:
-            self.thinks = True
+        told, self._told = self._told, True
+        self._thought = True
+        if self.thinks is None and not told:
             self.warn(
                 f"{self.label}: it has thought aloud, with only a tag behind the"
-                " thought; from now on its answers are kept back until that tag"
-                " (thinks: true does so from the start)"
+                " thought; its answers are kept back until that tag as long as they"
+                " have one (thinks: true does so from the start, false never)"
             )
+
+    def _it_does_not(self) -> None:
+        # A player may bring a model to write such a tag, and it has no tag now.
+        self._thought = False
