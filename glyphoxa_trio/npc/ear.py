@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import lone_errors
-from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.errors import GlyphoxaError, words
 from glyphoxa_trio.providers.speech import (
     Began,
     Final,
@@ -161,7 +161,7 @@ class RecognizedEar:
                 task_status.started()
                 await self._relay(answer, output, before)
         except GlyphoxaError as error:  # too many wait, or there is no such NPC now
-            output.post(self._failed(str(error)))
+            output.post(self._failed(words(error)))
         finally:
             self._open -= 1
             over.set()

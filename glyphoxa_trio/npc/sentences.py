@@ -60,9 +60,13 @@ class Sentences:
     _rest: str = attrs.field(default="", init=False)
     # Before this place in the rest nothing ends any more: looked at once.
     _decided: int = attrs.field(default=0, init=False)
+    # What follows the blank at the end decides whether a sentence is over.
+    _open: bool = attrs.field(default=False, init=False)
 
     def feed(self, text: str) -> list[str]:
         """The sentences that this piece completes."""
+        if self._open and "\n" not in text and not text.strip():
+            return []  # more blanks decide nothing
         self._rest += text
         whole: list[str] = []
         start = 0
@@ -74,6 +78,7 @@ class Sentences:
                 ends = _ends(self._rest[start:end], following and following[0])
                 if ends is None:  # only blanks so far: a lower-case word may follow
                     open_ = True
+                    self._decided = match.start()
                     continue
                 if not ends:
                     self._decided = end
@@ -88,6 +93,7 @@ class Sentences:
                 at -= 1
             if at:
                 self._decided = max(self._decided, len(self._rest) - len(text) + at)
+        self._open = open_
         self._rest = self._rest[start:]
         self._decided -= start
         return whole
@@ -95,7 +101,7 @@ class Sentences:
     def end(self) -> list[str]:
         """What is left when the text is over: one sentence, or nothing."""
         rest, self._rest = self._rest.strip(), ""
-        self._decided = 0
+        self._decided, self._open = 0, False
         return [rest] if rest else []
 
 

@@ -22,6 +22,7 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.config.voices import VoiceConfig
+from glyphoxa_trio.errors import said, words
 from glyphoxa_trio.providers.speech import SpeechError, Synthesizer, Voice
 
 from .aloud import Aloud
@@ -179,9 +180,9 @@ class Speaking:
                 return True
             detail = f"silent for {SILENCE:g} s"
         except SpeechError as error:
-            detail = str(error)
+            detail = words(error)
         except Exception as error:  # border: a synthesizer is foreign code
-            detail = repr(error)
+            detail = said(error)
         self._fail(event, detail)
         return False
 

@@ -31,6 +31,7 @@ from glyphoxa_trio.providers.llm import (
     Message,
     Switched,
     TextChunk,
+    Waiting,
     Working,
 )
 from glyphoxa_trio.tools.definition import (
@@ -44,7 +45,7 @@ from glyphoxa_trio.tools.outcome import ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 
 HANG: Final = inf
-Step = float | str | ToolCall | Working | Switched | Finished | Exception
+Step = float | str | ToolCall | Working | Waiting | Switched | Finished | Exception
 Reply = Sequence[Step]
 Script = Sequence[Reply] | Callable[[LLMRequest], Reply]
 
@@ -54,11 +55,13 @@ class ScriptedLLM:
     """Plays one reply per request, in order; a request too many is a bug.
 
     ``asked`` are the times of the requests, ``open`` counts the rounds that are going
-    on, ``hang_up`` is how many seconds the end of one takes.
+    on, ``hang_up`` is how many seconds the end of one takes, whoever cancels it if it
+    is ``deaf``.
     """
 
     script: Script
     hang_up: float = 0.0
+    deaf: bool = True
     requests: list[LLMRequest] = attrs.field(factory=list)
     asked: list[float] = attrs.field(factory=list)
     open: int = 0
@@ -81,9 +84,11 @@ class ScriptedLLM:
         try:
             yield _Played(iter(reply))
         finally:
-            with trio.CancelScope(shield=True):
-                await trio.sleep(self.hang_up)
-            self.open -= 1
+            try:
+                with trio.CancelScope(shield=self.deaf):
+                    await trio.sleep(self.hang_up)
+            finally:
+                self.open -= 1
 
     def told(self, round_: int = -1) -> list[tuple[str, str]]:
         """The roles and contents of one request, without the opening prompt."""
@@ -111,7 +116,7 @@ class _Played:
                     return TextChunk(step)
                 case ToolCall():
                     return CallReady(step)
-                case Working() | Switched():
+                case Working() | Switched() | Waiting():
                     return step
                 case Finished():
                     self._over = True

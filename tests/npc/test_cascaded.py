@@ -27,6 +27,7 @@ from glyphoxa_trio.npc import (
     TurnDone,
     TurnEnd,
 )
+from glyphoxa_trio.npc.engines.patience import FAREWELL
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError
 from glyphoxa_trio.tools.definition import OnInterrupt, Tool
 from glyphoxa_trio.tools.gate import Grant, Reason
@@ -850,3 +851,21 @@ async def test_an_estimate_that_is_the_ceiling_runs_on_a_real_clock(tier: Tier) 
     async with open_table(script, exact, tier=tier) as table:
         heard = await ask(table.npc)
     assert statuses(heard) == [("exact", Status.OK)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (["word " * 4_000], ErrorKind.TOO_LONG),
+        (["Well.", LLMError(ErrorKind.MALFORMED, "no JSON")], ErrorKind.MALFORMED),
+    ],
+)
+async def test_hanging_up_has_an_end_and_the_first_error_counts(
+    reply: Reply, kind: ErrorKind, autojump_clock: MockClock
+) -> None:
+    async with open_table([reply]) as table:
+        table.llm.hang_up, table.llm.deaf = 3600.0, False
+        heard = await ask(table.npc)
+        assert table.llm.open == 0
+    assert [x.kind for x in heard.of(ModelFailed)] == [kind]
+    assert heard.done.timings.total == FAREWELL

@@ -32,6 +32,7 @@ from glyphoxa_trio.providers.llm import (
     LLMError,
     Switched,
     Usage,
+    Waiting,
     Working,
 )
 from glyphoxa_trio.tools.gate import Grant
@@ -298,6 +299,23 @@ async def test_a_fast_model_without_words_is_no_failure(
         heard = await ask(table.npc)
     assert (table.llm.asked, heard.done.text) == ([0.25], "Yes.")
     assert not heard.of(ModelFailed)
+
+
+async def test_one_that_would_have_to_wait_in_line_is_left_out_and_not_blamed(
+    autojump_clock: MockClock,
+) -> None:
+    waits: Reply = [Waiting("all places at it are taken"), HANG]
+    fast: list[Reply] = [waits] * 5 + [[Waiting(), *OPENER]]
+    yes: Script = lambda _: ["Yes."]  # noqa: E731
+    async with open_table(yes, Ran().tool("look"), fast=fast) as table:
+        firsts = []
+        for _ in range(6):
+            heard = await ask(table.npc)
+            assert not heard.of(ModelFailed)
+            firsts.append(heard.done.timings.first_text)
+        assert table.fast is not None
+        assert (len(table.fast.requests), table.fast.open) == (6, 0)
+    assert firsts == [0, 0, 0, 0, 0, 0.5]
 
 
 async def test_one_that_fails_again_and_again_has_a_pause(

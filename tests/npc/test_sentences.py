@@ -105,6 +105,17 @@ def test_a_text_without_an_end_costs_no_more_for_each_piece() -> None:
     assert len(sentences.end()[0]) == 300_000
 
 
+def test_blanks_behind_a_quotation_cost_no_more_for_each() -> None:
+    sentences = Sentences()
+    said = f'{"word " * 2_000}"Hi." '
+    assert sentences.feed(said) == []
+    for _ in range(150_000):
+        assert sentences.feed("  ") == []
+    assert len(sentences._rest) == len(said)
+    assert sentences.feed("She") == [said.strip()]
+    assert sentences.end() == ["She"]
+
+
 def test_a_sentence_comes_as_soon_as_it_is_certain() -> None:
     sentences = Sentences()
     assert sentences.feed("It is open.") == []  # "It is open.5" could follow

@@ -158,9 +158,20 @@ async def test_a_listener_who_stops_ends_the_turn_after_a_while(
 # What cannot be said.
 
 
+class Unprintable(Exception):
+    def __repr__(self) -> str:
+        raise RuntimeError("broken")
+
+    __str__ = __repr__
+
+
 @pytest.mark.parametrize(
     ("error", "detail"),
-    [(SpeechError("no such voice"), "no such voice"), (KeyError("x"), "KeyError('x')")],
+    [
+        (SpeechError("no such voice"), "no such voice"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (Unprintable(), "Unprintable, which cannot say what is wrong"),
+    ],
 )
 async def test_what_cannot_be_said_is_an_event_and_the_turn_goes_on(
     autojump_clock: MockClock, error: Exception, detail: str

@@ -281,13 +281,16 @@ async def _listen(
     # that a slow listener is never taken for a slow model. The clock runs on, for a
     # model whose stream has no end.
     failure: LLMError | None = None
+    first: Exception | None = None  # which counts, however hanging up ends
     try:
         with patience.scope:
             patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)
             async with stream as events:
                 try:
                     await hear(events)
-                except Exception:
+                except Exception as error:
+                    first = error
+                    patience.hang_up()
                     raise
                 except BaseException:
                     if not patience.scope.cancel_called:
@@ -304,7 +307,9 @@ async def _listen(
     finally:
         patience.rest()
     if patience.exceeded and not finished:
-        failure = patience.failure()
+        if first is not None and not isinstance(first, LLMError):
+            raise first
+        failure = first or patience.failure()
     await write(fresh.end())
     await say(sentences.end())  # what was written before a failure was heard
     if failure is not None:

@@ -9,7 +9,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.npc.engines.patience import Patience
+from glyphoxa_trio.npc.engines.patience import FAREWELL, Patience
 from glyphoxa_trio.npc.sentences import Beginning
 from glyphoxa_trio.npc.turn import Clock
 from glyphoxa_trio.providers.llm import (
@@ -21,6 +21,7 @@ from glyphoxa_trio.providers.llm import (
     LLMEvent,
     LLMRequest,
     TextChunk,
+    Waiting,
 )
 from glyphoxa_trio.tools.breaker import Breaker
 
@@ -28,7 +29,6 @@ from glyphoxa_trio.tools.breaker import Breaker
 # them may have cost a turn its limit.
 _FAILURES: Final = 3
 _PAUSE: Final = 30.0
-_FAREWELL: Final = 1.0  # how long it may take to be hung up on, seconds
 
 
 @attrs.frozen
@@ -57,7 +57,8 @@ class FastModel:
         nursery: trio.Nursery,
         told: Callable[[LLMEvent], None],
     ) -> Opened | None:
-        """The beginning of an answer; None if it had no words, or has its pause.
+        """The beginning of an answer; None if it had no words, has its pause, or the
+        request would have to wait in line.
 
         Returns with the piece that decides it; the model is hung up on meanwhile, also
         if this is cancelled.
@@ -84,8 +85,11 @@ class FastModel:
             raise
         finally:
             patience.rest()
-            farewell = _FAREWELL if asked.decided.is_set() else 0.0
+            farewell = FAREWELL if asked.decided.is_set() else 0.0
             asked.scope.deadline = trio.current_time() + farewell
+        if asked.waits:  # which says nothing of the model
+            self._breaker.release(ticket, trio.current_time())
+            return None
         well = asked.decided.is_set() and asked.error is None
         self._breaker.record(ticket, ok=well, now=trio.current_time())
         if well:
@@ -109,6 +113,7 @@ class _Asked:
     _told: Callable[[LLMEvent], None]
     found: Opened | None = attrs.field(default=None, init=False)
     error: Exception | None = attrs.field(default=None, init=False)
+    waits: bool = attrs.field(default=False, init=False)
     decided: trio.Event = attrs.field(factory=trio.Event, init=False)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
@@ -130,6 +135,10 @@ class _Asked:
                 case TextChunk(text):
                     if found := beginning.feed(text):
                         return Opened(found)
+                case Waiting(why=why):
+                    if why:  # an opener that comes late opens nothing
+                        self.waits = True
+                        return None
                 case Finished(reason=reason):
                     self._told(event)
                     return _ended(beginning, reason)

@@ -16,6 +16,7 @@ from glyphoxa_trio.providers.llm import ErrorKind, LLMError
 # Seconds. Whoever takes longer to ask for the next event is waited for; up to that,
 # handing events on is the model's time: a stream without end must not stop its clock.
 PROMPT: Final = 0.02
+FAREWELL: Final = 1.0  # seconds for a model to be hung up on
 
 
 @attrs.define(eq=False)
@@ -48,6 +49,10 @@ class Patience:
     def serve(self) -> None:
         """What the model said is handed on now; it is not to say anything."""
         self.scope.deadline = math.inf
+
+    def hang_up(self) -> None:
+        """Nothing more is to be heard; the model is left, and that has an end too."""
+        self.scope.deadline = trio.current_time() + FAREWELL
 
     async def hand_on(self, handing: Awaitable[None]) -> None:
         """Hand one thing on; waiting for a slow consumer is not the model's time.
