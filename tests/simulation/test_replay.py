@@ -50,6 +50,7 @@ from glyphoxa_trio.providers.llm import (
     LLMRequest,
     Usage,
     Verbatim,
+    Waiting,
 )
 from glyphoxa_trio.runtime import Runtime, World, open_runtime
 from glyphoxa_trio.simulation import virtual
@@ -514,6 +515,22 @@ def test_who_answered_and_what_it_took_and_cost_is_as_it_was() -> None:
     again = replay(recording)
     assert again.same, "\n".join(again.difference)
     assert again.notes == ()
+
+
+def test_who_waited_in_line_waits_again() -> None:
+    # Longer than a model may be silent.
+    in_line = [Waiting("all places are taken"), 7.0, Waiting(), 1.0, "He is dead."]
+    whole = [Waiting(whole=True), 8.0, "He lives."]
+
+    async def play(runtime: Runtime) -> None:
+        await listen(runtime.npc("Bo"), "Hail")
+        await listen(runtime.npc("Bo"), "And now?")
+
+    recording = read(record(play, llm=one_of(in_line, whole)))
+    texts = [x["text"] for x in recording.of("event") if x["event"] == "TurnDone"]
+    assert texts == ["He is dead.", "He lives."]
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
 
 
 def test_what_was_told_of_scene_and_player_is_told_again() -> None:

@@ -25,6 +25,7 @@ from glyphoxa_trio.providers.llm import (
     Switched,
     Usage,
     Verbatim,
+    Waiting,
 )
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
@@ -215,6 +216,8 @@ def _check_words(line: Line) -> None:
         Verbatim(**end.get("verbatim") or {"model": "", "content": ""})
     if line["kind"] == "model" and line.get("switched"):
         Switched(**line["switched"])
+    if line["kind"] == "model" and line.get("waiting"):
+        Waiting(**line["waiting"])
     if line["kind"] == "model" and line.get("failed") and "kind" in line["failed"]:
         ErrorKind(line["failed"]["kind"])
     error = line.get("error") if line["kind"] == "answer" else None

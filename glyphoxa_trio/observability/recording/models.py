@@ -27,6 +27,7 @@ from glyphoxa_trio.providers.llm import (
     LLMRequest,
     Switched,
     TextChunk,
+    Waiting,
 )
 
 where: ContextVar[tuple[str, int, int]] = ContextVar("where", default=("", 0, 0))
@@ -127,6 +128,8 @@ class HeardWords:
                 self._note("model", request=self._request, switched=event)
             case Finished():
                 self._note("model", request=self._request, finished=event)
+            case Waiting():
+                self._note("model", request=self._request, waiting=event)
             case _:
                 self._note("model", request=self._request, working=True)
         return event

@@ -28,6 +28,7 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     Usage,
     Verbatim,
+    Waiting,
     Working,
 )
 from glyphoxa_trio.simulation.replay.answers import Notes, Shift, bug
@@ -132,6 +133,8 @@ def _event_of(line: Line) -> LLMEvent:
         )
     if (switched := line.get("switched")) is not None:
         return Switched(**switched)
+    if (waiting := line.get("waiting")) is not None:
+        return Waiting(**waiting)
     if (failed := line.get("failed")) is not None:
         if "kind" in failed:
             raise LLMError(ErrorKind(failed["kind"]), failed.get("detail", ""))
