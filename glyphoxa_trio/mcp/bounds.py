@@ -25,9 +25,10 @@ LINES_AT_ONCE: Final = 200.0
 BYTES_A_SECOND: Final = float(4 * 2**20)
 BYTES_AT_ONCE: Final = float(16 * 2**20)
 
-# What the SDK reads of it costs more than a line, and an answer to it a request.
+# Over HTTP, as how many lines counts what the SDK reads of it, and what has to be
+# answered, which takes a request of ours and perhaps a connection.
 LINES_OF_AN_EVENT: Final = 5
-LINES_OF_A_REQUEST: Final = 25
+LINES_OF_A_REQUEST: Final = 100
 
 # Before one answer over HTTP.
 MOST_INTERIM: Final = 16  # "100 Continue" and the like

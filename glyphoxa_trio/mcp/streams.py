@@ -3,6 +3,7 @@
 A body is unpacked once, counted while it comes in, and never larger than `bounds`
 says; an event of a stream that is too large for the loop is read by a `Condenser`, and
 the SDK sees what is kept of it. Import this lazily: it needs the SDK.
+Above 300 lines, because what is read and what is passed on are one state.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from . import bounds
 from .chatter import Chatter
 from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in, is_unasked
 from .framing import correlate, decode, misspelt_answer
+from .unasked import lines_of
 
 _PIECE: Final = 2**13  # bytes of a stream that are looked at without a pause
 _GZIP: Final = 31
@@ -75,6 +77,10 @@ class Open:
         while len(self._asked) > _MOST_OPEN:
             del self._asked[next(iter(self._asked))]
         return asked
+
+    def has(self, ident: object) -> bool:
+        """Whether it is the id of one of them."""
+        return correlate(ident) in self._asked
 
     def named(self, head: bytes, tail: bytes) -> Asked | None:
         """The request that a message answers, if it says so at either end."""
@@ -208,9 +214,10 @@ class Events(httpx2.AsyncByteStream):
         await self._response.aclose()
 
     async def _take(self, piece: bytes) -> AsyncGenerator[bytes]:
-        """The events that a piece completes."""
-        whole = bytearray()
+        """The events that a piece completes, each by itself: between two of them others
+        get their turn."""
         *finished, rest = piece.split(b"\n")
+        lines = len(finished) // _LINES_OF_AN_EVENT
         said = 0
         for line in finished:
             ends = not self._line_begun and line in (b"", b"\r")
@@ -219,23 +226,23 @@ class Events(httpx2.AsyncByteStream):
             if not ends:
                 continue
             if bounds.is_small(self._event) and self._beyond is None:
-                whole += self._small(bytes(self._event))
+                event, counts = self._small(bytes(self._event))
                 said += len(self._event)
+                lines += counts
             else:
-                yield bytes(whole)
-                whole.clear()
-                yield await self._large()
+                event = await self._large()
             self._event, self._nodes, self._beyond = bytearray(), 0, None
+            if event:
+                yield event
+            if lines >= bounds.LINES_OF_AN_EVENT:
+                await self._chatter.one_more(said, lines=lines)
+                said, lines = 0, 0
         if rest:
             self._line_begun = True
             self._grow(rest)
         if self._beyond is not None:
             said += len(piece)
-        if whole:
-            yield bytes(whole)
-        if finished or said:
-            lines = len(finished) // _LINES_OF_AN_EVENT
-            await self._chatter.one_more(said, lines=lines)
+        await self._chatter.one_more(said, lines=lines)
 
     def _grow(self, text: bytes) -> None:
         if self._beyond is not None:
@@ -246,16 +253,21 @@ class Events(httpx2.AsyncByteStream):
             self._beyond = bound
             del self._event[2 * ENDS :]  # its beginning says whom it answers
 
-    def _small(self, event: bytes) -> bytes:
+    def _small(self, event: bytes) -> tuple[bytes, int]:
+        """What the SDK reads of a small event, and as how many lines that counts."""
         if b"retry" in event:
             event = _RETRY.sub(_patient, event)
-        if _ODD.search(event) and (wrong := wrong_with(data := data_of(event))):
-            asked = self._open.named(data[:ENDS], data[-ENDS:]) or self._asked
-            if asked is not None:
+        if not (data := data_of(event)):
+            return event, 0
+        asked = self._open.named(data[:ENDS], data[-ENDS:]) or self._asked
+        if asked is not None and not is_unasked(data[:ENDS]):
+            if wrong := wrong_with(data):
                 reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
                 text = f"its answer is not usable: {wrong}"
-                return _event(event, reply | _unusable(text))
-        return event
+                event = _event(event, reply | _unusable(text))
+            return event, bounds.LINES_OF_AN_EVENT
+        lines = lines_of(data, answers=self._open.has, is_reply=self._asked is not None)
+        return (event, lines) if lines is not None else (_ident(event), 1)
 
     async def _large(self) -> bytes:
         """What the SDK gets to read of a large event; nothing if it is no answer."""
@@ -279,9 +291,18 @@ class Events(httpx2.AsyncByteStream):
 
 def _event(head: bytes, message: Mapping[str, Any]) -> bytes:
     """An event with the id of the one that begins with ``head``."""
-    found = re.search(rb"(?m)^id:[^\r\n]*(?=\r?\n)", head)
-    ident = b"" if found is None else found[0] + b"\n"
-    return ident + b"data: " + json.dumps(message).encode() + b"\n\n"
+    return (
+        _ident(head).rstrip(b"\n")
+        + b"\ndata: "
+        + json.dumps(message).encode()
+        + b"\n\n"
+    )
+
+
+def _ident(event: bytes) -> bytes:
+    """An event that only says where in its stream we are; nothing if it does not."""
+    found = re.search(rb"(?m)^id:[^\r\n]*(?=\r?\n)", event)
+    return b"" if found is None else found[0] + b"\n\n"
 
 
 def _patient(found: re.Match[bytes]) -> bytes:
