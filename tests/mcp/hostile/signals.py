@@ -38,7 +38,7 @@ SLACK: Final = (
 )
 TOGETHER: Final = 6  # bad servers at once, in the long form
 LINES: Final = 50  # that wait in the pipe: none of them is worth a Ctrl-C of its own
-STATUSES: Final = (0, 130, 143)
+STATUSES: Final = (0, 130, 143, -2, -15)
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ async def end(
         servers = [
             await _entry(stack, case, f"bad{at}") for at, case in enumerate(cases)
         ]
-        tools = [f"{server['name']}.bad" for server in servers]
+        tools = [server["name"] for server in servers]  # whatever they have
         npc = {"name": "Bo", "tools": tools, "budget_tier": "deep"}
         table = Path(folder) / "table.json"
         table.write_text(json.dumps({"npcs": [npc], "mcp": {"servers": servers}}))
