@@ -42,4 +42,6 @@ def lines_of(
         return bounds.LINES_OF_AN_EVENT if wanted else None
     if "id" in message:
         return bounds.LINES_OF_A_REQUEST
-    return bounds.LINES_OF_AN_EVENT if message["method"] in _HEARD else None
+    method = message["method"]
+    is_heard = isinstance(method, str) and method in _HEARD
+    return bounds.LINES_OF_AN_EVENT if is_heard else None

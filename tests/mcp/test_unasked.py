@@ -181,6 +181,7 @@ UNHEARD: dict[str, dict[str, Any]] = {
     "message": {"method": "notifications/message", "params": {"data": "x" * 500}},
     "progress": {"method": "notifications/progress", "params": {"progress": 1}},
     "unknown": {"method": "notifications/wizard"},
+    "oddity": {"method": [[]]},
     "answer": {"id": 10**9, "result": {}},
     "nothing": {},
 }
