@@ -113,6 +113,7 @@ async def _end(table: Path, number: signal.Signals, within: float) -> End:
             if number is signal.SIGINT:  # the first one is for the NPC that speaks
                 with trio.move_on_after(AGAIN):
                     await process.wait()
+                asked = time.monotonic()
                 process.send_signal(number)
             with trio.move_on_after(within):
                 await process.wait()
