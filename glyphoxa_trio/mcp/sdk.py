@@ -360,7 +360,7 @@ async def _dispatcher(
         ):
             # While the SDK takes leave of the server, answers may come: each would be
             # an error of the whole, if the dispatcher had closed both ways by then.
-            reader, writer = streams
+            reader, writer = cast("tuple[Any, Any]", streams)
             behind.enter_context(closing(reader.clone()))
             yield JSONRPCDispatcher(
                 reader, behind.enter_context(closing(writer.clone()))

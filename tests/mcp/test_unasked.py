@@ -166,7 +166,7 @@ async def test_a_server_that_redirects_to_itself_is_asked_some_times_only() -> N
 def validated(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The messages of event streams that the SDK validated."""
     seen: list[Any] = []
-    was = sdk_http.jsonrpc_message_adapter
+    was: Any = vars(sdk_http)["jsonrpc_message_adapter"]
 
     class Counting:
         def validate_json(self, data: Any, **options: Any) -> Any:
