@@ -29,9 +29,9 @@ from .streams import (
     Open,
     TooMuch,
     gathered,
+    read,
     small_answer,
     unpacked,
-    wrong_with,
 )
 
 # Outside of every range that JSON-RPC or MCP gives a meaning.
@@ -105,10 +105,11 @@ async def judged(
     if not is_json:
         kind = kind if re.fullmatch(r"[\w.+/-]{1,80}", kind) else "nothing"
         return failure(request, BROKEN, f"{line}, with {kind} for an answer")
-    if _parsed(body) is None:
-        return failure(request, BROKEN, "its answer is no JSON, or not all of it")
-    if wrong := wrong_with(body):
-        return failure(request, PARSE_ERROR, f"its answer is not usable: {wrong}")
+    message = read(body)
+    if isinstance(message, str):
+        if _parsed(body) is None:
+            return failure(request, BROKEN, "its answer is no JSON, or not all of it")
+        return failure(request, PARSE_ERROR, f"its answer is not usable: {message}")
     return _read(request, response, body)
 
 

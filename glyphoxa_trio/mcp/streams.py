@@ -28,7 +28,7 @@ from . import bounds
 from .chatter import Chatter
 from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in, is_unasked
 from .framing import correlate, decode, misspelt_answer
-from .unasked import lines_of
+from .unasked import lines_of, misshapen
 
 _PIECE: Final = 2**13  # bytes of a stream that are looked at without a pause
 _GZIP: Final = 31
@@ -36,7 +36,6 @@ _LINES_OF_AN_EVENT: Final = 4
 _MOST_OPEN: Final = 256  # requests whose answers may come over another stream
 _RETRY: Final = re.compile(rb"(?m)^retry: *(\d+)")
 _DATA: Final = re.compile(rb"(?:^|[\r\n])data: ?")
-_ODD: Final = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}")  # perhaps no number of ours
 
 
 class TooMuch(httpx2.DecodingError):
@@ -174,12 +173,13 @@ def _unusable(text: str) -> dict[str, Any]:
     return {"error": {"code": PARSE_ERROR, "message": text}}
 
 
-def wrong_with(body: bytes | bytearray) -> str | None:
-    """Why a small body is no answer although it is almost JSON; None if it is one."""
-    if not _ODD.search(body) or decode(bytes(body)) is not None:
-        return None
-    misspelt = misspelt_answer(bytes(body))
-    return None if misspelt is None else misspelt[1]
+def read(body: bytes) -> dict[str, Any] | str:
+    """The message that a small body is, or why it is none."""
+    message = decode(body)
+    if message is not None:
+        return misshapen(message) or message
+    misspelt = misspelt_answer(body)
+    return "it is no message of JSON-RPC" if misspelt is None else misspelt[1]
 
 
 @attrs.define(eq=False)
@@ -259,15 +259,18 @@ class Events(httpx2.AsyncByteStream):
             event = _RETRY.sub(_patient, event)
         if not (data := data_of(event)):
             return event, 0
+        message = read(data)
+        if not isinstance(message, str):
+            lines = lines_of(
+                message, answers=self._open.has, is_reply=self._asked is not None
+            )
+            return (event, lines) if lines is not None else (_ident(event), 1)
         asked = self._open.named(data[:ENDS], data[-ENDS:]) or self._asked
-        if asked is not None and not is_unasked(data[:ENDS]):
-            if wrong := wrong_with(data):
-                reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
-                text = f"its answer is not usable: {wrong}"
-                event = _event(event, reply | _unusable(text))
-            return event, bounds.LINES_OF_AN_EVENT
-        lines = lines_of(data, answers=self._open.has, is_reply=self._asked is not None)
-        return (event, lines) if lines is not None else (_ident(event), 1)
+        if asked is None or is_unasked(data[:ENDS]):
+            return _ident(event), 1
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
+        text = f"its answer is not usable: {message}"
+        return _event(event, reply | _unusable(text)), bounds.LINES_OF_AN_EVENT
 
     async def _large(self) -> bytes:
         """What the SDK gets to read of a large event; nothing if it is no answer."""
