@@ -145,10 +145,11 @@ class _Client(httpx2.AsyncClient):
             if response.is_success and kind.startswith("text/event-stream"):
                 return events(request, response, self.condenser, self.opened)
             return response
+        asked = self.opened.note(request)
         try:
             response = await self._let_in(request, *args, **options)
             return await judged(
-                request, response, self.masking.text, self.condenser, self.opened
+                request, response, self.masking.text, self.condenser, self.opened, asked
             )
         except NoToken as error:
             return failure(request, NEVER_SENT, str(error))

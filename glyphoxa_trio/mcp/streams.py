@@ -38,17 +38,22 @@ _RETRY: Final = re.compile(rb"(?m)^retry: *(\d+)")
 _DATA: Final = re.compile(rb"(?:^|[\r\n])data: ?")
 
 
+_LEFT: Final = "nobody waits for it any more"
+
+
 class TooMuch(httpx2.DecodingError):
     """A body exceeds a bound; the text says which."""
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Asked:
-    """A request of ours: as much of it as its answer is read by."""
+    """A request of ours: as much of it as its answer is read by, and whether whoever
+    asked has left."""
 
     ident: int | str
     method: str
     tool: str
+    is_left: bool = False
 
 
 @attrs.define(eq=False)
@@ -58,17 +63,22 @@ class Open:
     _asked: dict[int | str, Asked] = attrs.field(factory=dict, init=False)
 
     def note(self, request: httpx2.Request) -> Asked | None:
-        """Take in a POST; None if it is no request of ours."""
+        """Take in a POST; None if it is no request of ours. What it says of another,
+        that nobody waits for that one, is noted, too."""
         try:
             message = json.loads(request.content)
         except (ValueError, RecursionError, httpx2.RequestNotRead):
             return None
         if not isinstance(message, dict) or "method" not in message:
             return None
+        params = message.get("params")
+        if message["method"] == "notifications/cancelled" and isinstance(params, dict):
+            left = self._asked.get(correlate(params.get("requestId")) or "")
+            if left is not None:
+                left.is_left = True
         key = correlate(message.get("id"))
         if key is None:
             return None
-        params = message.get("params")
         tool = params.get("name") if isinstance(params, dict) else None
         asked = Asked(message["id"], message["method"], str(tool))
         self._asked.pop(key, None)
@@ -126,11 +136,11 @@ async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes]:
                     piece = b""  # nothing that is behind its end is looked at
 
 
-async def gathered(response: httpx2.Response) -> bytearray:
+async def gathered(response: httpx2.Response, asked: Asked | None = None) -> bytearray:
     """The whole body, within the bounds of an answer.
 
     Raises:
-      TooMuch: if it is beyond them.
+      TooMuch: if it is beyond them, or nobody waits for it any more.
     """
     body, nodes, bound = bytearray(), 0, None
     # Cancelled in the middle of a read, what is below closes in good order; a loop
@@ -141,7 +151,10 @@ async def gathered(response: httpx2.Response) -> bytearray:
                 continue
             body += piece
             nodes += bounds.nodes_of(piece) - 1
-            if bound := bounds.beyond(len(body), nodes):
+            bound = bounds.beyond(len(body), nodes)
+            if asked is not None and asked.is_left:
+                bound = _LEFT
+            if bound:
                 enough.cancel()
     if bound is not None:
         raise TooMuch(bound)
@@ -207,6 +220,11 @@ class Events(httpx2.AsyncByteStream):
                 async with aclosing(self._take(piece)) as ready:
                     async for event in ready:
                         yield event
+                if self._asked is not None and self._asked.is_left:
+                    # Not an end: that would be a stream to ask for again.
+                    reply = {"jsonrpc": "2.0", "id": self._asked.ident}
+                    yield _event(b"", reply | _unusable(_LEFT))
+                    return
         if self._beyond is None and len(self._event) <= bounds.LOOP_BYTES:
             yield bytes(self._event)
 

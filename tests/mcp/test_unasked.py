@@ -7,7 +7,7 @@ sent, statuses that h11 takes apart.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -298,6 +298,23 @@ async def test_nothing_that_a_server_can_repeat_is_a_line_of_the_log(
 
 
 # ------------------------------------------------------------------- its end
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_without_end_is_not_read_on_when_nobody_waits_for_it(
+    kind: str,
+) -> None:
+    # It was read to its bound, 16 MB, and kept the end of the session waiting.
+    def pieces() -> Iterator[bytes]:
+        while True:
+            yield b":\n\n" if "event" in kind else b" "
+
+    endless = Pieces(pieces, {"Content-Type": kind}, pause=0.01)
+    async with opened(on("tools/call", endless)) as (server, session):
+        with trio.move_on_after(0.2):
+            await session.call_tool("greet", {}, {})
+        await server.http.wait(lambda: server.http.hangups == 1)
+        assert session.loss.why is None
 
 
 async def test_an_answer_that_comes_while_its_session_ends_is_no_loss() -> None:
