@@ -73,9 +73,9 @@ class Open:
             return None
         params = message.get("params")
         if message["method"] == "notifications/cancelled" and isinstance(params, dict):
-            left = self._asked.get(correlate(params.get("requestId")) or "")
-            if left is not None:
-                left.is_left = True
+            left = correlate(params.get("requestId"))
+            if left is not None and left in self._asked:
+                self._asked[left].is_left = True
         key = correlate(message.get("id"))
         if key is None:
             return None
