@@ -103,7 +103,8 @@ class Table:
             self.screen.answered()
             if line is None:
                 return
-            self._warned = False
+            if self.screen.interactive:  # lines in a pipe are nobody's second thought
+                self._warned = False
             if not line:
                 continue
             try:

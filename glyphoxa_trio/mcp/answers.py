@@ -29,9 +29,9 @@ from .streams import (
     Open,
     TooMuch,
     gathered,
+    read,
     small_answer,
     unpacked,
-    wrong_with,
 )
 
 # Outside of every range that JSON-RPC or MCP gives a meaning.
@@ -64,6 +64,7 @@ async def judged(
     clean: Clean,
     condenser: Condenser,
     opened: Open,
+    asked: Asked | None,
 ) -> httpx2.Response:
     """The answer to a POST, or a JSON-RPC error that says what it means.
 
@@ -76,7 +77,6 @@ async def judged(
     status, line = response.status_code, clean(_line(response))
     if kind == "text/event-stream" and status < 300:
         # The SDK reads it, and resumes it where that is possible.
-        asked = opened.note(request)
         return events(request, response, condenser, opened, asked)
     if response.has_redirect_location:
         away = _leads_away(request, response)
@@ -88,14 +88,13 @@ async def judged(
     if not is_json and status < 400 and not await _wants_answer(request):
         return response
     try:
-        large = await gathered(response) if is_json else bytearray()
+        large = await gathered(response, asked) if is_json else bytearray()
     except TooMuch as error:
         text = f"its answer is not usable: {error}"
         return failure(request, PARSE_ERROR if status < 400 else BROKEN, text)
     finally:
         await response.aclose()
     if not bounds.is_small(large):
-        asked = opened.note(request)
         if asked is not None and status < 400:
             return await _small(request, response, large, condenser, asked)
         large.clear()  # nobody waits for it, or its status says enough
@@ -105,10 +104,11 @@ async def judged(
     if not is_json:
         kind = kind if re.fullmatch(r"[\w.+/-]{1,80}", kind) else "nothing"
         return failure(request, BROKEN, f"{line}, with {kind} for an answer")
-    if _parsed(body) is None:
-        return failure(request, BROKEN, "its answer is no JSON, or not all of it")
-    if wrong := wrong_with(body):
-        return failure(request, PARSE_ERROR, f"its answer is not usable: {wrong}")
+    message = read(body)
+    if isinstance(message, str):
+        if _parsed(body) is None:
+            return failure(request, BROKEN, "its answer is no JSON, or not all of it")
+        return failure(request, PARSE_ERROR, f"its answer is not usable: {message}")
     return _read(request, response, body)
 
 

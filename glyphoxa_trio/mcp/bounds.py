@@ -25,6 +25,15 @@ LINES_AT_ONCE: Final = 200.0
 BYTES_A_SECOND: Final = float(4 * 2**20)
 BYTES_AT_ONCE: Final = float(16 * 2**20)
 
+# Over HTTP, as how many lines counts what the SDK reads of it, and what has to be
+# answered, which takes a request of ours and perhaps a connection.
+LINES_OF_AN_EVENT: Final = 5
+LINES_OF_A_REQUEST: Final = 100
+
+# Before one answer over HTTP.
+MOST_INTERIM: Final = 16  # "100 Continue" and the like
+MOST_REDIRECTS: Final = 5
+
 # A list of tools or resources.
 MOST_TOOLS: Final = 1_000
 MOST_PAGES: Final = 200

@@ -26,8 +26,8 @@ class Chatter:
     _counted: float = attrs.field(factory=trio.current_time, init=False)
 
     async def one_more(self, size: int = 0, *, lines: int = 1) -> None:
-        """Count a line of so many bytes; waits if there were too many of either, for
-        bytes as long as it takes to earn them."""
+        """Count a line of so many bytes; waits if there were too many of either, for as
+        long as it takes to earn them."""
         self._lines -= lines
         self._bytes -= size
         if self._lines >= 0 and self._bytes >= 0:
@@ -40,4 +40,8 @@ class Chatter:
         self._bytes = min(bounds.BYTES_AT_ONCE, bytes_earned)
         self._counted = now
         if self._lines < 0 or self._bytes < 0:
-            await trio.sleep(max(_NAP, -self._bytes / bounds.BYTES_A_SECOND))
+            earned = max(
+                -self._lines / bounds.LINES_A_SECOND,
+                -self._bytes / bounds.BYTES_A_SECOND,
+            )
+            await trio.sleep(max(_NAP, earned))

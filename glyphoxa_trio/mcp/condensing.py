@@ -46,6 +46,11 @@ class Unusable(MCPError):
         super().__init__(types.INTERNAL_ERROR, f"its answer is not usable: {why}")
 
 
+def is_unusable(error: MCPError) -> bool:
+    """Whether an answer came that cannot be read, on either transport."""
+    return isinstance(error, Unusable) or error.code == types.PARSE_ERROR
+
+
 class Unasked(Exception):
     """The message answers no request of ours."""
 

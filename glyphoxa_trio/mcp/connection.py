@@ -55,7 +55,7 @@ from .calls import CallTool, Delivery, Sent
 from .known import Known, Memory
 from .liveness import Liveness
 from .lives import Starts, keep_alive
-from .metadata import PREFIX, compile_schemas, describe, result_of
+from .metadata import PREFIX, compile_schemas, describe_in_turn, result_of
 from .process import LastLines
 from .resources import READER
 from .status import Publish, ServerState, ServerStatus, ServerWarning
@@ -314,7 +314,7 @@ class _Connection:
         listing = await self._memory.recall()
         if listing is not None:
             self._starts.recall(listing.start)
-            self._adopt(listing, sound=True)
+            await self._adopt(listing, sound=True)
 
     async def _keep_known(self) -> None:
         """Write down each new list; never on the way of a call."""
@@ -370,7 +370,7 @@ class _Connection:
                 listing = await self._list(session, until=patience)
                 self._starts.note(trio.current_time() - born, timed=session.timed)
                 self._liveness.heard()
-                self._adopt(listing)
+                await self._adopt(listing)
                 self._session = session
                 self._served = True
                 self._warned = False
@@ -405,7 +405,7 @@ class _Connection:
             self._list_changed = trio.Event()
             try:
                 until = trio.current_time() + self.spec.start_timeout
-                self._adopt(await self._list(session, until=until))
+                await self._adopt(await self._list(session, until=until))
             except GlyphoxaError as error:
                 if session.loss.why is not None:
                     pass  # there are worse news to come
@@ -472,9 +472,9 @@ class _Connection:
 
     # ------------------------------------------------------- what others see
 
-    def _adopt(self, listing: Listing, *, sound: bool = False) -> None:
+    async def _adopt(self, listing: Listing, *, sound: bool = False) -> None:
+        described = await describe_in_turn(self.spec, listing.tools, sound=sound)
         self._listed = attrs.evolve(listing, start=self._starts.first)
-        described = describe(self.spec, listing.tools, sound=sound)
         reader = READER if READER in listing.tools else {}
         self._tools = tuple(
             self._tool(

@@ -23,6 +23,7 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.config.servers import without_secrets
 from glyphoxa_trio.quiet import quiet
 
+from . import bounds
 from .answers import BROKEN as BROKEN
 from .answers import BUSY as BUSY
 from .answers import FORGOTTEN as FORGOTTEN
@@ -35,6 +36,7 @@ from .condensing import Condenser
 from .discovery import NoToken
 from .masking import Masking
 from .quiet import hush
+from .statuses import count_statuses
 from .streams import Open
 
 _CONNECT: Final = 5.0
@@ -97,6 +99,7 @@ async def open_client(
                 pool=None,
             ),
             limits=httpx2.Limits(max_connections=None),
+            max_redirects=bounds.MOST_REDIRECTS,
             event_hooks={"request": [hush]},
             verify=trusted(),
         )
@@ -126,6 +129,7 @@ class _Client(httpx2.AsyncClient):
     ) -> httpx2.Response:
         if request.url == without_secrets(str(self.address)):
             request.url = self.address
+        request.extensions = {**request.extensions, "trace": count_statuses}
         if (
             request.method == "GET"
             or request.headers.get("mcp-method") == "subscriptions/listen"
@@ -141,10 +145,11 @@ class _Client(httpx2.AsyncClient):
             if response.is_success and kind.startswith("text/event-stream"):
                 return events(request, response, self.condenser, self.opened)
             return response
+        asked = self.opened.note(request)
         try:
             response = await self._let_in(request, *args, **options)
             return await judged(
-                request, response, self.masking.text, self.condenser, self.opened
+                request, response, self.masking.text, self.condenser, self.opened, asked
             )
         except NoToken as error:
             return failure(request, NEVER_SENT, str(error))

@@ -19,6 +19,7 @@ from mcp.shared.dispatcher import (
     OnNotifyIntercept,
     OnRequest,
 )
+from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -29,7 +30,7 @@ import trio
 from glyphoxa_trio.tools.condense import LISTS
 
 from .bounds import MOST_PAGES, MOST_TOOLS
-from .condensing import Condenser
+from .condensing import Condenser, is_unusable
 from .transport import Listing
 
 _MOST_NAMED: Final = 20  # of the tools that are left out
@@ -129,7 +130,7 @@ class Sieve:
 
     async def _sieved(self, page: dict[str, Any]) -> list[Any]:
         # One too many says that there are more.
-        tools: list[Any] = page["tools"][: MOST_TOOLS + 1]
+        tools = [_without_icons(tool) for tool in page["tools"][: MOST_TOOLS + 1]]
         if self._wrong(page | {"tools": []}) is not None:
             return tools  # it is not the tools: the SDK will say so
         kept: list[Any] = []
@@ -141,6 +142,7 @@ class Sieve:
                 kept += some
                 continue
             for tool in some:
+                await trio.lowlevel.checkpoint()
                 wrong = self._wrong(page | {"tools": [tool]})
                 if wrong is None:
                     kept.append(tool)
@@ -160,6 +162,9 @@ class Sieve:
         """What the SDK will refuse in a page, if it will."""
         if self.version is None:
             return None
+        for tool in page["tools"]:
+            if place := _no_names(tool):
+                return f"{place}: it is no list of names"
         try:
             methods.validate_server_result("tools/list", self.version, page)
             result = types.ListToolsResult.model_validate(page, by_name=False)
@@ -174,15 +179,40 @@ class Sieve:
         return None
 
 
+def _without_icons(tool: Any) -> Any:
+    """A tool without what nobody here shows, and the SDK looks at one by one."""
+    if isinstance(tool, dict) and "icons" in tool:
+        return {key: value for key, value in tool.items() if key != "icons"}
+    return tool
+
+
+def _no_names(tool: Any) -> str | None:
+    """Where there should be names and is something else, which the SDK would say of
+    each of thousands."""
+    for key in ("inputSchema", "outputSchema") if isinstance(tool, dict) else ():
+        schema = tool.get(key)
+        names = schema.get("required") if isinstance(schema, dict) else None
+        if isinstance(names, list) and not all(type(name) is str for name in names):
+            return f"{key}.required"
+    return None
+
+
 async def paginate(
     fetch: Callable[[str | None], Awaitable[types.ListToolsResult]],
 ) -> Listing:
-    """Every page, up to 1,000 tools; a cursor that comes again is the end."""
+    """Every page, up to 1,000 tools; a cursor that comes again is the end, and so is a
+    page that cannot be read."""
     tools: list[Mapping[str, Any]] = []
     seen: set[str] = set()
     cursor: str | None = None
     while True:
-        page = await fetch(cursor)
+        try:
+            page = await fetch(cursor)
+        except MCPError as error:
+            if cursor is None or not is_unusable(error):
+                raise
+            warning = f"of its list what came so far is taken: {error.error.message}"
+            return Listing(tuple(tools), (warning,))
         ours = (page.next_cursor or "").startswith(_NEXT)
         tools += [
             tool.model_dump(by_alias=True, mode="json", exclude_none=True)

@@ -1,7 +1,7 @@
 """What the SDK logs of each bad message, a server could say a thousand times a second.
 
-Each is a traceback with a piece of the message in it, on the stderr of a program that
-has set up no logging, and takes longer to write down than the message to read. What a
+Most are a traceback with a piece of the message in it, on the stderr of a program that
+has set up no logging, and take longer to write down than the message to read. What a
 server says that is of no use is noted elsewhere, with a bound.
 """
 
@@ -11,8 +11,13 @@ import logging
 from typing import Final
 
 _SAID: Final = {
-    "client": "Failed to validate notification",
-    "mcp.client.streamable_http": "Error parsing SSE message",
+    "client": ("Failed to validate notification",),
+    "mcp.client.streamable_http": (
+        "Error parsing",
+        "Redirect to ",
+        "Unexpected content type",
+        "Unknown SSE event",
+    ),
 }
 
 
@@ -25,4 +30,4 @@ def hush_the_sdk() -> None:
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_SAID.get(record.name, "\0"))
+    return not str(record.msg).startswith(_SAID.get(record.name, ()))

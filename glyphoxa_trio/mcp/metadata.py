@@ -7,11 +7,12 @@ prefixed::
 
 Nonsense there costs the entry, never the tool, and never the server: it comes
 back as a warning. What the operator configured overrules what the server says.
+Above 300 lines, because each entry of a tool has its rule, and they are read together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -35,6 +36,7 @@ from .known import identity
 T = TypeVar("T")
 
 PREFIX: Final = "glyphoxa/"
+_AT_ONCE: Final = 20  # tools
 
 
 @attrs.frozen
@@ -58,11 +60,30 @@ def describe(
     left out. ``sound`` tools have been looked at before: their schemas are not
     compiled until one is called.
     """
+    return next(filter(None, _describing(spec, tools, sound)))
+
+
+async def describe_in_turn(
+    spec: ServerSpec, tools: Iterable[Mapping[str, Any]], *, sound: bool = False
+) -> Described:
+    """As `describe`; others get their turn: a thousand tools take 40 ms."""
+    steps = _describing(spec, tools, sound)
+    while (described := next(steps)) is None:
+        await trio.lowlevel.checkpoint()
+    return described
+
+
+def _describing(
+    spec: ServerSpec, tools: Iterable[Mapping[str, Any]], sound: bool
+) -> Iterator[Described | None]:
+    """None from time to time, and at last all of it."""
     found: dict[str, ToolDefinition] = {}
     warnings: list[str] = []
     offered: set[str] = set()
     prints: dict[str, str] = {}
-    for tool in tools:
+    for number, tool in enumerate(tools, 1):
+        if number % _AT_ONCE == 0:
+            yield None
         if tool in resources.TOOLS and not spec.resources:
             continue  # remembered from a run in which resources were switched on
         name = tool.get("name")
@@ -93,7 +114,7 @@ def describe(
         for name in dict.fromkeys((*spec.allow, *spec.tools))
         if name not in offered
     ]
-    return Described(tuple(found.values()), tuple(warnings), prints)
+    yield Described(tuple(found.values()), tuple(warnings), prints)
 
 
 async def compile_schemas(spec: ServerSpec, tools: Iterable[Mapping[str, Any]]) -> None:

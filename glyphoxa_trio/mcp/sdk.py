@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from typing import Any, ClassVar, Final, cast
 
@@ -355,9 +355,16 @@ async def _dispatcher(
     else:
         async with (
             http.open_client(spec, masking, condenser) as client,
+            AsyncExitStack() as behind,
             streamable_http_client(http.endpoint(spec), http_client=client) as streams,
         ):
-            yield JSONRPCDispatcher(*streams)
+            # While the SDK takes leave of the server, answers may come: each would be
+            # an error of the whole, if the dispatcher had closed both ways by then.
+            reader, writer = cast("tuple[Any, Any]", streams)
+            behind.enter_context(closing(reader.clone()))
+            yield JSONRPCDispatcher(
+                reader, behind.enter_context(closing(writer.clone()))
+            )
 
 
 def reason(error: BaseException, clean: Callable[[str], str] = str) -> str:

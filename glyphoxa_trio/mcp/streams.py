@@ -3,6 +3,7 @@
 A body is unpacked once, counted while it comes in, and never larger than `bounds`
 says; an event of a stream that is too large for the loop is read by a `Condenser`, and
 the SDK sees what is kept of it. Import this lazily: it needs the SDK.
+Above 300 lines, because what is read and what is passed on are one state.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from . import bounds
 from .chatter import Chatter
 from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in, is_unasked
 from .framing import correlate, decode, misspelt_answer
+from .unasked import lines_of, misshapen
 
 _PIECE: Final = 2**13  # bytes of a stream that are looked at without a pause
 _GZIP: Final = 31
@@ -34,20 +36,24 @@ _LINES_OF_AN_EVENT: Final = 4
 _MOST_OPEN: Final = 256  # requests whose answers may come over another stream
 _RETRY: Final = re.compile(rb"(?m)^retry: *(\d+)")
 _DATA: Final = re.compile(rb"(?:^|[\r\n])data: ?")
-_ODD: Final = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}")  # perhaps no number of ours
+
+
+_LEFT: Final = "nobody waits for it any more"
 
 
 class TooMuch(httpx2.DecodingError):
     """A body exceeds a bound; the text says which."""
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Asked:
-    """A request of ours: as much of it as its answer is read by."""
+    """A request of ours: as much of it as its answer is read by, and whether whoever
+    asked has left."""
 
     ident: int | str
     method: str
     tool: str
+    is_left: bool = False
 
 
 @attrs.define(eq=False)
@@ -57,17 +63,22 @@ class Open:
     _asked: dict[int | str, Asked] = attrs.field(factory=dict, init=False)
 
     def note(self, request: httpx2.Request) -> Asked | None:
-        """Take in a POST; None if it is no request of ours."""
+        """Take in a POST; None if it is no request of ours. What it says of another,
+        that nobody waits for that one, is noted, too."""
         try:
             message = json.loads(request.content)
         except (ValueError, RecursionError, httpx2.RequestNotRead):
             return None
         if not isinstance(message, dict) or "method" not in message:
             return None
+        params = message.get("params")
+        if message["method"] == "notifications/cancelled" and isinstance(params, dict):
+            left = correlate(params.get("requestId"))
+            if left is not None and left in self._asked:
+                self._asked[left].is_left = True
         key = correlate(message.get("id"))
         if key is None:
             return None
-        params = message.get("params")
         tool = params.get("name") if isinstance(params, dict) else None
         asked = Asked(message["id"], message["method"], str(tool))
         self._asked.pop(key, None)
@@ -75,6 +86,10 @@ class Open:
         while len(self._asked) > _MOST_OPEN:
             del self._asked[next(iter(self._asked))]
         return asked
+
+    def has(self, ident: object) -> bool:
+        """Whether it is the id of one of them."""
+        return correlate(ident) in self._asked
 
     def named(self, head: bytes, tail: bytes) -> Asked | None:
         """The request that a message answers, if it says so at either end."""
@@ -121,11 +136,11 @@ async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes]:
                     piece = b""  # nothing that is behind its end is looked at
 
 
-async def gathered(response: httpx2.Response) -> bytearray:
+async def gathered(response: httpx2.Response, asked: Asked | None = None) -> bytearray:
     """The whole body, within the bounds of an answer.
 
     Raises:
-      TooMuch: if it is beyond them.
+      TooMuch: if it is beyond them, or nobody waits for it any more.
     """
     body, nodes, bound = bytearray(), 0, None
     # Cancelled in the middle of a read, what is below closes in good order; a loop
@@ -136,7 +151,10 @@ async def gathered(response: httpx2.Response) -> bytearray:
                 continue
             body += piece
             nodes += bounds.nodes_of(piece) - 1
-            if bound := bounds.beyond(len(body), nodes):
+            bound = bounds.beyond(len(body), nodes)
+            if asked is not None and asked.is_left:
+                bound = _LEFT
+            if bound:
                 enough.cancel()
     if bound is not None:
         raise TooMuch(bound)
@@ -168,12 +186,13 @@ def _unusable(text: str) -> dict[str, Any]:
     return {"error": {"code": PARSE_ERROR, "message": text}}
 
 
-def wrong_with(body: bytes | bytearray) -> str | None:
-    """Why a small body is no answer although it is almost JSON; None if it is one."""
-    if not _ODD.search(body) or decode(bytes(body)) is not None:
-        return None
-    misspelt = misspelt_answer(bytes(body))
-    return None if misspelt is None else misspelt[1]
+def read(body: bytes) -> dict[str, Any] | str:
+    """The message that a small body is, or why it is none."""
+    message = decode(body)
+    if message is not None:
+        return misshapen(message) or message
+    misspelt = misspelt_answer(body)
+    return "it is no message of JSON-RPC" if misspelt is None else misspelt[1]
 
 
 @attrs.define(eq=False)
@@ -201,6 +220,11 @@ class Events(httpx2.AsyncByteStream):
                 async with aclosing(self._take(piece)) as ready:
                     async for event in ready:
                         yield event
+                if self._asked is not None and self._asked.is_left:
+                    # Not an end: that would be a stream to ask for again.
+                    reply = {"jsonrpc": "2.0", "id": self._asked.ident}
+                    yield _event(b"", reply | _unusable(_LEFT))
+                    return
         if self._beyond is None and len(self._event) <= bounds.LOOP_BYTES:
             yield bytes(self._event)
 
@@ -208,9 +232,10 @@ class Events(httpx2.AsyncByteStream):
         await self._response.aclose()
 
     async def _take(self, piece: bytes) -> AsyncGenerator[bytes]:
-        """The events that a piece completes."""
-        whole = bytearray()
+        """The events that a piece completes, each by itself: between two of them others
+        get their turn."""
         *finished, rest = piece.split(b"\n")
+        lines = len(finished) // _LINES_OF_AN_EVENT
         said = 0
         for line in finished:
             ends = not self._line_begun and line in (b"", b"\r")
@@ -219,23 +244,23 @@ class Events(httpx2.AsyncByteStream):
             if not ends:
                 continue
             if bounds.is_small(self._event) and self._beyond is None:
-                whole += self._small(bytes(self._event))
+                event, counts = self._small(bytes(self._event))
                 said += len(self._event)
+                lines += counts
             else:
-                yield bytes(whole)
-                whole.clear()
-                yield await self._large()
+                event = await self._large()
             self._event, self._nodes, self._beyond = bytearray(), 0, None
+            if event:
+                yield event
+            if lines >= bounds.LINES_OF_AN_EVENT:
+                await self._chatter.one_more(said, lines=lines)
+                said, lines = 0, 0
         if rest:
             self._line_begun = True
             self._grow(rest)
         if self._beyond is not None:
             said += len(piece)
-        if whole:
-            yield bytes(whole)
-        if finished or said:
-            lines = len(finished) // _LINES_OF_AN_EVENT
-            await self._chatter.one_more(said, lines=lines)
+        await self._chatter.one_more(said, lines=lines)
 
     def _grow(self, text: bytes) -> None:
         if self._beyond is not None:
@@ -246,16 +271,24 @@ class Events(httpx2.AsyncByteStream):
             self._beyond = bound
             del self._event[2 * ENDS :]  # its beginning says whom it answers
 
-    def _small(self, event: bytes) -> bytes:
+    def _small(self, event: bytes) -> tuple[bytes, int]:
+        """What the SDK reads of a small event, and as how many lines that counts."""
         if b"retry" in event:
             event = _RETRY.sub(_patient, event)
-        if _ODD.search(event) and (wrong := wrong_with(data := data_of(event))):
-            asked = self._open.named(data[:ENDS], data[-ENDS:]) or self._asked
-            if asked is not None:
-                reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
-                text = f"its answer is not usable: {wrong}"
-                return _event(event, reply | _unusable(text))
-        return event
+        if not (data := data_of(event)):
+            return event, 0
+        message = read(data)
+        if not isinstance(message, str):
+            lines = lines_of(
+                message, answers=self._open.has, is_reply=self._asked is not None
+            )
+            return (event, lines) if lines is not None else (_ident(event), 1)
+        asked = self._open.named(data[:ENDS], data[-ENDS:]) or self._asked
+        if asked is None or is_unasked(data[:ENDS]):
+            return _ident(event), 1
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.ident}
+        text = f"its answer is not usable: {message}"
+        return _event(event, reply | _unusable(text)), bounds.LINES_OF_AN_EVENT
 
     async def _large(self) -> bytes:
         """What the SDK gets to read of a large event; nothing if it is no answer."""
@@ -279,9 +312,18 @@ class Events(httpx2.AsyncByteStream):
 
 def _event(head: bytes, message: Mapping[str, Any]) -> bytes:
     """An event with the id of the one that begins with ``head``."""
-    found = re.search(rb"(?m)^id:[^\r\n]*(?=\r?\n)", head)
-    ident = b"" if found is None else found[0] + b"\n"
-    return ident + b"data: " + json.dumps(message).encode() + b"\n\n"
+    return (
+        _ident(head).rstrip(b"\n")
+        + b"\ndata: "
+        + json.dumps(message).encode()
+        + b"\n\n"
+    )
+
+
+def _ident(event: bytes) -> bytes:
+    """An event that only says where in its stream we are; nothing if it does not."""
+    found = re.search(rb"(?m)^id:[^\r\n]*(?=\r?\n)", event)
+    return b"" if found is None else found[0] + b"\n\n"
 
 
 def _patient(found: re.Match[bytes]) -> bytes:

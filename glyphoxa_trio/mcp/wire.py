@@ -413,7 +413,9 @@ class Wire:
                     )
                     answer = outcome.Value(result)
                 except MCPError as error:
-                    answer = outcome.Error(error)
+                    # Where it comes from holds the whole line, until it is collected.
+                    error.__cause__ = error.__context__ = None
+                    answer = outcome.Error(error.with_traceback(None))
         except Unasked:
             self._note(b"dropped, too large to be no answer: " + line[:ENDS])
             await self._chatter.one_more(len(line))

@@ -31,6 +31,7 @@ LONGEST: Final = 16_384  # characters of what it was taken of that are kept
 _HINTS: Final = (
     *("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"),
 )
+_AS_TEXT: Final = json.JSONEncoder()  # one for all: to make one takes a while
 _MOST_LINES: Final = 200  # of a difference that is shown
 
 
@@ -134,5 +135,9 @@ def difference(before: str, now: str) -> list[str]:
 def _unordered(found: dict[str, Any]) -> dict[str, Any]:
     for key in _SETS:
         if isinstance(entries := found.get(key), list):
-            found[key] = sorted(entries, key=lambda entry: json.dumps(entry))
+            found[key] = sorted(entries, key=_as_text)
     return found
+
+
+def _as_text(entry: Any) -> str:
+    return str(entry) if type(entry) is int else _AS_TEXT.encode(entry)

@@ -21,8 +21,8 @@ from .messages import RECORDED, Mill
 
 MESSAGES = int(os.environ.get("FUZZ_MESSAGES", "20000"))
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "15"))
-# Of processor time for one step of a task. What is to hold is 20 ms; here a collection
-# of garbage of all that the suite has made may fall into it.
+# Of processor time for one step of a task. What is to hold is 20 ms, which `make fuzz`
+# asks for.
 STALL = float(os.environ.get("FUZZ_STALL_MS", "100"))
 # It must have come to something: on any machine a hundredth of it is done.
 FEWEST = MESSAGES // 100

@@ -31,9 +31,10 @@ async def test_every_call_has_one_outcome_that_is_true_while_servers_are_killed(
 
 
 async def test_a_killed_server_ends_its_calls_at_once_and_comes_back() -> None:
-    # A26: with a first backoff of 50 ms; the best of five, on a machine with other work
+    # A26: with a first backoff of 50 ms; the best of five, above what the same child
+    # takes in the same run without us
     with trio.fail_after(LIMIT):
         found = await kills(5)
     assert len(found.ended) == 20
-    assert min(found.ended) < 0.010
-    assert min(found.ready) < 0.300
+    assert min(found.ended) < 0.010 + max(found.bare_ended)
+    assert min(found.ready) < 0.250 + max(found.bare_ready)  # which has the backoff

@@ -11,6 +11,7 @@ import gzip
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -23,10 +24,11 @@ from glyphoxa_trio.mcp.chatter import Chatter
 from glyphoxa_trio.mcp.metadata import result_of
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.transport import Session, open_session
+from glyphoxa_trio.testing import hostile
 from glyphoxa_trio.testing.http_server import Pieces
 from glyphoxa_trio.testing.web_server import Request, Status, open_mcp_server
 from glyphoxa_trio.tools.condense import condense
-from glyphoxa_trio.tools.definition import AnswerUnusable
+from glyphoxa_trio.tools.definition import AnswerUnusable, ToolError
 from glyphoxa_trio.tools.speech import CHAT_CAP
 
 from .servers.large import SHAPES
@@ -343,3 +345,23 @@ async def test_a_large_answer_is_held_against_its_output_schema(kind: str) -> No
         else:
             with pytest.raises(AnswerUnusable, match="rows"):
                 await call(session, "twice")
+
+
+async def test_the_error_of_a_large_answer_does_not_hold_all_of_it() -> None:
+    # Its frames did, until somebody collected garbage: 15 MB for each call.
+    command = hostile.command("answers_heavily", kind="error")
+    spec = ServerSpec(name="large", command=command)
+    with trio.fail_after(LIMIT):
+        async with open_session(
+            spec, on_tools_changed=lambda: None, stderr=LastLines()
+        ) as session:
+            with pytest.raises(ToolError) as caught:
+                await session.call_tool("bad", {}, {})
+    error: BaseException | None = caught.value
+    held = 0
+    while error is not None:
+        for frame, _ in walk_tb(error.__traceback__):
+            values = [x for x in frame.f_locals.values() if isinstance(x, bytearray)]
+            held += sum(map(len, values))
+        error = error.__cause__ or error.__context__
+    assert held == 0

@@ -4,7 +4,8 @@ One line for each: how late the calls of the good server were by our doing (p50,
 the worst, in ms, above the median of a control run), how long they took, the worst
 lateness of an idle process meanwhile, by how much a call of the bad server exceeded its
 limit, and the memory above the control's. A line that misses a bound ends in ``MISSED``
-and is run once more before it counts; the exit status is 1 if one is left.
+and is run once more before it counts. Then the program is told to end beside each of
+them; see `signals`. The exit status is 1 if something is left.
 
     python -m tests.mcp.hostile [SECONDS [PART OF A NAME ...]]
 """
@@ -17,6 +18,7 @@ import trio
 
 from .catalogue import CASES, IDLE, Case
 from .company import Seen, kept
+from .signals import endings
 
 LATE = 20.0  # ms that a call may be late by our doing
 OVER = 50.0  # ms that a call of a bad server may exceed its limit by our doing
@@ -73,7 +75,9 @@ async def main() -> int:
     missed = [c for c in chosen if not await _one(c, float(seconds), control)]
     still = [c.name for c in missed if not await _one(c, float(seconds), control)]
     print(f"{len(chosen)} behaviours, {len(still)} missed a bound: {still}")
-    return 1 if still else 0
+    ends = await endings(chosen)
+    print(f"{len(ends)} ends missed two seconds: {ends}")
+    return 1 if still or ends else 0
 
 
 if __name__ == "__main__":

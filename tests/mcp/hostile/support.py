@@ -9,6 +9,7 @@ time to pass; the limits only keep a failure from taking for ever.
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -78,12 +79,17 @@ class Table:
         assert (row.state, row.restarts) == (READY, 0)
 
     async def quickest_of_the_other(self) -> float:
-        """Seconds that the other server's quickest of twenty calls took."""
+        """Seconds that the other server's quickest of twenty calls took, by our doing.
+
+        That is, as in `company`: the smaller one of the time that passed and of our
+        own processor time in it. What the machine has to do for others is not ours.
+        """
         took: list[float] = []
         for _ in range(20):
-            began = trio.current_time()
+            began, worked = trio.current_time(), time.process_time()
             await self.good()
-            took.append(trio.current_time() - began)
+            passed = trio.current_time() - began
+            took.append(min(passed, time.process_time() - worked))
         return min(took)
 
     def row(self, server: str = "") -> ServerStatus:

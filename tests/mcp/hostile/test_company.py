@@ -22,12 +22,8 @@ OVER = 500.0  # ms that a bad server's call may exceed its limit by our doing
 MEMORY = 64.0  # MB above the control, for each server that is there at once
 ENDS = 4_000.0  # ms; two seconds, and as much for a machine with other work
 
-# HTTPX takes in statuses without end for as long as its buffer lasts, 64 KiB at a time.
-# `make hostile` says so, too.
-KNOWN = ("good:http:endless_statuses",)
-
 # Next to each other stand those that do the same: each group has some of all.
-CHOSEN = [case for name, case in CASES.items() if name not in KNOWN][::PART]
+CHOSEN = list(CASES.values())[::PART]
 COMPANY = [CHOSEN[number::GROUPS] for number in range(GROUPS)]
 
 
