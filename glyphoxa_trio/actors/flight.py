@@ -150,6 +150,7 @@ class Flights:
     _launched: int = attrs.field(default=0, init=False)
     _flying: int = attrs.field(default=0, init=False)
     _strays: Strays = attrs.field(factory=Strays, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
     _taskless: set[Flight[Any]] = attrs.field(factory=set, init=False)
     _seats: trio.CapacityLimiter = attrs.field(init=False)
     _key_seats: dict[Hashable, trio.CapacityLimiter] = attrs.field(
@@ -191,7 +192,7 @@ class Flights:
             raise TooManyFlights(f"{key}: {lingering} earlier calls do not stop")
         flight: Flight[R] = Flight(key, trio.current_time(), self._strays)
         leave = None
-        if begin is not None:
+        if begin is not None and not self._closed:
             leave = begin(Landing(self, flight, on_landed))
         if leave is None:
             self._go(flight, work, args, on_landed)
@@ -226,6 +227,7 @@ class Flights:
 
     def close(self) -> None:
         """The owner's nursery is cancelled: end what has no task in it."""
+        self._closed = True
         for flight in tuple(self._taskless):
             flight._stop()
 

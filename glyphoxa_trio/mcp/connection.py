@@ -168,6 +168,7 @@ class _Connection:
     _stopping: trio.Event = attrs.field(factory=trio.Event, init=False)
     _wanted: trio.Event = attrs.field(factory=trio.Event, init=False)
     _in_flight: int = attrs.field(default=0, init=False)
+    _idle: trio.Event = attrs.field(factory=trio.Event, init=False)
     _liveness: Liveness = attrs.field(init=False)
     _starts: Starts = attrs.field(factory=Starts, init=False)
     _listed: Listing = attrs.field(factory=lambda: Listing(()), init=False)
@@ -235,10 +236,10 @@ class _Connection:
         with call.answering():
             if isinstance(call.request, Drain):
                 while self._in_flight:
-                    await self._turned.wait()
+                    await self._idle.wait()
                 call.reply(None)
                 return
-            self._in_flight += 1
+            self._one_more()
             try:
                 delivery = Delivery(call.request, self._ready_for, self._meta)
                 answer = await delivery.run()
@@ -537,16 +538,13 @@ class _Connection:
                 case outcome.Error(ToolError()):
                     self._liveness.heard()
                     landing.land(answer)
-                case outcome.Error(error) if self._may_go_on(session, request, error):
+                case outcome.Error(Exception() as error) if self._may_go_on(
+                    session, request, error
+                ):
                     again = attrs.evolve(request, met=error)
                     landing.go_on(partial(self.ask, again))
                 case _:
                     landing.land(answer)
-
-        def leave() -> None:
-            forget()
-            self._one_less()
-            self._left_unanswered(request)
 
         forget = session.begin_call(
             request.tool, request.arguments, self._meta(request), settle
@@ -554,12 +552,15 @@ class _Connection:
         if forget is None:
             return None
         request.sent.note()
-        self._in_flight += 1
-        return leave
+        self._one_more()
+        return partial(self._leave, request, forget)
 
-    def _may_go_on(
-        self, session: Session, request: CallTool, error: BaseException
-    ) -> bool:
+    def _leave(self, request: CallTool, forget: Callable[[], None]) -> None:
+        forget()
+        self._one_less()
+        self._left_unanswered(request)
+
+    def _may_go_on(self, session: Session, request: CallTool, error: Exception) -> bool:
         """Whether what did not go well at once may do so another time."""
         match error:
             case NeverSent():
@@ -569,10 +570,15 @@ class _Connection:
                 return request.repeatable
         return isinstance(error, Busy)
 
+    def _one_more(self) -> None:
+        self._in_flight += 1
+        if self._idle.is_set():
+            self._idle = trio.Event()
+
     def _one_less(self) -> None:
         self._in_flight -= 1
         if not self._in_flight:
-            self._turn()
+            self._idle.set()
 
     def _become(self, state: ServerState) -> None:
         if state is not self.state:

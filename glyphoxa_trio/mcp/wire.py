@@ -501,7 +501,7 @@ class Wire:
 
     def _take_answer(self, message: dict[str, Any], line: bytes) -> None:
         result, error = message.get("result"), message.get("error")
-        answer: outcome.Outcome[Any]
+        answer: outcome.Maybe[Any]
         if error is not None:
             answer = outcome.Error(_as_error(error))
         elif type(result) is dict:
@@ -519,7 +519,7 @@ class Wire:
             key, wrong = misspelt
             self._settle(key, outcome.Error(Unusable(wrong)))
 
-    def _settle(self, key: int | str | None, answer: outcome.Outcome[Any]) -> bool:
+    def _settle(self, key: int | str | None, answer: outcome.Maybe[Any]) -> bool:
         """Wake whoever waits for this answer; False if nobody does."""
         request = self._waiting(key)  # what was not sent yet cannot be answered
         if key is None or request is None:

@@ -102,6 +102,7 @@ class FakeSession:
         scope = trio.CancelScope()
 
         async def run() -> None:
+            answer: outcome.Maybe[Mapping[str, Any]]
             with scope:
                 try:
                     answer = outcome.Value(await self.call_tool(name, arguments, meta))

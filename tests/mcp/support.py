@@ -13,7 +13,7 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.actors import Flights, SupervisionEvent, lone_errors
+from glyphoxa_trio.actors import Flight, Flights, SupervisionEvent, lone_errors
 from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.tools.definition import CallContext, Tool
@@ -112,7 +112,7 @@ async def asked(
     begin = getattr(tool.handler, "begin", None)
     with lone_errors():
         async with trio.open_nursery() as nursery:
-            flight = Flights(nursery).launch(
+            flight: Flight[ToolResult] = Flights(nursery).launch(
                 tool.key,
                 cast("Callable[..., Awaitable[ToolResult]]", tool.handler),
                 arguments,
