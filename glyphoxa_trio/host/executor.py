@@ -217,7 +217,7 @@ class Executor:
                 if not slot.settled:
                     settle(slot, end(slot, trio.current_time()))
 
-        fan = FanOut[None](deadline)
+        fan: FanOut[None] = FanOut(deadline)
         if remaining is None:
             remaining = deadline - trio.current_time()
         queues: dict[str, _Place] = {}  # for the seats of tools on trial
