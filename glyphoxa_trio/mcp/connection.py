@@ -635,7 +635,7 @@ class _Connection:
 class _Handler:
     """The code behind one tool of a server."""
 
-    _connection: _Connection
+    _connection: _Connection = attrs.field(repr=False)
     _tool: str
     _repeatable: bool
 
