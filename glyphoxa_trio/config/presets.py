@@ -67,32 +67,36 @@ PRESETS: Final[Mapping[Provider, Preset]] = {
     Provider.OFFLINE: Preset(needs_model=False),
     Provider.CHAT_COMPLETIONS: Preset(),
     Provider.ANTHROPIC: Preset(
-        base_url="https://api.anthropic.com/v1", key="ANTHROPIC_API_KEY"
+        base_url="https://api.anthropic.com/v1",
+        key="ANTHROPIC_API_KEY",
+        context_tokens=200_000,
     ),
     # It cuts what is too long without a word, and its endpoint of this protocol has no
-    # field for the length: what it has by default is all that can be relied on.
+    # field for the length: what it has by default is all that can be relied on. It
+    # works on one request at a time, unless OLLAMA_NUM_PARALLEL says more.
     Provider.OLLAMA: Preset(
         base_url="http://127.0.0.1:11434/v1",
         local=True,
-        places=4,
+        places=1,
         context_tokens=4096,
         tool_choice=False,
         start="ollama serve",
         fetch="ollama pull {model}",
     ),
-    # It answers with whatever model it was started with.
+    # It answers with whatever model it was started with, and with -np so many at once.
     Provider.LLAMACPP: Preset(
         base_url="http://127.0.0.1:8080/v1",
         local=True,
         places=4,
-        start="llama-server --jinja -m MODEL.gguf",
+        start="llama-server --jinja -np 4 -m MODEL.gguf",
         needs_model=False,
     ),
     Provider.VLLM: Preset(
         base_url="http://127.0.0.1:8000/v1",
         local=True,
         places=64,
-        start="vllm serve MODEL",
+        # Without these flags it refuses every request that has tools.
+        start=("vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER"),
     ),
     Provider.LMSTUDIO: Preset(
         base_url="http://127.0.0.1:1234/v1",

@@ -1,8 +1,8 @@
 """What a model or its server cannot take, and how that is learned from its refusal.
 
 A request is asked again at most so often as a refusal teaches something: each of them
-changes what is sent, for good, and is told once. Only a conversation that was too long
-is cut for this request alone.
+changes what is sent from then on, and is told once. Only a conversation that was too
+long is cut for this request alone.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _FULL: Final = re.compile(
     r"|too (?:many|large)[^.]{0,40}tokens|input token count[^.]{0,40}exceeds"
     r"|greater than the context length|context (?:length|window) limit"
     r"|decoder prompt[^.]{0,40}longer than|exceeds? the (?:model'?s )?max(?:imum)?"
-    r"[^.]{0,30}tokens|max_model_len|n_ctx",
+    r"[^.]{0,30}tokens|max_model_len|n_ctx"
+    r"|maximum prompt length",
     re.IGNORECASE,
 )
 _NO_TOOLS: Final = re.compile(
@@ -79,6 +80,14 @@ _ALTERNATE: Final = re.compile(
 _TEACH: Final = (400, 404, 413, 422, 500, 501)  # 500: templates that raise
 
 
+_ALL: Final = (_FULL, _NO_TOOLS, _NO_SYSTEM, _ONE_CALL, _SHORT_IDS, _ALTERNATE)
+
+
+def teaches(words: str) -> bool:
+    """Whether these would say something of a model, if they are its server's."""
+    return any(each.search(words) for each in _ALL)
+
+
 def context_is_full(words: str) -> bool:
     """Whether a refusal says that the conversation is too long."""
     return _FULL.search(words) is not None
@@ -93,8 +102,8 @@ def learned(
     tools = bool(request.tools) or any(x.calls for x in request.messages)
     if abilities.tools and tools and _NO_TOOLS.search(words):
         return (
-            attrs.evolve(abilities, tools=False, tool_messages=False),
-            "it takes no tools, and is asked without them from now on",
+            attrs.evolve(abilities, tools=False),
+            "it takes no tools, and is asked without them for some minutes",
         )
     if abilities.system_role and _NO_SYSTEM.search(words):
         return (

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -16,7 +17,7 @@ import trio
 from glyphoxa_trio.secret import Secret
 
 from .body import Payloads as Sent
-from .llm import ErrorKind, LLMError, LLMEvent, Usage, Working
+from .llm import ErrorKind, LLMError, LLMEvent, Usage, Waiting, Working
 from .payloads import Payloads
 
 if TYPE_CHECKING:
@@ -90,6 +91,9 @@ class Assembler(ABC):
         """What comes at the end: calls, and `Finished`. `over` from here on."""
 
 
+Again = Callable[[bool], Awaitable[tuple["httpx2.Response", Sent]]]
+
+
 async def hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> None:
     """Close the connection, unless the answer has been read to its end.
 
@@ -111,14 +115,20 @@ class Events:
     """The events of one answer, read as they are asked for.
 
     Args:
-      again: asks once more, if there is nothing at all in the stream.
+      again: asks once more, if there is nothing at all in the stream; it is told
+        whether the stream had an end.
+      streams: called when there is something in it.
     """
 
     _response: httpx2.Response
     _payloads: Sent
     _assembler: Assembler
     _translating: Callable[[], AbstractContextManager[None]]
-    _again: Callable[[], Awaitable[Sent]] | None = None
+    _again: Again | None = None
+    _streams: Callable[[], None] = lambda: None
+    _retry: Callable[[], Awaitable[tuple[httpx2.Response, Sent]]] | None = attrs.field(
+        default=None, init=False
+    )
     _ready: deque[LLMEvent] = attrs.field(factory=deque, init=False)
     _ended: bool = attrs.field(default=False, init=False)
 
@@ -129,22 +139,30 @@ class Events:
         # What is there already comes at once; whoever streams without end must let
         # the others run, and hear that its time is over.
         await trio.lowlevel.checkpoint()
+        retry, self._retry = self._retry, None
+        if retry is not None:
+            await hang_up(self._response, self._payloads)
+            self._response, self._payloads = await retry()
+            self._ended = False
         while not self._ready:
             if self._ended:
                 raise StopAsyncIteration
             self._ended = True  # unless this goes well
             again, self._again = self._again, None  # nothing came yet
+            ended = True
             try:
                 with self._translating():
                     payload = await anext(self._payloads, None)
             except LLMError as error:
                 if again is None or error.kind is not ErrorKind.INTERRUPTED:
                     raise
-                payload = None
+                payload, ended = None, False
             if payload is None and again is not None:
-                self._payloads = await again()
-                self._ended = False
-            elif payload is None:
+                self._retry = partial(again, ended)
+                return Waiting(whole=True)
+            if again is not None:
+                self._streams()
+            if payload is None:
                 self._ready.extend(self._assembler.finish())
             else:
                 events = self._assembler.feed(payload.data)

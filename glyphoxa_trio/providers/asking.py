@@ -3,68 +3,67 @@ what a failure means to people.
 
 A refusal that teaches something changes what every later request has (`abilities`). A
 conversation that the model finds too long is halved once. What cannot be mended gets a
-remedy; to find the right one the server is asked which models it has, once, and within
-a second.
+remedy (`remedies`), which is looked for within a second.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final, Protocol
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.tools.naming import nearest
+from glyphoxa_trio.secret import Secret
 
-from .abilities import Abilities, context_is_full, learned
-from .budget import estimate, fitted
-from .failures import excerpt
-from .llm import ErrorKind, LLMError, LLMRequest
+from .abilities import Abilities, context_is_full, learned, teaches
+from .budget import estimate, fitted, room, size_of_tools
+from .failures import excerpt, message_of, refusal
+from .llm import LLMError, LLMRequest
 from .payloads import refused_fields
+from .remedies import Server, remedy_of
 
 LOOKING: Final = 1.0  # seconds to find out what the matter is
 _SMALLEST: Final = 256  # tokens; nobody's model takes less
-_MOST_NAMED: Final = 8
+_EMPTY: Final = 2  # streams in a row, after which a model is taken not to stream
+_NUMBER: Final = r"(\d{1,3}(?:,\d{3})+|\d{3,8})"
 _STATED: Final = re.compile(
-    r"(\d{3,8}) max(?:imum)? context"
-    r"|n_ctx\"?\s*[:=(]\s*(\d{3,8})"
-    r"|(?:context (?:length|size|window)|max_model_len|tokens allowed|maximum)"
-    r"[^\d\"]{0,40}(\d{3,8})",
+    rf"{_NUMBER} max(?:imum)? context"
+    rf"|n_ctx\"?\s*[:=(]\s*{_NUMBER}"
+    rf"| > {_NUMBER}"
+    r"|(?:context (?:length|size|window)|max_model_len|tokens allowed|limit of|maximum)"
+    rf"[^\d\"]{{0,40}}{_NUMBER}",
     re.IGNORECASE,
 )
+AGAIN: Final = 600.0  # seconds after which a model is shown tools again
 
 
-_NAMED: Final = re.compile(r'"(?:id|name)"\s*:\s*"([^"\\]{1,200})"')
-_PIECE: Final = 64 * 1024  # characters looked through before others have their turn
-_LONGEST: Final = 256  # of a name with its key, which may lie across two pieces
-
-
-@attrs.frozen(kw_only=True)
-class Advice:
-    """What there is to say of a kind of server.
+@attrs.define
+class Found:
+    """What was found out of a model beside what it takes.
 
     Args:
-      start: how it is started; empty for those that always run.
-      fetch: how it gets a model, with ``{model}`` in place of the name.
-      key: the variable that its key is usually in.
+      empty_streams: those in a row that ended with nothing in them.
+      tools_again: when it is shown tools again that it has refused.
+      told: what people were told of it.
     """
 
-    start: str = ""
-    fetch: str = ""
-    key: str = ""
+    empty_streams: int = 0
+    tools_again: float = inf
+    told: set[str] = attrs.field(factory=set)
 
 
-class Link(Protocol):
+class Link(Server, Protocol):
     """The model that is asked, as far as this file knows it."""
 
-    model: str
-    base_url: str
     options: Any
     warn: Callable[[str], None]
-    advice: Advice
+    api_key: Secret | None
+    found: Found
 
     @property
     def dispensable(self) -> frozenset[str]: ...
@@ -74,8 +73,6 @@ class Link(Protocol):
 
     def body_of(self, request: LLMRequest) -> dict[str, Any]: ...
 
-    async def get(self, path: str) -> tuple[int, str]: ...
-
 
 @attrs.define(eq=False)
 class Asked:
@@ -84,31 +81,89 @@ class Asked:
     _link: Link
     _request: LLMRequest
     _most: int | None = attrs.field(default=None, init=False)  # tokens, of this round
+    _sent: LLMRequest = attrs.field(init=False)
+    _options: Abilities = attrs.field(init=False)  # with which it was sent
 
     def body(self) -> dict[str, Any]:
         """What is sent, with as much of the past as the model takes."""
-        return self._link.body_of(self._fitted())
-
-    def mend(self, status: int, words: str, sent: dict[str, Any]) -> bool:
-        """Whether the same is worth asking again, since less will be sent."""
         link = self._link
+        if trio.current_time() >= link.found.tools_again:
+            link.found.tools_again = inf
+            link.options = attrs.evolve(link.options, tools=True)
+        self._options = link.options
+        self._sent = self._fitted()
+        return link.body_of(self._sent)
+
+    def mend(self, status: int, text: str, sent: dict[str, Any]) -> bool:
+        """Whether the same is worth asking again, since something else will be sent.
+
+        What other rounds have learned meanwhile counts, too.
+        """
+        link = self._link
+        words = self._own_words(refusal(text))
         if context_is_full(words):
-            return self._most is None and self._halve(words)
+            less = self._fitted() != self._sent
+            return less or (self._most is None and self._halve(words))
         if status in (400, 422):
             refused = refused_fields(sent, words, link.dispensable)
             if refused:
                 link.options = link.options.without(refused)
                 return True
-        known: Abilities = link.options
-        link.options, what = learned(known, status, words, self._request)
-        if what:
-            link.warn(f"{link.label}: {what}")
-        return bool(what)
+        options, what = learned(self._options, status, words, self._request)
+        if not what:
+            return False
+        if link.options is self._options:
+            link.options = options
+            if self._options.tools and not options.tools:
+                link.found.tools_again = trio.current_time() + AGAIN
+            quoted = excerpt(self._own_words(message_of(text)), link.api_key)
+            self._tell_once(what, f"; it said: {quoted}")
+        return True
+
+    def _own_words(self, words: str) -> str:
+        """What the server says itself: what it repeats of the conversation teaches
+        nothing, or a player could take the tools away by speaking of them."""
+        fields = self._link.dispensable
+
+        def counts(text: str) -> bool:
+            return teaches(text) or any(name in text for name in fields)
+
+        if not counts(words):
+            return words
+        told = [x.content for x in self._request.messages]
+        told += [y.arguments for x in self._request.messages for y in x.calls]
+        told += [x.description for x in self._request.tools]
+        for text in map(str.strip, told):
+            if counts(text):
+                whole, ascii_ = json.dumps(text, ensure_ascii=False), json.dumps(text)
+                for form in (text, whole[1:-1], ascii_[1:-1]):
+                    words = words.replace(form, "…")
+        return words
+
+    def _tell_once(self, what: str, more: str = "") -> None:
+        link = self._link
+        if what not in link.found.told:
+            link.found.told.add(what)
+            link.warn(f"{link.label}: {what}{more}")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the answer is asked for in one piece."""
+        options = self._link.options
+        tools = bool(self._request.tools) and options.tools
+        return tools and not options.streams_calls
+
+    def streamed(self) -> None:
+        """There is something in the stream."""
+        self._link.found.empty_streams = 0
 
     def came_in_one_piece(self) -> None:
-        """The stream had nothing in it, and the whole answer did."""
+        """The stream ended with nothing in it, and the whole answer is good."""
         link = self._link
-        if self._request.tools and link.options.streams_calls and self._most is None:
+        if not self._request.tools or self.is_whole or self._most is not None:
+            return
+        link.found.empty_streams += 1
+        if link.found.empty_streams == _EMPTY:
             link.options = attrs.evolve(link.options, streams_calls=False)
             link.warn(
                 f"{link.label}: it does not stream answers when there are tools; they"
@@ -123,102 +178,42 @@ class Asked:
         if not remedy:
             return error
         detail = f"{error.detail}; {remedy}"
-        return LLMError(error.kind, detail, retry_after=error.retry_after)
+        return LLMError(
+            error.kind, detail, retry_after=error.retry_after, status=error.status
+        )
 
     def _fitted(self) -> LLMRequest:
         options = self._link.options
         known: int | None = options.context_tokens
         answer = options.max_tokens if known is not None else None
         fit = fitted(self._request, known, answer=answer)
+        if known and fit is not self._request and room(fit, known, answer=answer) < 1:
+            self._tell_once(
+                f"the tools alone take more than the {known} tokens that it has, so it"
+                " is told of the last exchange only (context_tokens says how many)"
+            )
         return fit if self._most is None else fitted(fit, self._most, answer=1)
 
     def _halve(self, words: str) -> bool:
-        before = self._fitted()
-        size = estimate(before.messages)
+        told, tools = estimate(self._sent.messages), size_of_tools(self._sent)
         match = _STATED.search(words)
-        stated = next((int(x) for x in match.groups() if x), None) if match else None
-        if stated is not None and stated >= 2 * size:
+        found = next((x for x in match.groups() if x), None) if match else None
+        stated = int(found.replace(",", "")) if found else None
+        if stated is not None and stated >= 2 * (told + tools):
             stated = None  # that number is of something else
-        half = size // 2 if stated is None else min(size // 2, stated * 3 // 4)
-        self._most = max(half, _SMALLEST)
-        if self._fitted() == before:
+        half = told // 2 + tools
+        most = half if stated is None else min(half, stated * 3 // 4)
+        self._most = max(most, _SMALLEST)
+        if self._fitted() == self._sent:
             return False  # all of it belongs to this turn
         link = self._link
         known: int | None = link.options.context_tokens
-        found = max(stated or half, _SMALLEST)
-        if known is None or found < known:
-            link.options = attrs.evolve(link.options, context_tokens=found)
+        takes = max(stated or half, _SMALLEST)
+        if known is None or takes < known:
+            link.options = attrs.evolve(link.options, context_tokens=takes)
             link.warn(
                 f"{link.label}: the conversation is too long for it; it is told of"
-                f" {found} tokens at most from now on (context_tokens says how many it"
+                f" {takes} tokens at most from now on (context_tokens says how many it"
                 " takes)"
             )
         return True
-
-
-async def models_of(link: Link, path: str = "/models") -> list[str] | None:
-    """The names of the models at a server; None if it does not say.
-
-    Raises:
-      LLMError: if nobody answers.
-    """
-    status, text = await link.get(path)
-    if status != 200 or not text.lstrip("\ufeff \r\n\t").startswith(("{", "[")):
-        return None
-    # A vendor's list is large; parsing all of it for the names would hold the loop.
-    found: list[str] = []
-    for at in range(0, len(text), _PIECE):
-        found += _NAMED.findall(text, at, at + _PIECE + _LONGEST)
-        await trio.lowlevel.checkpoint()
-    return [excerpt(name) for name in dict.fromkeys(found)]
-
-
-async def remedy_of(link: Link, error: LLMError) -> str:
-    """What a person can do about a failure; empty if nobody knows."""
-    advice = link.advice
-    match error.kind:
-        case ErrorKind.UNREACHABLE:
-            start = f"; start it with `{advice.start}`" if advice.start else ""
-            return f"is a server running at {link.base_url}?{start}"
-        case ErrorKind.AUTHENTICATION:
-            key = f": ${{{advice.key}}}" if advice.key else ""
-            return f"the key is api_key{key}"
-        case ErrorKind.CONTEXT_FULL:
-            return "context_tokens says how long a conversation may be"
-        case ErrorKind.NOT_FOUND:
-            return await _what_is_there(link)
-    return ""
-
-
-async def _what_is_there(link: Link) -> str:
-    try:
-        there = await models_of(link)
-        if there is None and not re.search(r"/v\d+(?:beta)?(?:/|$)", link.base_url):
-            there = await models_of(link, "/v1/models")
-            if there is not None:
-                return f"write base_url: {link.base_url}/v1"
-    except LLMError:
-        return ""
-    if there is None:
-        return f"no models are listed at {link.base_url}/models: is that the address?"
-    if is_there(link.model, there):
-        return ""
-    return not_there(link, there)
-
-
-def is_there(model: str, names: list[str]) -> bool:
-    """Whether a server that lists these has the model, under whichever name."""
-    forms = {model, f"{model}:latest", f"models/{model}"}
-    return not forms.isdisjoint(names)
-
-
-def not_there(link: Link, there: list[str]) -> str:
-    """That a model is not among those that a server has, and what to do."""
-    near = [*nearest(link.model, there), *there]
-    names = ", ".join([*dict.fromkeys(near)][:_MOST_NAMED])
-    more = ", …" if len(there) > _MOST_NAMED else ""
-    listed = f"it has {names}{more}" if there else "it has none"
-    fetch = link.advice.fetch.format(model=link.model)
-    return f"{link.model!r} is not there: {listed}" + (
-        f"; get it with `{fetch}`" if fetch else ""
-    )

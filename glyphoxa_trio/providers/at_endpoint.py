@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -14,10 +14,11 @@ import trio
 from glyphoxa_trio.secret import Secret
 
 from .answer import Assembler
-from .asking import Advice, Asked
+from .asking import Asked, Found
 from .endpoint import Endpoint
-from .line import PLACES, Line, Loading
-from .llm import LLMEvent, LLMRequest, Message
+from .line import Line, Loading
+from .llm import LLMEvent, LLMRequest, Message, Waiting
+from .remedies import Advice
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,7 +35,7 @@ class AtEndpoint(ABC):
       client: see `Endpoint`.
       warn: told once of each thing that the model turns out not to take.
       advice: what there is to say to people of this kind of server.
-      places: how many requests it is given at once.
+      line: the places at its server, which its other models have in common with it.
       patient: see `Endpoint`.
       loads_within: seconds that loading it may take; None where it is not loaded.
 
@@ -49,9 +50,10 @@ class AtEndpoint(ABC):
     options: Any = None  # a vendor's `Abilities`
     warn: Callable[[str], None] = attrs.field(default=lambda _: None, repr=False)
     advice: Advice = attrs.field(factory=Advice, repr=False)
-    places: int = PLACES
+    line: Line = attrs.field(factory=Line, repr=False)
     patient: bool = True
     loads_within: float | None = None
+    found: Found = attrs.field(factory=Found, init=False, repr=False)
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
 
@@ -63,7 +65,7 @@ class AtEndpoint(ABC):
             api_key=self.api_key,
             headers=headers,
             client=self.client,
-            line=Line(places=self.places),
+            line=self.line,
             patient=self.patient,
         )
 
@@ -99,25 +101,22 @@ class AtEndpoint(ABC):
         async def ask() -> None:
             request = LLMRequest(messages=(Message(role="user", content="Hello"),))
             assembler = self._assembler(request)
-            with suppress(Exception):  # border: the turns will say what is wrong
-                async with AsyncExitStack() as stack:
-                    self._endpoint.line.take()
-                    self._endpoint.give_back(stack, assembler)
-                    events = await self._endpoint.answer(
-                        stack, Asked(self, request), assembler
-                    )
-                    await anext(events, None)
+            async with AsyncExitStack() as stack:
+                self.line.take()
+                self._endpoint.give_back(stack, assembler)
+                asked = Asked(self, request)
+                events = await self._endpoint.answer(stack, asked, assembler)
+                async for event in events:
+                    if not isinstance(event, Waiting):
+                        break
 
-        line = self._endpoint.line
-        line.loading = Loading(
-            nursery=nursery,
-            ask=ask,
-            label=self.label,
-            tell=tell,
-            within=within,
-            loaded=line.let_in,
-        )
-        line.loading.begin()
+        loading = self.line.models.get(self.model)
+        if loading is None:  # else another link has it loaded
+            loading = self.line.models[self.model] = Loading(
+                nursery=nursery, ask=ask, label=self.label, tell=tell, within=within
+            )
+        self._endpoint.loading = loading
+        loading.begin()
 
     async def get(self, path: str) -> tuple[int, str]:
         """See `Endpoint.get`."""

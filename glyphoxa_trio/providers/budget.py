@@ -2,7 +2,8 @@
 
 What is told of the past becomes less until the rest fits: first the results of old
 calls become a mark, the oldest first; then the oldest exchanges go. The system prompt
-and what belongs to the turn that goes on stay. A cut takes a quarter of the budget
+and what belongs to the turn that goes on stay, and the last exchange where the tools
+leave no room at all. A cut takes a quarter of the budget
 away, not a line, so that the prefix stays the same for some turns and caches hold.
 """
 
@@ -39,17 +40,28 @@ def fitted(
     """
     if context_tokens is None:
         return request
-    # An answer may be allowed more than a model has; half of it is for the question.
-    free = min(answer or min(ANSWER, context_tokens // 4), context_tokens // 2)
-    tools = sum(
-        _tokens(json.dumps(dict(x.parameters), default=dict)) for x in request.tools
-    )
-    tools += sum(_tokens(x.name + x.description) + EACH for x in request.tools)
-    budget = context_tokens - free - tools
+    budget = room(request, context_tokens, answer=answer)
     if estimate(request.messages) <= budget:
         return request
-    messages = _less(request.messages, max(budget, 1))
-    return attrs.evolve(request, messages=messages)
+    return attrs.evolve(request, messages=_less(request.messages, budget))
+
+
+def room(request: LLMRequest, context_tokens: int, *, answer: int | None = None) -> int:
+    """Tokens for what is said, beside the tools and the answer; below one if the tools
+    alone are too many."""
+    # An answer may be allowed more than a model has; half of it is for the question.
+    free = min(answer or min(ANSWER, context_tokens // 4), context_tokens // 2)
+    return context_tokens - free - size_of_tools(request)
+
+
+def size_of_tools(request: LLMRequest) -> int:
+    """Tokens of the tools that a request shows."""
+    return sum(
+        _tokens(json.dumps(dict(x.parameters), default=dict))
+        + _tokens(x.name + x.description)
+        + EACH
+        for x in request.tools
+    )
 
 
 def _less(messages: Sequence[Message], budget: int) -> tuple[Message, ...]:
@@ -72,6 +84,8 @@ def _less(messages: Sequence[Message], budget: int) -> tuple[Message, ...]:
         wanted = _steps(left, step)
         while past and wanted > 0:
             end = _first_exchange(past)
+            if budget < 1 and end == len(past):
+                break  # who is shown too many tools still hears what was said last
             wanted -= estimate(past[:end])
             del past[:end]
     return (*opening, *past, *turn)

@@ -206,6 +206,8 @@ async def _attempt(
         with trio.CancelScope(deadline=limit) as scope:
             async with candidate.llm.stream(request) as events:
                 first = await anext(events, None)
+                if spare and isinstance(first, Waiting) and first.whole:
+                    first = await anext(events, None)  # it has its share, too
                 if first is None:
                     raise LLMError(ErrorKind.INTERRUPTED, "it ended with no word")
                 # What comes in the moment in which its time is over comes too late.

@@ -30,7 +30,7 @@ from .answer import Assembler, Events, hang_up
 from .asking import Asked
 from .body import Given, Payloads, is_json, is_stream, payloads_of
 from .failures import excerpt, status_error, status_of
-from .line import Line
+from .line import Line, Loading
 from .llm import ErrorKind, LLMError, LLMEvent, Waiting
 from .payloads import encoded
 
@@ -59,7 +59,8 @@ class Endpoint:
       client: connections to share, closed by their owner. Without one, a client
         of our own is made on first use; it obeys the proxies of the environment,
         except for a server on this machine.
-      line: the places there are.
+      line: the places there are at the server.
+      loading: has the model loaded, where that is needed.
       patient: wait when the server says that it will have time in a moment; nobody
         else is there to be asked.
 
@@ -75,6 +76,7 @@ class Endpoint:
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
     line: Line = attrs.field(factory=Line, repr=False)
+    loading: Loading | None = attrs.field(default=None, repr=False)
     patient: bool = True
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
     _mask: Mask = attrs.field(init=False, repr=False)
@@ -94,7 +96,8 @@ class Endpoint:
         """One round: entering waits for the headers, leaving hangs up at once.
 
         Whoever has to wait for a place is in at once: the first event says why, and
-        those that follow wait. Cancelled at any point, the connection is closed. A
+        those that follow wait; so is who asks for all of an answer in one piece.
+        Cancelled at any point, the connection is closed. A
         refusal that teaches what the model takes is followed by another attempt
         (`asking`).
 
@@ -102,16 +105,23 @@ class Endpoint:
           LLMError: see `LLM.stream`.
         """
         async with AsyncExitStack() as stack:
-            why = self.line.enter_nowait()
-            if why:
-                yield _InLine(self, stack, asked, assembler, why)
-            else:
+            why = self.line.enter_nowait(self.loading)
+            if not why:
                 self.give_back(stack, assembler)
+            if why or asked.is_whole:
+                yield _InLine(self, stack, asked, assembler, why, queues=bool(why))
+            else:
                 yield await self.answer(stack, asked, assembler)
 
     def give_back(self, stack: AsyncExitStack, assembler: Assembler) -> None:
         """A place was taken: whoever closes the stack gives it to the next."""
-        stack.callback(lambda: self.line.leave(answered=assembler.over))
+
+        def leave() -> None:
+            if assembler.over and self.loading is not None:
+                self.loading.use()
+            self.line.leave()
+
+        stack.callback(leave)
 
     async def answer(
         self, stack: AsyncExitStack, asked: Asked, assembler: Assembler
@@ -124,12 +134,16 @@ class Endpoint:
 
         # Some servers end a stream at once where they cannot stream, or find the
         # conversation too long: asked in one piece, they answer or say so.
-        async def again() -> Payloads:
-            _, payloads = await self._open(asked, assembler, streaming=False)
-            return payloads
+        async def again(ended: bool) -> tuple[httpx2.Response, Payloads]:
+            response, payloads = await self._open(asked, assembler, streaming=False)
+            if ended and isinstance(payloads, Given):
+                asked.came_in_one_piece()
+            return response, payloads
 
         response, payloads = await self._open(asked, assembler)
-        events = Events(response, payloads, assembler, self._translating, again)
+        events = Events(
+            response, payloads, assembler, self._translating, again, asked.streamed
+        )
         stack.push_async_callback(events.aclose)
         return events
 
@@ -181,8 +195,6 @@ class Endpoint:
             status = response.status_code
             whole = assembler.whole(text) if status < 300 else None
             if whole is not None:
-                if not streaming:
-                    asked.came_in_one_piece()
                 return response, Given(whole)
             said = (status < 300 and status_of(text)) or status
             if left and asked.mend(said, text, body):
@@ -215,16 +227,19 @@ class Endpoint:
     def _own_client(self) -> httpx2.AsyncClient:
         import httpx2
 
+        from .reading import read_in_small_pieces
+
         if self._own is None:
             host = urlsplit(self.base_url).hostname or ""
-            self._own = httpx2.AsyncClient(
-                # The line has the bound, and leaves room for questions beside it.
-                limits=httpx2.Limits(
-                    max_connections=None,
-                    max_keepalive_connections=max(4, self.line.places // 4),
-                ),
-                # No proxy reaches a model server on this machine.
-                trust_env=not (host in ("localhost", "::1") or host.startswith("127.")),
+            # No proxy reaches a model server on this machine.
+            local = host in ("localhost", "::1") or host.startswith("127.")
+            # The line has the bound, and leaves room for questions beside it.
+            limits = httpx2.Limits(
+                max_connections=None,
+                max_keepalive_connections=max(4, self.line.places // 4),
+            )
+            self._own = read_in_small_pieces(
+                httpx2.AsyncClient(limits=limits, trust_env=not local)
             )
         return self._own
 
@@ -274,7 +289,8 @@ class _InLine:
     _asked: Asked
     _assembler: Assembler
     _why: str
-    _entered: bool = attrs.field(default=False, init=False)
+    _queues: bool = attrs.field(kw_only=True)
+    _sent: bool = attrs.field(default=False, init=False)
     _events: Events | None = attrs.field(default=None, init=False)
 
     def __aiter__(self) -> _InLine:
@@ -285,11 +301,14 @@ class _InLine:
             await trio.lowlevel.checkpoint_if_cancelled()
             why, self._why = self._why, ""
             return Waiting(why)
-        if not self._entered:
-            await self._endpoint.line.enter()
-            self._endpoint.give_back(self._stack, self._assembler)
-            self._entered = True
-            return Waiting()
+        if not self._sent:
+            if self._queues:
+                await self._endpoint.line.enter(self._endpoint.loading)
+                self._endpoint.give_back(self._stack, self._assembler)
+            else:
+                await trio.lowlevel.checkpoint_if_cancelled()
+            self._sent = True
+            return Waiting(whole=self._asked.is_whole)
         if self._events is None:
             self._events = await self._endpoint.answer(
                 self._stack, self._asked, self._assembler

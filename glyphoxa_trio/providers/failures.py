@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from html import unescape
 from typing import Final
@@ -50,6 +50,24 @@ _BY_WORD: Final = (
 )
 
 
+_KEY: Final = re.compile(
+    r"\bkeys?\b|api_?key|credential|permission|unauthori[sz]ed|authenticat"
+    r"|(?:access|auth|bearer|api)[ _]token",
+    re.IGNORECASE,
+)
+_WRONG_KEY: Final = re.compile(
+    r"API_KEY_(?:INVALID|EXPIRED)|(?:invalid|incorrect)[ _]api[ _]key"
+    r"|api key (?:is )?(?:not valid|invalid|expired)",
+    re.IGNORECASE,
+)
+# Where refusals repeat the request: the names of such fields, and what stands before
+# it in a message (llama.cpp, vLLM).
+_ECHOES: Final = frozenset(
+    {"input", "ctx", "body", "messages", "request", "prompt", "flagged_input"}
+)
+_ECHO: Final = re.compile(r"; messages = |\binput_value=|['\"]input['\"]: ")
+
+
 def kind_of_status(status: int) -> ErrorKind:
     """Who must act on an answer that is not the stream we asked for."""
     if status in _BY_STATUS:
@@ -76,13 +94,13 @@ def status_error(
         if _page(body):
             kind = ErrorKind.NOT_FOUND
     else:
-        said = _words(parsed) or _page(body) or body
-        words = excerpt(said, secret) or "no explanation"
-        kind = kind_of_refusal(kind, body)
+        words = excerpt(message_of(body), secret) or "no explanation"
+        kind = _kind_of(status, refusal(body))
     return LLMError(
         kind,
         f"HTTP {status}: {words}",
         retry_after=_retry_after(headers),
+        status=status,
     )
 
 
@@ -92,11 +110,11 @@ def stream_error(error: object, secret: Secret | None = None) -> LLMError:
     code = str(fields.get("code", ""))
     named = f"{fields.get('type', '')} {code}".strip().lower()
     kind = next((kind for word, kind in _BY_WORD if word in named), None)
-    if re.fullmatch(r"[45]\d\d", code):
-        kind = kind_of_status(int(code))
     words = excerpt(_words(error) or named, secret) or "no explanation"
-    kind = kind_of_refusal(kind or ErrorKind.INTERRUPTED, f"{named} {words}")
-    return LLMError(kind, words)
+    said = f"{named} {words}"
+    if re.fullmatch(r"[45]\d\d", code):
+        return LLMError(_kind_of(int(code), said), words)
+    return LLMError(kind_of_refusal(kind or ErrorKind.INTERRUPTED, said), words)
 
 
 def status_of(body: str) -> int | None:
@@ -108,6 +126,19 @@ def status_of(body: str) -> int | None:
         return None
     code = str(error.get("code", "")) if isinstance(error, dict) else ""
     return int(code) if re.fullmatch(r"[45]\d\d", code) else 400
+
+
+def message_of(body: str) -> str:
+    """The message of a refusal, for people."""
+    return _words(_parsed(body)) or _page(body) or body
+
+
+def refusal(body: str) -> str:
+    """All that a refusal says, without what it repeats of the request: somebody else
+    has said that."""
+    parsed = _parsed(body)
+    said = [body] if parsed is None else _said("", parsed, depth=8)
+    return "\n".join(_ECHO.split(text, maxsplit=1)[0] for text in said)
 
 
 def excerpt(text: str, secret: Secret | None = None) -> str:
@@ -149,6 +180,32 @@ def _words(error: object) -> str:
         known = (error.get(key) for key in ("error", "message", "detail"))
         error = next((value for value in known if value), None)
     return error if isinstance(error, str) else ""
+
+
+def _said(key: str, value: object, *, depth: int) -> Iterator[str]:
+    if key == "raw" and isinstance(value, str):  # OpenRouter: the words of another one
+        value = _parsed(value) or value
+    if not depth:
+        return
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name not in _ECHOES:
+                yield from _said(name, each, depth=depth - 1)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _said(key, each, depth=depth - 1)
+    elif value is not None:
+        yield f"{key}: {value}"
+
+
+def _kind_of(status: int, words: str) -> ErrorKind:
+    """Who must act on a refusal, which may say more than its status does."""
+    kind = kind_of_status(status)
+    if status == 403 and words.strip() and not _KEY.search(words):
+        kind = ErrorKind.BAD_REQUEST  # of a region, or for what was said
+    elif status == 400 and _WRONG_KEY.search(words):
+        kind = ErrorKind.AUTHENTICATION  # Gemini
+    return kind_of_refusal(kind, words)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

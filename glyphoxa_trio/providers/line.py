@@ -10,6 +10,7 @@ loading when they are hung up on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -22,20 +23,25 @@ MOST_WAITING: Final = 1_024
 PLACES: Final = 64
 
 IDLE: Final = 240.0  # seconds after which a server may have unloaded a model
+PAUSE: Final = 2.0  # seconds between two attempts to have it loaded
 _WORTH_TELLING: Final = 0.5  # seconds
+_LOADING: Final = 503  # the status of llama-server while it loads
 
 
 @attrs.define(eq=False, kw_only=True)
 class Loading:
     """Has a model loaded, in the background.
 
+    It is loaded when it has answered, and not before. While its server says that it is
+    not ready, or is not there, it is asked again after a pause; nobody is kept waiting
+    for a server that is not there.
+
     Args:
       nursery: where the request runs that loads it. It outlives the turns.
-      ask: makes that request.
+      ask: makes that request, and returns when there is an answer to it.
       label: the model's, for people.
       tell: told when it is being loaded, and when it is there.
       within: seconds that this may take.
-      loaded: called when that is over, however it ended.
     """
 
     nursery: trio.Nursery
@@ -43,9 +49,19 @@ class Loading:
     label: str
     tell: Callable[[str], None]
     within: float
-    loaded: Callable[[], None]
-    _loads: bool = attrs.field(default=False, init=False)
+    _runs: bool = attrs.field(default=False, init=False)
+    _loads: bool = attrs.field(default=False, init=False)  # it is worth waiting for
+    _told: bool = attrs.field(default=False, init=False)
     _used: float = attrs.field(default=float("-inf"), init=False)
+    _next: float = attrs.field(default=float("-inf"), init=False)  # attempt
+    _lot: trio.lowlevel.ParkingLot = attrs.field(
+        factory=trio.lowlevel.ParkingLot, init=False
+    )
+
+    @property
+    def waiting(self) -> int:
+        """How many wait until it is loaded."""
+        return len(self._lot)
 
     def use(self) -> None:
         """It has just answered, so it is loaded."""
@@ -53,66 +69,113 @@ class Loading:
 
     def begin(self) -> bool:
         """Have it loaded if it may not be. Whether it is being loaded."""
-        if not self._loads and trio.current_time() - self._used >= IDLE:
-            self._loads = True
+        now = trio.current_time()
+        if not self._runs and now - self._used >= IDLE and now >= self._next:
+            self._runs = self._loads = True
             self.nursery.start_soon(self._load)
         return self._loads
 
+    async def wait(self) -> None:
+        """Wait while it is being loaded."""
+        while self.begin():
+            await self._lot.park()
+
     async def _load(self) -> None:
         begun = trio.current_time()
-        told = False
-
-        async def tell() -> None:
-            nonlocal told
-            await trio.sleep(_WORTH_TELLING)
-            told = True
-            self.tell(f"{self.label} is being loaded …")
-
+        self._told = False
+        loaded = False
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(tell)
-                with trio.move_on_after(self.within) as limit:
-                    await self.ask()
-                nursery.cancel_scope.cancel("it is over")
+            with trio.move_on_after(self.within) as limit:
+                loaded = await self._loaded()
             took = trio.current_time() - begun
-            if limit.cancelled_caught:
-                self.tell(
+            if loaded:
+                self.use()
+            if loaded and self._told:
+                self._tell(f"{self.label} is ready, after {took:.1f} s")
+            elif limit.cancelled_caught and self._told:
+                self._tell(
                     f"{self.label} was not loaded in {self.within:g} s (cold_start_ms)"
                 )
-            elif told:
-                self.tell(f"{self.label} is ready, after {took:.1f} s")
         finally:
-            self.use()  # what is wrong with it, the turns say
-            self._loads = False
-            self.loaded()
+            self._runs = False
+            self._next = trio.current_time() + PAUSE
+            self._let_on()
+
+    async def _loaded(self) -> bool:
+        """Ask until it answers; False if it fails in a way that no waiting mends."""
+        while (failure := await self._attempt()) is not None:
+            if failure.kind is ErrorKind.UNREACHABLE:
+                self._let_on()
+            elif failure.status == _LOADING:
+                self._tell_of_it()
+            else:
+                return False  # the turns will say what is wrong
+            await trio.sleep(PAUSE)
+            self._loads = True
+        return True
+
+    async def _attempt(self) -> LLMError | None:
+        failure: LLMError | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell_in_a_while)
+            try:
+                await self.ask()
+            except LLMError as error:
+                failure = error
+            except Exception as error:  # border: one request, which is nobody's turn
+                failure = LLMError(ErrorKind.MALFORMED, repr(error))
+            nursery.cancel_scope.cancel("it is over")
+        return failure
+
+    async def _tell_in_a_while(self) -> None:
+        await trio.sleep(_WORTH_TELLING)
+        self._tell_of_it()
+
+    def _tell_of_it(self) -> None:
+        if not self._told:
+            self._told = True
+            self._tell(f"{self.label} is being loaded …")
+
+    def _let_on(self) -> None:
+        self._loads = False
+        self._lot.unpark_all()
+
+    def _tell(self, text: str) -> None:
+        with suppress(Exception):  # border: whoever listens ends no request
+            self.tell(text)
 
 
 @attrs.define(eq=False, kw_only=True)
 class Line:
-    """The places at one server."""
+    """The places at one server, for all of its models.
+
+    Args:
+      models: those of them that are loaded when they are asked, by their names.
+    """
 
     places: int = attrs.field(default=PLACES, validator=attrs.validators.ge(1))
-    loading: Loading | None = None
+    models: dict[str, Loading] = attrs.field(factory=dict)
     _taken: int = attrs.field(default=0, init=False)
     _lot: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
 
-    def enter_nowait(self) -> str:
+    def enter_nowait(self, loading: Loading | None = None) -> str:
         """Take a place, or say why there is none now.
 
         Raises:
           LLMError: `OVERLOADED`, if too many wait already.
         """
-        if self._loads():
-            why = "it is being loaded"
+        waiting = len(self._lot)
+        if loading is not None and loading.begin():
+            why, waiting = "it is being loaded", loading.waiting
         elif self._taken < self.places and not self._lot:
             self._taken += 1
             return ""
         else:
             word = "place at it is" if self.places == 1 else "places at it are"
             why = f"all {self.places} {word} taken, which is places"
-        if len(self._lot) >= MOST_WAITING:
+        if waiting >= MOST_WAITING:
             text = f"{MOST_WAITING} requests wait for it already: {why}"
             raise LLMError(ErrorKind.OVERLOADED, text)
         return why
@@ -121,25 +184,18 @@ class Line:
         """Take a place, free or not: for a request that others wait for."""
         self._taken += 1
 
-    async def enter(self) -> None:
-        """Wait for a place and take it, in order."""
-        if self._loads() or self._taken >= self.places or self._lot:
+    async def enter(self, loading: Loading | None = None) -> None:
+        """Wait for the model, then for a place, and take it, in order."""
+        if loading is not None:
+            await loading.wait()
+        if self._taken >= self.places or self._lot:
             await self._lot.park()  # whoever lets this one in has taken its place
         else:
             self._taken += 1
 
-    def leave(self, *, answered: bool) -> None:
-        """Give a place back."""
-        if answered and self.loading is not None:
-            self.loading.use()
+    def leave(self) -> None:
+        """Give a place back, to whoever waits longest for it."""
         self._taken -= 1
-        self.let_in()
-
-    def let_in(self) -> None:
-        """Let in whoever waits longest, for as many as there are places."""
-        while self._lot and self._taken < self.places and not self._loads():
+        if self._lot and self._taken < self.places:
             self._taken += 1
             self._lot.unpark()
-
-    def _loads(self) -> bool:
-        return self.loading is not None and self.loading.begin()

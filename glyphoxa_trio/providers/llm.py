@@ -101,9 +101,12 @@ class Working:
 class Waiting:
     """The request is not sent yet: all places at the server are taken, or the model is
     being loaded. Without a ``why`` it is sent now. Before all else.
+
+    ``whole``: it is sent now, and nothing is heard before all of the answer is there.
     """
 
     why: str = ""
+    whole: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -170,15 +173,24 @@ class ErrorKind(StrEnum):
 
 
 class LLMError(GlyphoxaError):
-    """The model did not answer. The message is for people and holds no secret."""
+    """The model did not answer. The message is for people and holds no secret.
+
+    ``status`` is that of the answer over HTTP, if there was one.
+    """
 
     def __init__(
-        self, kind: ErrorKind, detail: str, *, retry_after: float | None = None
+        self,
+        kind: ErrorKind,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail
         self.retry_after = retry_after
+        self.status = status
 
 
 class LLM(Protocol):

@@ -9,7 +9,6 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import Config, ModelConfig, Provider
-from glyphoxa_trio.providers.asking import is_there, models_of, not_there
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint
 from glyphoxa_trio.providers.llm import (
     CallReady,
@@ -17,7 +16,9 @@ from glyphoxa_trio.providers.llm import (
     LLMRequest,
     Message,
     ToolSpec,
+    Waiting,
 )
+from glyphoxa_trio.providers.remedies import is_there, models_of, not_there
 
 from .models import link_of
 
@@ -94,7 +95,7 @@ async def _report(config: ModelConfig, within: float) -> ModelReport:
             began = trio.current_time()
             async with link.stream(_REQUEST) as events:
                 async for event in events:
-                    if first is None:
+                    if first is None and not isinstance(event, Waiting):
                         first = trio.current_time() - began
                     called = called or isinstance(event, CallReady)
             wrong = ""

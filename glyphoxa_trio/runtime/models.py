@@ -23,10 +23,11 @@ from glyphoxa_trio.config import (
 )
 from glyphoxa_trio.config.presets import TokensField
 from glyphoxa_trio.config.voices import Engine
-from glyphoxa_trio.providers.asking import Advice
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint
 from glyphoxa_trio.providers.chain import Candidate, Chain, ModelStatistics
+from glyphoxa_trio.providers.line import Line
 from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.providers.remedies import Advice
 
 Given = TypeVar("Given")
 
@@ -51,6 +52,8 @@ class Models:
     _loads: trio.Nursery | None = None
     _heard: Callable[[LLM], LLM] = lambda llm: llm
     _warn: Callable[[str], None] = lambda _: None
+    _lines: dict[str, Line] = attrs.field(factory=dict, init=False)  # by address
+    _links: list[tuple[ModelConfig, bool, LLM]] = attrs.field(factory=list, init=False)
     _made: dict[str | None, LLM] = attrs.field(factory=dict, init=False)
     _fast: dict[str, LLM] = attrs.field(factory=dict, init=False)
     _first: list[Candidate] = attrs.field(factory=list, init=False)
@@ -118,10 +121,16 @@ class Models:
         *,
         patient: bool = True,
     ) -> LLM:
+        """Of what is configured alike there is one link."""
         try:
             if model is not None and model != config.model:
                 config = config.at(model)
-            link = link_of(config, warn=self._warn, patient=patient)
+            for like, alike, link in self._links:
+                if like == config and alike == patient:
+                    return link
+            line = self._line(config)
+            link = link_of(config, warn=self._warn, patient=patient, line=line)
+            self._links.append((config, patient, link))
         except ValueError as error:  # an address or a key that no request can carry
             raise ConfigError(f"{error} @ {place}") from None
         if isinstance(link, AtEndpoint):
@@ -130,28 +139,41 @@ class Models:
                 link.keep_loaded(self._loads, self._warn)
         return link
 
+    def _line(self, config: ModelConfig) -> Line:
+        """The places at a server: as few as anybody says; else as its preset has it."""
+        address = config.address.rstrip("/")
+        if address not in self._lines:
+            all_ = (config, self._config, *self._config.fallbacks)
+            said = [x.places for x in all_ if x.address.rstrip("/") == address]
+            places = min((x for x in said if x), default=config.preset.places)
+            self._lines[address] = Line(places=places)
+        return self._lines[address]
+
 
 def link_of(
     config: ModelConfig,
     *,
     warn: Callable[[str], None] = lambda _: None,
     patient: bool = True,
+    line: Line | None = None,
 ) -> LLM:
     """The model of a configuration; whoever makes one at an endpoint closes it.
 
     Args:
       patient: nobody else is asked when its server is busy for a moment.
+      line: the places at its server; None makes one for it alone.
 
     Raises:
       ValueError: for an address or a key that no request can carry.
     """
     preset = config.preset
+    line = line or Line(places=config.places or preset.places)
     if config.provider is Provider.OFFLINE:
         from glyphoxa_trio.providers.offline import Offline
 
         return Offline()
     if config.provider is Provider.ANTHROPIC:
-        return _anthropic(config, warn, patient)
+        return _anthropic(config, warn, patient, line)
     from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
 
     options = Options(
@@ -177,13 +199,15 @@ def link_of(
         thinks=config.thinks,
         warn=warn,
         advice=_advice(config),
-        places=config.places or preset.places,
+        line=line,
         loads_within=_loads_within(config),
         patient=patient,
     )
 
 
-def _anthropic(config: ModelConfig, warn: Callable[[str], None], patient: bool) -> LLM:
+def _anthropic(
+    config: ModelConfig, warn: Callable[[str], None], patient: bool, line: Line
+) -> LLM:
     from glyphoxa_trio.providers.anthropic import Anthropic, Options
 
     options = Options(
@@ -202,7 +226,7 @@ def _anthropic(config: ModelConfig, warn: Callable[[str], None], patient: bool) 
         options=options,
         warn=warn,
         advice=_advice(config),
-        places=config.places or config.preset.places,
+        line=line,
         loads_within=_loads_within(config),
         patient=patient,
     )

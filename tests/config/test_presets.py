@@ -42,6 +42,21 @@ def test_a_preset_needs_a_name_and_nothing_else(provider: Provider) -> None:
     assert ("127.0.0.1" in link.base_url) is (provider in LOCAL)
 
 
+def test_what_is_known_of_servers_is_what_they_do() -> None:
+    # One at a time unless it is started otherwise; the flags without which vLLM refuses
+    # tools; as many slots at llama-server as places here; Claude's window.
+    assert PRESETS[Provider.OLLAMA].places == 1
+    assert "--enable-auto-tool-choice" in PRESETS[Provider.VLLM].start
+    assert "--tool-call-parser" in PRESETS[Provider.VLLM].start
+    assert (
+        f"-np {PRESETS[Provider.LLAMACPP].places} " in PRESETS[Provider.LLAMACPP].start
+    )
+    config = ModelConfig(provider=Provider.ANTHROPIC, model="m")
+    link = link_of(config)
+    assert isinstance(link, Anthropic)
+    assert link.options.context_tokens == 200_000
+
+
 def test_what_is_said_overrules_the_preset() -> None:
     plain = chat(ModelConfig(provider=Provider.OLLAMA, model="m")).options
     assert (plain.context_tokens, plain.tool_choice) == (4096, False)

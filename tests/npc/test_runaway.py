@@ -14,11 +14,21 @@ import pytest
 import trio
 
 from glyphoxa_trio import open_runtime
-from glyphoxa_trio.config import Config, LlmConfig, NpcConfig, Provider, TurnConfig
+from glyphoxa_trio.config import (
+    Config,
+    LlmConfig,
+    ModelConfig,
+    NpcConfig,
+    Provider,
+    TurnConfig,
+)
+from glyphoxa_trio.config.voices import CascadeMode, Engine
 from glyphoxa_trio.npc import Fallback, FellBack, ModelFailed, Sentence
 from glyphoxa_trio.providers import line
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.runtime import Runtime
+from glyphoxa_trio.testing import http_server
+from glyphoxa_trio.testing.http_server import Late, Request, Status, open_http_server
 from glyphoxa_trio.testing.model_server import (
     Fail,
     Pause,
@@ -27,10 +37,15 @@ from glyphoxa_trio.testing.model_server import (
     Script,
     open_model_server,
 )
+from glyphoxa_trio.tools.tier import Tier
 
 from .support import ask
 
 TORRENT = Path(__file__).parents[2] / "benchmarks" / "servers" / "torrent.py"
+SSE = {"content-type": "text/event-stream"}
+HI = b"""data: {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
+
+"""
 KINDS = ("flood", "unbroken", "chunks", "thoughts", "arguments", "comments", "drip")
 
 
@@ -175,7 +190,7 @@ async def test_places_go_in_order_and_none_is_lost() -> None:
         try:
             await trio.sleep(stay)
         finally:
-            places.leave(answered=True)
+            places.leave()
 
     async with trio.open_nursery() as nursery:
         for number in range(5):
@@ -204,6 +219,38 @@ async def test_a_long_wait_is_not() -> None:
     async with served([busy, Say("Now.")]) as runtime:
         heard = await ask(runtime.npc("N0"))
     assert heard.only(ModelFailed).kind is ErrorKind.RATE_LIMITED
+
+
+# Models that do not stream
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+async def test_an_answer_in_one_piece_has_the_time_of_a_whole_answer(
+    fallback: bool,
+) -> None:
+    whole = {"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]}
+    streams: list[bool] = []
+
+    def answer(asked: Request) -> http_server.Reply:
+        streams.append(asked.message["stream"])
+        if streams[-1]:
+            return Status(200, SSE, b"")
+        return Late(0.8, Status(200, {}, whole))
+
+    async with open_http_server(answer) as server, open_model_server([Say("I.")]) as up:
+        other = ModelConfig(
+            provider=Provider.CHAT_COMPLETIONS, base_url=up.base_url, model="other"
+        )
+        llm = model(f"{server.origin}/v1", fallbacks=(other,) if fallback else ())
+        turn = TurnConfig(first_token=0.4, model_total=20.0)
+        npc = NpcConfig(name="N0", tools=("dice",), budget_tier=Tier.DEEP)
+        async with open_runtime(Config(llm=llm, npcs=(npc,), turn=turn)) as runtime:
+            for _ in range(3):
+                heard = await ask(runtime.npc("N0"))
+                # With somebody else to ask, it has its share of the time.
+                assert heard.done.text == ("I." if fallback else "Hi.")
+    if not fallback:
+        assert streams == [True, False, True, False, False]
 
 
 # Cold models
@@ -243,6 +290,82 @@ async def test_a_model_that_is_loading_is_not_hung_up_on() -> None:
     assert "is ready, after" in told[1]
     assert len(asked) == 2  # nobody's words were sent while it loaded
     assert hangups <= 1  # of the request that loads it, when its first word was there
+
+
+async def test_a_server_that_is_loading_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line, "PAUSE", 0.2)
+    loading = {"message": "Loading model", "type": "unavailable_error", "code": 503}
+    asked: list[str] = []
+
+    def script(body: Any) -> Reply:  # as llama-server does until it is ready
+        asked.append(body["messages"][-1]["content"])
+        return Fail(503, {"error": loading}) if len(asked) < 4 else Say("Hi.")
+
+    heard, _, _ = await loaded(script, TurnConfig(first_token=5.0))
+    assert [each.of(ModelFailed) for each in heard] == [[], []]
+    assert asked[:4] == ["Hello"] * 4  # no turn's request was refused
+
+
+@pytest.mark.parametrize(
+    ("failure", "requests"),
+    [(Status(500), 1), (Status(200, SSE), 2)],  # asked again in one piece
+    ids=["500", "nothing"],
+)
+async def test_a_model_that_could_not_be_loaded_is_loaded_anew(
+    monkeypatch: pytest.MonkeyPatch, failure: Status, requests: int
+) -> None:
+    monkeypatch.setattr(line, "PAUSE", 0.01)
+    asked: list[str] = []
+
+    def answer(request: Request) -> http_server.Reply:
+        asked.append(request.message["messages"][-1]["content"])
+        return failure if len(asked) <= 2 * requests else Status(200, SSE, HI)
+
+    async with open_http_server(answer) as server:
+        llm = model(f"{server.origin}/v1", provider=Provider.OLLAMA)
+        async with open_runtime(Config(llm=llm, npcs=npcs(1))) as runtime:
+            for _ in range(2):
+                await ask(runtime.npc("N0"))
+                await trio.sleep(0.05)
+    hello = [True] * requests + [False] * requests + [True, False]
+    assert [text == "Hello" for text in asked] == hello
+
+
+async def test_models_at_one_server_share_its_places_and_are_loaded_once() -> None:
+    now, most, hellos = 0, 0, 0
+
+    async def answer(request: Request) -> http_server.Reply:
+        nonlocal now, most, hellos
+        if request.message["messages"][-1]["content"] == "Hello":
+            hellos += 1
+            return Status(200, SSE, HI)
+        now += 1
+        most = max(most, now)
+        await trio.sleep(0.05)
+        now -= 1
+        return Status(200, SSE, HI)
+
+    async with open_http_server(answer) as server:
+        llm = model(
+            f"{server.origin}/v1", provider=Provider.OLLAMA, name="big", places=1
+        )
+        names = ("big", "ollama:big", "small", None)
+        every = tuple(
+            NpcConfig(
+                name=f"N{n}",
+                model=name,
+                engine=Engine.SENTENCE_CASCADE,
+                fast_model="small",
+                cascade_mode=CascadeMode.ALWAYS,
+            )
+            for n, name in enumerate(names)
+        )
+        async with open_runtime(Config(llm=llm, npcs=every)) as runtime:
+            heard = await all_ask(runtime, len(names))
+    assert [each.of(ModelFailed) for each in heard] == [[]] * len(names)
+    assert (most, hellos) == (1, 2)
 
 
 async def test_a_turn_waits_for_a_model_that_loads() -> None:

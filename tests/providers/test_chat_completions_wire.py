@@ -128,7 +128,7 @@ def test_a_conversation_with_tools_becomes_a_body() -> None:
             {"role": "user", "content": "Bram the Bold: roll"},
             {
                 "role": "assistant",
-                "content": None,
+                "content": "",
                 "tool_calls": [
                     {
                         "id": "c1",

@@ -6,7 +6,7 @@ Real HTTP on loopback; the bodies are what such servers send.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -14,8 +14,8 @@ import pytest
 
 import trio
 
+from glyphoxa_trio.providers import asking
 from glyphoxa_trio.providers.anthropic import Anthropic
-from glyphoxa_trio.providers.asking import Advice
 from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
 from glyphoxa_trio.providers.llm import (
     CallReady,
@@ -27,9 +27,19 @@ from glyphoxa_trio.providers.llm import (
     Message,
     TextChunk,
     ToolSpec,
+    Waiting,
     Working,
 )
-from glyphoxa_trio.testing.http_server import Reply, Request, Status, open_http_server
+from glyphoxa_trio.providers.remedies import Advice
+from glyphoxa_trio.testing.http_server import (
+    Answer,
+    Pieces,
+    Raw,
+    Reply,
+    Request,
+    Status,
+    open_http_server,
+)
 from glyphoxa_trio.testing.model_kinds import KINDS, Kind, open_strict_server
 from glyphoxa_trio.tools.outcome import ToolCall
 
@@ -64,7 +74,7 @@ class Talk:
 
 
 async def talk(
-    answer: Callable[[Request], Reply],
+    answer: Answer,
     *,
     path: str = "/v1",
     kind: type[ChatCompletions | Anthropic] = ChatCompletions,
@@ -85,7 +95,9 @@ async def talk(
                 try:
                     async with model.stream(request) as events:
                         made.events += [
-                            x async for x in events if not isinstance(x, Working)
+                            x
+                            async for x in events
+                            if not isinstance(x, (Working, Waiting))
                         ]
                 except LLMError as error:
                     made.error = error
@@ -195,6 +207,160 @@ async def test_a_model_without_tools_is_asked_without_them(
     assert len(made.bodies) == 4  # it is remembered
     assert len(made.warned) == 1
     assert "takes no tools" in made.warned[0]
+    assert words[:40] in made.warned[0]  # vLLM's say which flags it needs
+
+
+def without_tools(request: Request) -> Reply:
+    if request.message.get("tools"):
+        return Status(400, {}, {"error": {"message": "it does not support tools"}})
+    return Status(200, SSE, HELLO.encode())
+
+
+async def test_tools_are_shown_again_after_some_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # its server may have been started anew, with other flags
+    monkeypatch.setattr(asking, "AGAIN", 0.05)
+
+    async def later(request: Request) -> Reply:
+        if not request.message.get("tools"):
+            await trio.sleep(0.1)
+        return without_tools(request)
+
+    made = await talk(later, rounds=3)
+    assert made.text == "Well met." * 3
+    assert ["tools" in body for body in made.bodies] == [True, False] * 3
+    assert len(made.warned) == 1
+
+
+SPOKEN = "Your model does not support tools or \u201ctool_choice\u201d"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"detail": [{"msg": "too odd", "loc": ["body"], "input": [SPOKEN]}]},
+        {"error": {"message": f"odd: {SPOKEN}"}},
+        {"error": {"message": f"odd; messages = [{json.dumps(SPOKEN)}]"}},
+        {"error": {"message": f"odd: {json.dumps([{'content': SPOKEN}])}"}},
+        {"error": {"message": "odd", "metadata": {"flagged_input": SPOKEN[:40]}}},
+        {"message": f"1 error: [input_value='{SPOKEN[:40]}...', input_type=str]"},
+    ],
+    ids=["detail", "message", "llama.cpp", "json", "moderation", "pydantic"],
+)
+async def test_what_a_player_says_takes_nothing_away(body: Any) -> None:
+    # Before, whoever spoke of tools while something else was wrong switched them off.
+    request = attrs.evolve(ASK, messages=(Message(role="user", content=SPOKEN),))
+    made = await talk(always(400, {}, body), request=request, rounds=2)
+    assert made.error is not None
+    assert made.error.kind is ErrorKind.BAD_REQUEST
+    assert len(made.bodies) == 2
+    assert [x["tools"] and x["tool_choice"] for x in made.bodies] == ["auto"] * 2
+    assert made.warned == []
+
+
+@pytest.mark.parametrize("wording", ["tools", "context"])
+async def test_two_that_are_refused_at_once_both_get_their_answer(wording: str) -> None:
+    both = trio.Event()
+    refused = 0
+
+    async def answer(asked: Request) -> Reply:
+        nonlocal refused
+        long = len(asked.body) > 6000
+        if asked.message.get("tools") if wording == "tools" else long:
+            refused += 1
+            if refused == 2:
+                both.set()
+            await both.wait()
+            words = {
+                "tools": "it does not support tools",
+                "context": "prompt is too long: 5000 tokens > 1,500 maximum",
+            }[wording]
+            return Status(400, {}, {"error": {"message": words}})
+        return Status(200, SSE, HELLO.encode())
+
+    past = [
+        Message(role=("user", "assistant")[at % 2], content=f"{at} " + "so " * 200)
+        for at in range(20)
+    ]
+    messages = (*past, *ASK.messages) if wording == "context" else ASK.messages
+    request = attrs.evolve(ASK, messages=messages)
+    heard: list[str] = []
+    warned: list[str] = []
+
+    async def one(model: ChatCompletions) -> None:
+        async with model.stream(request) as events:
+            heard.extend([x.text async for x in events if isinstance(x, TextChunk)])
+
+    with trio.fail_after(10):
+        async with open_http_server(answer) as server:
+            url = f"{server.origin}/v1"
+            model = ChatCompletions(model="m", base_url=url, warn=warned.append)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(one, model)
+                nursery.start_soon(one, model)
+            await model.aclose()
+    assert heard == ["Well met."] * 2
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This model's maximum context length is 3,000 tokens; you asked for 9,120.",
+        "prompt is too long: 9120 tokens > 3000 maximum",
+        "This model's maximum prompt length is 3000 but the request contains 9120",
+        "input length and `max_tokens` exceed context limit: 8000 + 1120 > 3000",
+    ],
+    ids=["separators", "anthropic", "xai", "anthropic's sum"],
+)
+async def test_what_a_refusal_says_of_the_length_is_kept(words: str) -> None:
+    # Many tools: the number was thrown away, for it is more than twice what is said.
+    tools = tuple(
+        ToolSpec(name=f"t{n}", description="so " * 100, parameters={})
+        for n in range(16)
+    )
+    past = [
+        Message(role=("user", "assistant")[at % 2], content=f"{at} " + "so " * 60)
+        for at in range(20)
+    ]
+    request = LLMRequest(messages=(*past, *ASK.messages), tools=tools)
+
+    def answer(asked: Request) -> Reply:
+        if len(asked.message["messages"]) > 16:
+            return Status(400, {}, {"error": {"message": words}})
+        return Status(200, SSE, HELLO.encode())
+
+    made = await talk(answer, request=request)
+    assert (made.text, made.error) == ("Well met.", None)
+    assert len(made.bodies[1]["messages"]) > 2
+    (warned,) = made.warned
+    assert "told of 3000 tokens at most" in warned
+
+
+async def test_tools_that_are_too_many_leave_the_last_exchange() -> None:
+    tools = tuple(
+        ToolSpec(name=f"t{n}", description="so " * 200, parameters={})
+        for n in range(20)
+    )
+    past = [
+        Message(role=("user", "assistant")[at % 2], content=f"number {at}")
+        for at in range(20)
+    ]
+    request = LLMRequest(messages=(*past, *ASK.messages), tools=tools)
+    made = await talk(
+        always(200, SSE, HELLO.encode()),
+        request=request,
+        rounds=2,
+        options=Options(context_tokens=2048),
+    )
+    for body in made.bodies:
+        assert [x["content"] for x in body["messages"]] == [
+            "number 18",
+            "number 19",
+            "hello",
+        ]
+    (warned,) = made.warned
+    assert "the tools alone take more than the 2048 tokens that it has" in warned
 
 
 @pytest.mark.parametrize("name", [x.name for x in KINDS.values() if x.full])
@@ -283,6 +449,33 @@ async def test_a_wrong_key_names_the_key() -> None:
     assert "api_key: ${OPENAI_API_KEY}" in made.error.detail
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "key"),
+    [
+        (
+            400,
+            [{"error": {"message": "API key not valid.", "status": "INVALID"}}],
+            True,
+        ),
+        (400, {"error": {"details": [{"reason": "API_KEY_INVALID"}]}}, True),
+        (403, {"error": {"message": "Your API key has no access"}}, True),
+        (403, {"error": {"type": "permission_error", "message": "no"}}, True),
+        (403, b"", True),
+        (403, {"error": {"message": "Country or region not supported"}}, False),
+        (403, {"error": {"message": "your input was flagged", "code": 403}}, False),
+    ],
+    ids=["gemini", "reason", "key", "type", "no words", "region", "moderation"],
+)
+async def test_a_key_is_wrong_only_where_a_refusal_speaks_of_one(
+    status: int, body: Any, key: bool
+) -> None:
+    made = await talk(always(status, {}, body), advice=Advice(key="GEMINI_API_KEY"))
+    assert made.error is not None
+    kind = ErrorKind.AUTHENTICATION if key else ErrorKind.BAD_REQUEST
+    assert made.error.kind is kind
+    assert ("api_key: ${GEMINI_API_KEY}" in made.error.detail) is key
+
+
 async def test_nobody_there_asks_whether_it_runs() -> None:
     with trio.socket.socket() as unused:
         await unused.bind(("127.0.0.1", 0))
@@ -323,12 +516,64 @@ async def test_a_server_that_cannot_stream_calls_is_asked_in_one_piece() -> None
         assert body["tool_choice"] == "auto"  # else it never calls
         return Status(200, SSE, b"") if body["stream"] else in_one_piece()
 
-    talked = await talk(answer, rounds=2)
+    talked = await talk(answer, rounds=4)
     assert talked.error is None
-    assert [call.name for call in talked.calls] == ["roll_dice", "roll_dice"]
-    assert [body["stream"] for body in talked.bodies] == [True, False, False]
+    assert [call.name for call in talked.calls] == ["roll_dice"] * 4
+    # It is believed when it has happened twice in a row.
+    assert [x["stream"] for x in talked.bodies] == [True, False] * 2 + [False] * 2
     (warned,) = talked.warned
     assert "does not stream answers when there are tools" in warned
+
+
+CUT = Raw(
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
+
+
+async def test_a_connection_that_breaks_teaches_nothing() -> None:
+    def answer(asked: Request) -> Reply:
+        return CUT if asked.message["stream"] else in_one_piece()
+
+    talked = await talk(answer, rounds=3)
+    assert talked.error is None
+    assert [body["stream"] for body in talked.bodies] == [True, False] * 3
+    assert talked.warned == []
+
+
+async def test_an_empty_stream_now_and_then_teaches_nothing() -> None:
+    streams = iter([b"", HELLO.encode()] * 3)
+
+    def answer(asked: Request) -> Reply:
+        if not asked.message["stream"]:
+            return in_one_piece()
+        return Status(200, SSE, next(streams))
+
+    talked = await talk(answer, rounds=6)
+    assert talked.error is None
+    assert [x["stream"] for x in talked.bodies] == [True, False, True] * 3
+    assert talked.warned == []
+
+
+async def test_who_leaves_the_second_answer_hangs_up_on_it() -> None:
+    # A server that streams though it was asked not to, and without an end.
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield chunk(content="so ").encode()
+
+    def answer(asked: Request) -> Reply:
+        stream = asked.message["stream"]
+        return Status(200, SSE, b"") if stream else Pieces(endless, SSE, 0.01)
+
+    with trio.fail_after(10):
+        async with open_http_server(answer) as server:
+            model = ChatCompletions(model="m", base_url=f"{server.origin}/v1")
+            async with model.stream(ASK) as events:
+                async for event in events:
+                    if isinstance(event, TextChunk):
+                        break
+            await server.wait(lambda: server.hangups == 1)
+            await model.aclose()
 
 
 async def test_an_empty_stream_of_a_full_context_is_asked_for_the_reason() -> None:

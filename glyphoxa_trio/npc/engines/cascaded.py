@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from math import inf
 
 import attrs
 
@@ -252,6 +253,9 @@ async def _listen(
                             f"its answer has over {longest} characters, which is"
                             " turn.max_answer",
                         )
+                case Waiting(whole=True):  # nothing is heard before all is there
+                    patience.wait_for(ErrorKind.TURN, inf)
+                    continue
                 case Waiting(""):
                     patience.wait_for(ErrorKind.FIRST_TOKEN, turn.config.first_token)
                     continue

@@ -155,7 +155,7 @@ def _answer(
     for row in [[call] for call in calls] if one_call else [calls]:
         yield {
             "role": "assistant",
-            "content": content or None,
+            "content": content,  # "" and not null, which some servers answer with 500
             "tool_calls": [_call(call) for call in row],
         }
         content = ""

@@ -146,9 +146,11 @@ class Transcriptions:
     def _own_client(self) -> httpx2.AsyncClient:
         import httpx2
 
+        from glyphoxa_trio.providers.reading import read_in_small_pieces
+
         if self._own is None:
             host = urlsplit(self.base_url).hostname or ""
             # No proxy reaches a server on this machine.
             local = host in ("localhost", "::1") or host.startswith("127.")
-            self._own = httpx2.AsyncClient(trust_env=not local)
+            self._own = read_in_small_pieces(httpx2.AsyncClient(trust_env=not local))
         return self._own

@@ -147,7 +147,7 @@ async def test_a_close_code_says_who_must_act(
         (400, ErrorKind.BAD_REQUEST, False),
         (401, ErrorKind.AUTHENTICATION, False),
         (402, ErrorKind.RATE_LIMITED, False),
-        (403, ErrorKind.AUTHENTICATION, False),
+        (403, ErrorKind.BAD_REQUEST, False),
         (404, ErrorKind.NOT_FOUND, False),
         (429, ErrorKind.RATE_LIMITED, True),
         (500, ErrorKind.OVERLOADED, True),
