@@ -379,7 +379,8 @@ async def never() -> str:
 async def test_what_needs_no_task_lands_when_somebody_says_so(
     flights: Flights, autojump_clock: MockClock
 ) -> None:
-    work, told = Begun(), []
+    work = Begun()
+    told: list[Any] = []
     tasks = trio.lowlevel.current_statistics().tasks_living
     flight = flights.launch("tool", never, begin=work.begin, on_landed=told.append)
     assert trio.lowlevel.current_statistics().tasks_living == tasks
@@ -399,7 +400,9 @@ async def test_what_needs_no_task_lands_when_somebody_says_so(
 async def test_who_leaves_it_last_leaves_nothing_behind(
     flights: Flights, autojump_clock: MockClock
 ) -> None:
-    work, stopped, told = Begun(), [], []
+    work = Begun()
+    stopped: list[Any] = []
+    told: list[Any] = []
     flights.when_stray_stops(stopped.append)
     flight = flights.launch("tool", never, begin=work.begin, on_landed=told.append)
     assert await ride(flight, 2) == "left"
@@ -455,7 +458,8 @@ def test_a_flight_without_a_task_ends_once_whatever_comes_first(
     steps: list[str],
 ) -> None:
     async def main() -> None:
-        work, told = Begun(), []
+        work = Begun()
+        told: list[Any] = []
         async with open_flights() as flights:
             flight = flights.launch(
                 "tool", never, begin=work.begin, on_landed=told.append

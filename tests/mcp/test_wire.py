@@ -148,8 +148,10 @@ class Rig:
 
         def settle(answer: outcome.Maybe[Any]) -> None:
             assert name not in self.ended, "ended twice"
-            failed = isinstance(answer, outcome.Error)
-            self.ended[name] = answer.error if failed else answer.value
+            if isinstance(answer, outcome.Error):
+                self.ended[name] = answer.error
+            else:
+                self.ended[name] = answer.value
             self.ended[name, "at"] = trio.current_time()
 
         try:
