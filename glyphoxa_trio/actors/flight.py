@@ -5,6 +5,8 @@ Run here, it cannot hold a caller: the caller waits for the flight's landing as
 long as it likes and leaves when it likes. A flight is cancelled when its last
 passenger leaves; one that does not stop then is *lingering*, counted under its
 key, and beyond a bound nothing more is launched under that key.
+
+Above 300 lines, because the ways in which a flight can begin and end are read together.
 """
 
 from __future__ import annotations
