@@ -24,6 +24,7 @@ NAMES = (
     "measurement",
     "call_overhead",
     "connection",
+    "whole_call",
     "serve_stdio",
     "serve_http",
     "selection",

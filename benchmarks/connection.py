@@ -71,8 +71,8 @@ async def _measure(calls: int, volleys: int) -> list[Figure]:
             assert said["content"][0]["text"] == "page 112"
 
         return [
-            await _in_turns("one after the other", _sequence, ours, theirs, calls),
-            await _in_turns("64 at once", _volleys, ours, theirs, volleys),
+            await _in_turns("one after the other", in_sequence, ours, theirs, calls),
+            await _in_turns("64 at once", in_volleys, ours, theirs, volleys),
         ]
 
 
@@ -88,7 +88,7 @@ async def _in_turns(
     n: int,
 ) -> Figure:
     """``n`` samples of each; the first turn warms up."""
-    turn = min(n, TURN if timed is _sequence else 5)
+    turn = min(n, TURN if timed is in_sequence else 5)
     took: list[float] = []
     bare: list[float] = []
     for _ in range(1 + -(-n // turn)):
@@ -97,7 +97,7 @@ async def _in_turns(
     return figure(name, took[turn:], unit="µs", bare=bare[turn:])
 
 
-async def _sequence(call: Call, n: int) -> list[float]:
+async def in_sequence(call: Call, n: int) -> list[float]:
     took: list[float] = []
     for _ in range(n):
         begun = perf_counter()
@@ -106,7 +106,7 @@ async def _sequence(call: Call, n: int) -> list[float]:
     return took
 
 
-async def _volleys(call: Call, n: int) -> list[float]:
+async def in_volleys(call: Call, n: int) -> list[float]:
     async def caller() -> None:
         for _ in range(CALLS_EACH):
             await call()

@@ -7,7 +7,7 @@ results travel.
 
 from .call import Call, Request
 from .fanout import LATE, FanOut, Late
-from .flight import Flight, FlightCancelled, Flights, FlightStatistics
+from .flight import Flight, FlightCancelled, Flights, FlightStatistics, Landing
 from .lag import STALL, LoopLag, OwnTime, loop_lag
 from .lone import lone_errors
 from .mailbox import Inbox, MailboxStatistics, Ref, spawn
@@ -43,6 +43,7 @@ __all__ = [
     "Inbox",
     "Lag",
     "Lagged",
+    "Landing",
     "Late",
     "LoopLag",
     "MailboxStatistics",

@@ -5,12 +5,15 @@ Run here, it cannot hold a caller: the caller waits for the flight's landing as
 long as it likes and leaves when it likes. A flight is cancelled when its last
 passenger leaves; one that does not stop then is *lingering*, counted under its
 key, and beyond a bound nothing more is launched under that key.
+
+Above 300 lines, because the ways in which a flight can begin and end are read together.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 import attrs
@@ -24,6 +27,7 @@ from .stray import Seat, Strays
 
 R = TypeVar("R")
 OnLanded = Callable[[outcome.Maybe[R]], None]
+Leave = Callable[[], None]
 
 
 class FlightEnded(Exception):
@@ -41,8 +45,9 @@ class Flight(Generic[R]):
     key: Hashable
     started: float
     _strays: Strays
+    _stop: Leave = attrs.field(init=False)
     _passengers: int = attrs.field(default=0, init=False)
-    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _cancelled: bool = attrs.field(default=False, init=False)
     _landed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _result: outcome.Maybe[R] | None = attrs.field(default=None, init=False)
 
@@ -58,8 +63,9 @@ class Flight(Generic[R]):
         self._passengers -= 1
         if self._passengers or self.landed or self.cancelled:
             return False
-        self._scope.cancel("the last passenger left")
+        self._cancelled = True
         self._strays.add(self.key, self)
+        self._stop()
         return True
 
     @property
@@ -69,7 +75,7 @@ class Flight(Generic[R]):
     @property
     def cancelled(self) -> bool:
         """True once nobody waits: there is nothing to join any more."""
-        return self._scope.cancel_called
+        return self._cancelled
 
     async def landing(self) -> R:
         """The result of the work, or its exception. Board first.
@@ -89,6 +95,30 @@ class Flight(Generic[R]):
         await self._landed.wait()
         assert self._result is not None
         return self._result
+
+
+@attrs.define(eq=False)
+class Landing(Generic[R]):
+    """How work that needs no task of its own ends: it calls one of these two, once."""
+
+    _flights: Flights
+    _flight: Flight[R]
+    _on_landed: OnLanded[R] | None
+
+    def land(self, result: outcome.Maybe[R]) -> None:
+        """It has ended. What comes for a flight that was cancelled is dropped."""
+        flight = self._flight
+        if flight.landed:
+            return
+        flight._result = result
+        if self._on_landed is not None and not flight.cancelled:
+            self._on_landed(result)
+        self._flights._end(flight)
+
+    def go_on(self, work: Callable[[], Awaitable[R]]) -> None:
+        """It needs a task after all."""
+        if not self._flight.landed:
+            self._flights._go(self._flight, work, (), self._on_landed)
 
 
 @attrs.frozen(kw_only=True)
@@ -122,6 +152,8 @@ class Flights:
     _launched: int = attrs.field(default=0, init=False)
     _flying: int = attrs.field(default=0, init=False)
     _strays: Strays = attrs.field(factory=Strays, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+    _taskless: set[Flight[Any]] = attrs.field(factory=set, init=False)
     _seats: trio.CapacityLimiter = attrs.field(init=False)
     _key_seats: dict[Hashable, trio.CapacityLimiter] = attrs.field(
         factory=dict, init=False
@@ -143,11 +175,16 @@ class Flights:
         work: Callable[..., Awaitable[R]],
         *args: Any,
         on_landed: OnLanded[R] | None = None,
+        begin: Callable[[Landing[R]], Leave | None] | None = None,
     ) -> Flight[R]:
         """Start ``await work(*args)`` in the owner's nursery.
 
         An `Exception` raised by it belongs to the passengers. ``on_landed`` is
         told of the result before they are, and not of a cancelled flight's end.
+
+        Args:
+          begin: begins the work without a task, if it can: returns what leaves it at
+            once, for good, or None if ``work`` is to be awaited instead.
 
         Raises:
           TooManyFlights: if so many under this key already ignore cancellation.
@@ -156,9 +193,14 @@ class Flights:
         if lingering >= self.lingering_limit:
             raise TooManyFlights(f"{key}: {lingering} earlier calls do not stop")
         flight: Flight[R] = Flight(key, trio.current_time(), self._strays)
-        self._nursery.start_soon(
-            self._fly, flight, work, args, on_landed, name=str(key)
-        )
+        leave = None
+        if begin is not None and not self._closed:
+            leave = begin(Landing(self, flight, on_landed))
+        if leave is None:
+            self._go(flight, work, args, on_landed)
+        else:
+            flight._stop = partial(self._leave, flight, leave)
+            self._taskless.add(flight)
         self._launched += 1
         self._flying += 1
         return flight
@@ -185,6 +227,12 @@ class Flights:
         """How many under ``key`` were cancelled and have not stopped."""
         return self._strays.count(key, self.grace)
 
+    def close(self) -> None:
+        """The owner's nursery is cancelled: end what has no task in it."""
+        self._closed = True
+        for flight in tuple(self._taskless):
+            flight._stop()
+
     def statistics(self) -> FlightStatistics:
         counts = {key: self.lingering(key) for key in self._strays.by_key}
         return FlightStatistics(
@@ -193,9 +241,36 @@ class Flights:
             lingering={key: count for key, count in counts.items() if count},
         )
 
+    def _go(
+        self,
+        flight: Flight[R],
+        work: Callable[..., Awaitable[R]],
+        args: Any,
+        on_landed: OnLanded[R] | None,
+    ) -> None:
+        scope = trio.CancelScope()
+        self._taskless.discard(flight)
+        flight._stop = partial(scope.cancel, "the last passenger left")
+        self._nursery.start_soon(
+            self._fly, flight, scope, work, args, on_landed, name=str(flight.key)
+        )
+
+    def _leave(self, flight: Flight[Any], leave: Leave) -> None:
+        leave()
+        self._end(flight)
+
+    def _end(self, flight: Flight[Any]) -> None:
+        if flight._result is None:
+            flight._result = outcome.Error(FlightCancelled(str(flight.key)))
+        self._flying -= 1
+        self._taskless.discard(flight)
+        self._strays.discard(flight.key, flight)
+        flight._landed.set()
+
     async def _fly(
         self,
         flight: Flight[R],
+        scope: trio.CancelScope,
         work: Callable[..., Awaitable[R]],
         args: Any,
         on_landed: OnLanded[R] | None,
@@ -204,7 +279,7 @@ class Flights:
             # Around the scope: a cancelled work may fail as well, and what the
             # scope leaves of such a group is an error like any other.
             try:
-                with flight._scope:
+                with scope:
                     flight._result = outcome.Value(await work(*args))
             except BaseException as error:  # foreign code: its passengers judge it
                 theirs, ours = _parted(error)
@@ -215,11 +290,7 @@ class Flights:
             if on_landed is not None and flight._result and not flight.cancelled:
                 on_landed(flight._result)
         finally:
-            if flight._result is None:
-                flight._result = outcome.Error(FlightCancelled(str(flight.key)))
-            self._flying -= 1
-            self._strays.discard(flight.key, flight)
-            flight._landed.set()
+            self._end(flight)
 
     async def _in_thread(
         self, key: Hashable, function: Callable[..., R], args: Any

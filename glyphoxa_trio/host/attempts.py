@@ -261,7 +261,7 @@ class Attempts:
           TooManyFlights: if earlier flights of this tool do not stop.
         """
         tool, flights, key = listing.tool, self._flights, listing.key
-        context = attrs.evolve(context, sent=timing.sent)
+        context = context.telling(timing.sent)
         if tool.blocking:
 
             def in_thread() -> Any:
@@ -271,7 +271,12 @@ class Attempts:
             return flights.launch_in_thread(key, in_thread, on_landed=on_landed)
         if tool.remote:
             asks = cast("Callable[..., Awaitable[Any]]", tool.handler)
-            return flights.launch(key, asks, arguments, context, on_landed=on_landed)
+            begin = getattr(asks, "begin", None)
+            if begin is not None:
+                begin = partial(begin, arguments, context)
+            return flights.launch(
+                key, asks, arguments, context, on_landed=on_landed, begin=begin
+            )
         return flights.launch(
             key, timing.run, tool.handler, arguments, context, on_landed=on_landed
         )

@@ -217,7 +217,7 @@ class Executor:
                 if not slot.settled:
                     settle(slot, end(slot, trio.current_time()))
 
-        fan = FanOut[None](deadline)
+        fan: FanOut[None] = FanOut(deadline)
         if remaining is None:
             remaining = deadline - trio.current_time()
         queues: dict[str, _Place] = {}  # for the seats of tools on trial
@@ -247,7 +247,9 @@ class Executor:
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 begin(slot, fan.deadline - trio.current_time(), seat)
             if slot.begun_as is not None:
-                settle(slot, await self._await_landing(slot, fan, caller))
+                end = await self._await_landing(slot, fan, caller)
+                if end is not None:
+                    settle(slot, end)
             if turn is not None:
                 turn.over()
 
@@ -259,7 +261,14 @@ class Executor:
             for slot in slots:
                 if slot.index not in turns or not turns[slot.index].waits:
                     begin(slot, remaining)
-            await fan.run([partial(job, slot, turns.get(slot.index)) for slot in slots])
+            if len(slots) == 1 and slots[0].begun_as is not None:
+                # The usual case: it waits for its landing and for nothing else.
+                (slot,) = slots
+                end = await self._await_landing(slot, fan, caller)
+                if end is not None:
+                    settle(slot, end)
+            else:
+                await fan.run([partial(job, x, turns.get(x.index)) for x in slots])
         except BaseException:  # several jobs are cancelled as a group
             for slot in slots:
                 self._abandon(slot)
@@ -467,41 +476,55 @@ class Executor:
 
     async def _await_landing(
         self, slot: Slot, fan: FanOut[None], caller: Caller
-    ) -> Outcome:
-        """Wait as one passenger among several, to the tool's own limit at most."""
+    ) -> Outcome | None:
+        """Wait as one passenger among several, to the tool's own limit at most.
+
+        Returns None if the turn's time was up first, or raises the cancellation.
+        """
         begun, slot.begun_as = slot.begun_as, None
         assert begun is not None
         booking = begun.booking
-        first = booking.first
-        definition = first.listing.definition
         # What leaving early says of the tool: nothing, if nobody's time was up.
         early: SampleKind | None = None
         try:
             while True:
-                with trio.CancelScope(deadline=booking.until):
+                with trio.CancelScope(deadline=min(booking.until, fan.deadline)):
                     result = await booking.settled()
                     slot.answered_by = booking.answered_by
                     now = trio.current_time()
                     return verdict.judged(slot, result, now, shared=begun.shared)
+                if fan.time_is_up:
+                    early = self._leave_behind(slot, fan, booking, caller)
+                    return None
                 if not booking.extended():
                     break
             early = SampleKind.TIMEOUT
             slot.failed = booking.failed
             return verdict.timed_out(slot, trio.current_time())
         except trio.Cancelled:
-            if fan.time_is_up:
-                slot.pending = first.on_trial and definition.side_effects
-                early = SampleKind.CENSORED  # it takes longer than this
-                slot.failed = booking.failed
-            if slot.pending or not (
-                fan.time_is_up or definition.interruption is OnInterrupt.CANCEL
-            ):
-                slot.goes_on = True
-                self._nursery.start_soon(self._finish, slot, booking, caller)
+            early = self._leave_behind(slot, fan, booking, caller)
             raise
         finally:
             if not slot.goes_on:
                 booking.leave(early)
+
+    def _leave_behind(
+        self, slot: Slot, fan: FanOut[None], booking: Booking, caller: Caller
+    ) -> SampleKind | None:
+        """The turn waits for this call no more, since its time is up, or since it was
+        interrupted; what that says of the tool."""
+        definition = booking.first.listing.definition
+        early: SampleKind | None = None
+        if fan.time_is_up:
+            slot.pending = booking.first.on_trial and definition.side_effects
+            early = SampleKind.CENSORED  # it takes longer than this
+            slot.failed = booking.failed
+        if slot.pending or not (
+            fan.time_is_up or definition.interruption is OnInterrupt.CANCEL
+        ):
+            slot.goes_on = True
+            self._nursery.start_soon(self._finish, slot, booking, caller)
+        return early
 
     async def _finish(self, slot: Slot, booking: Booking, caller: Caller) -> None:
         """Wait for the end of a call that its turn does not wait for any more."""

@@ -495,6 +495,7 @@ async def open_host(
             finally:
                 events.close()
                 nursery.cancel_scope.cancel("the host is closed")
+                flights.close()
                 for listing in catalogue.current.listings:
                     if isinstance(listing.tool.handler, IsolatedHandler):
                         await listing.tool.handler.aclose()

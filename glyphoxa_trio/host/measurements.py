@@ -173,13 +173,9 @@ class Measurements:
     ) -> Estimate:
         """The estimate for tier and admission, from what is known now. Changes
         nothing."""
-        fresh = self._estimate(definition, self.window(definition), previous)
-        hidden = self._hidden.get(self.place(definition))
-        if hidden is None:
-            return fresh
-        if hidden.open:
-            return on_trial(fresh, hidden.tier, definition.round_trip)
-        return attrs.evolve(fresh, next_trial=hidden.left)
+        place = self.place(definition)
+        fresh = self._estimate(definition, self._window(place), previous)
+        return self._as_it_waits(definition, place, fresh)
 
     def reckon(
         self, definition: ToolDefinition, previous: Estimate | None = None
@@ -187,7 +183,7 @@ class Measurements:
         """Return `estimate`, and put it into effect: a tool that its measurements put
         out of reach begins to wait for its next trial."""
         place, limits = self.place(definition), self.settings.limits
-        fresh = self._estimate(definition, self.window(definition), previous)
+        fresh = self._estimate(definition, self._window(place), previous)
         hidden = self._hidden.get(place)
         if hidden is not None:
             if reach(fresh, limits) <= hidden.tier:
@@ -198,13 +194,29 @@ class Measurements:
                 else:
                     del self._hidden[place]
         elif fresh.source in (Source.MEASURED, Source.TRIAL) or fresh.degraded:
-            tier = self._used_to_be(definition, previous)
-            if tier < reach(fresh, limits):
+            needs = reach(fresh, limits)  # what is in the fastest tier hides from none
+            tier = (
+                Tier.FAST
+                if needs <= Tier.FAST
+                else self._used_to_be(definition, previous)
+            )
+            if tier < needs:
                 needed, until = self._relapses.get(place, (1, 0.0))
                 if trio.current_time() > until:
                     needed = 1
                 self._hidden[place] = Readmission(tier, needed)
-        return self.estimate(definition, previous)
+        return self._as_it_waits(definition, place, fresh)
+
+    def _as_it_waits(
+        self, definition: ToolDefinition, place: Place, fresh: Estimate
+    ) -> Estimate:
+        """The estimate, with what is known of the tool's way back if it is hidden."""
+        hidden = self._hidden.get(place)
+        if hidden is None:
+            return fresh
+        if hidden.open:
+            return on_trial(fresh, hidden.tier, definition.round_trip)
+        return attrs.evolve(fresh, next_trial=hidden.left)
 
     def _used_to_be(
         self, definition: ToolDefinition, previous: Estimate | None

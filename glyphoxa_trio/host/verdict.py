@@ -69,8 +69,7 @@ class Slot:
 
 
 def refused(slot: Slot, no: Refusal, now: float) -> Outcome:
-    end = _end(slot, no.status, now, message=no.text)
-    return end if no.data is None else attrs.evolve(end, data=no.data)
+    return _end(slot, no.status, now, message=no.text, data=no.data)
 
 
 def invalid(slot: Slot, why: str, now: float) -> Outcome:
@@ -94,13 +93,11 @@ def answered(
         result = attrs.evolve(result, text=(*result.text, how))
     said = present(result, definition)
     wrote = definition.side_effects and not (cached or result.is_error)
-    return attrs.evolve(
-        _end(
-            slot,
-            Status.TOOL_ERROR if result.is_error else Status.OK,
-            now,
-            message=said.message,
-        ),
+    return _end(
+        slot,
+        Status.TOOL_ERROR if result.is_error else Status.OK,
+        now,
+        message=said.message,
         data=said.data,
         media=result.media,
         effect=Effect.DONE if wrote else Effect.NONE,
@@ -167,14 +164,12 @@ def timed_out(slot: Slot, now: float, *, limit: Limit | None = None) -> Outcome:
         Limit.TURN: "the turn's tool time",
         Limit.HOST: "the host's limit for calls that have no other",
     }[limit]
-    return attrs.evolve(
-        _end(
-            slot,
-            Status.TIMEOUT,
-            now,
-            message=f"no answer after {in_ms(waited)}, {whose} was reached",
-            no_answer=True,
-        ),
+    return _end(
+        slot,
+        Status.TIMEOUT,
+        now,
+        message=f"no answer after {in_ms(waited)}, {whose} was reached",
+        no_answer=True,
         limit=limit,
     )
 
@@ -191,13 +186,11 @@ def cut(slot: Slot, now: float) -> Outcome:
         )
     if slot.flown:
         return timed_out(slot, now, limit=Limit.TURN)
-    return attrs.evolve(
-        _end(
-            slot,
-            Status.SKIPPED,
-            now,
-            message="the turn's tool time ended before this call could begin",
-        ),
+    return _end(
+        slot,
+        Status.SKIPPED,
+        now,
+        message="the turn's tool time ended before this call could begin",
         limit=Limit.TURN,
     )
 
@@ -213,7 +206,7 @@ def _crashed(slot: Slot, error: BaseException, now: float) -> Outcome:
 
 
 def _end(
-    slot: Slot, status: Status, now: float, *, message: str, no_answer: bool = False
+    slot: Slot, status: Status, now: float, *, no_answer: bool = False, **more: Any
 ) -> Outcome:
     """``no_answer``: it may have run, and what it did is not known."""
     listing = slot.listing
@@ -223,12 +216,12 @@ def _end(
         and listing is not None
         and listing.definition.side_effects
     )
+    more.setdefault("effect", Effect.UNKNOWN if unknown else Effect.NONE)
     return Outcome(
         call=slot.call,
         tool=None if listing is None else listing.key,
         status=status,
-        effect=Effect.UNKNOWN if unknown else Effect.NONE,
-        message=message,
         elapsed=0.0 if slot.begun is None else now - slot.begun,
         answered_by=slot.answered_by,
+        **more,
     )

@@ -43,6 +43,10 @@ class Sent:
         self.at = trio.current_time()
         self.tell()
 
+    def take_back(self) -> None:
+        """It never arrived."""
+        self.at = None
+
 
 @attrs.frozen
 class CallTool(Request[ToolResult]):
@@ -51,7 +55,7 @@ class CallTool(Request[ToolResult]):
     ``deadline`` is until when the answer is of use, ``awaited_until`` until when
     somebody waits: a call that could not even be sent by then has done nothing.
     ``repeatable``: the tool only reads, or the operator says that twice is as good as
-    once.
+    once. ``met``: what became of it when it was sent for the first time, if it was.
     """
 
     tool: str
@@ -59,6 +63,7 @@ class CallTool(Request[ToolResult]):
     deadline: float = math.inf
     awaited_until: float = math.inf
     repeatable: bool = False
+    met: Exception | None = attrs.field(default=None, eq=False, repr=False)
     sent: Sent = attrs.field(factory=lambda: Sent(), eq=False, repr=False)
 
     @property
@@ -88,7 +93,7 @@ class Delivery:
           ToolError, ToolUnavailable, ConnectionLost: as `Session.call_tool`.
         """
         try:
-            return await self._sent()
+            return await self._sent(self.request.met)
         except ConnectionLost as error:
             if not (self._again and self.request.repeatable):
                 raise
@@ -100,19 +105,23 @@ class Delivery:
             # The second one did nothing; what the first one did is still unknown.
             raise lost from None
 
-    async def _sent(self) -> Mapping[str, Any]:
+    async def _sent(self, met: Exception | None = None) -> Mapping[str, Any]:
         request = self.request
+        session: Session | None = None
         while True:
-            session = await self.ready(request)
-            request.sent.note()
             try:
+                if met is not None:
+                    error, met = met, None
+                    raise error
+                session = await self.ready(request)
+                request.sent.note()
                 return await session.call_tool(
                     request.tool, request.arguments, self.meta(request)
                 )
             except NeverSent:
                 # The next session may have it. Each turn of this loop costs a
                 # session, and those are counted.
-                if session.loss.why is None:
+                if session is not None and session.loss.why is None:
                     raise
             except Busy as busy:
                 pause = busy.retry_after

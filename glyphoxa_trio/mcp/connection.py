@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import attrs
+import outcome
 
 import trio
 
@@ -28,6 +30,7 @@ from glyphoxa_trio.actors import (
     Call,
     Failed,
     Inbox,
+    Landing,
     OnEvent,
     Ref,
     Request,
@@ -60,9 +63,11 @@ from .process import LastLines
 from .resources import READER
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import (
+    Busy,
     ConnectionFailed,
     Listing,
     Loss,
+    NeverSent,
     OpenSession,
     Session,
     open_session,
@@ -163,6 +168,7 @@ class _Connection:
     _stopping: trio.Event = attrs.field(factory=trio.Event, init=False)
     _wanted: trio.Event = attrs.field(factory=trio.Event, init=False)
     _in_flight: int = attrs.field(default=0, init=False)
+    _idle: trio.Event = attrs.field(factory=trio.Event, init=False)
     _liveness: Liveness = attrs.field(init=False)
     _starts: Starts = attrs.field(factory=Starts, init=False)
     _listed: Listing = attrs.field(factory=lambda: Listing(()), init=False)
@@ -230,10 +236,10 @@ class _Connection:
         with call.answering():
             if isinstance(call.request, Drain):
                 while self._in_flight:
-                    await self._turned.wait()
+                    await self._idle.wait()
                 call.reply(None)
                 return
-            self._in_flight += 1
+            self._one_more()
             try:
                 delivery = Delivery(call.request, self._ready_for, self._meta)
                 answer = await delivery.run()
@@ -247,9 +253,7 @@ class _Connection:
                     self._left_unanswered(call.request)
                 raise
             finally:
-                self._in_flight -= 1
-                if not self._in_flight:
-                    self._turn()
+                self._one_less()
 
     def _left_unanswered(self, request: CallTool) -> None:
         """Note that nobody waits for this call any more. If its time was up, the server
@@ -490,7 +494,8 @@ class _Connection:
     def _tool(
         self, definition: ToolDefinition, fingerprint: str, *, reader: bool
     ) -> Tool:
-        handler = self._handler(definition)
+        repeatable = unasked(definition, Purpose.RETRY) is None
+        handler = _Handler(self, definition.name, repeatable)
         definition = attrs.evolve(definition, round_trip=self._liveness.round_trip)
         return Tool(
             definition=definition,
@@ -500,33 +505,80 @@ class _Connection:
             reads_resources=reader,
         )
 
-    def _handler(
-        self, definition: ToolDefinition
-    ) -> Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult]]:
-        tool = definition.name
-        repeatable = unasked(definition, Purpose.RETRY) is None
+    async def ask(self, request: CallTool) -> ToolResult:
+        """Call a tool by way of the mailbox, wherever the server is now.
 
-        async def handler(
-            arguments: Mapping[str, Any], context: CallContext
-        ) -> ToolResult:
-            if self.state is ServerState.STOPPED:
-                raise ToolUnavailable(f"{self.spec.name} is stopped")
-            request = CallTool(
-                tool,
-                arguments,
-                context.deadline,
-                context.awaited_until,
-                repeatable,
-                Sent(context.sent),
-            )
-            try:
-                return await self.ref.ask(request, within=self.spec.timeout + _BACKSTOP)
-            except ActorGone as error:
-                if request.sent.at is not None:
-                    raise ConnectionLost(f"{self.spec.name} stopped") from error
-                raise ToolUnavailable(f"{self.spec.name} is stopped") from error
+        Raises:
+          ToolError, ToolUnavailable, ConnectionLost: as `Session.call_tool`.
+        """
+        if self.state is ServerState.STOPPED:
+            raise ToolUnavailable(f"{self.spec.name} is stopped")
+        try:
+            return await self.ref.ask(request, within=self.spec.timeout + _BACKSTOP)
+        except ActorGone as error:
+            if request.sent.at is not None:
+                raise ConnectionLost(f"{self.spec.name} stopped") from error
+            raise ToolUnavailable(f"{self.spec.name} is stopped") from error
 
-        return handler
+    def begin(
+        self, request: CallTool, landing: Landing[ToolResult]
+    ) -> Callable[[], None] | None:
+        """Send a call now, past the mailbox and without a task, if there is a session
+        that can; returns what leaves it, or None."""
+        session = self._session
+        if session is None or session.loss.why is not None or self._stopping.is_set():
+            return None
+
+        def settle(answer: outcome.Maybe[Mapping[str, Any]]) -> None:
+            self._one_less()
+            match answer:
+                case outcome.Value(result):
+                    self._liveness.heard()
+                    landing.land(outcome.capture(result_of, result))
+                case outcome.Error(ToolError()):
+                    self._liveness.heard()
+                    landing.land(answer)
+                case outcome.Error(Exception() as error) if self._may_go_on(
+                    session, request, error
+                ):
+                    again = attrs.evolve(request, met=error)
+                    landing.go_on(partial(self.ask, again))
+                case _:
+                    landing.land(answer)
+
+        forget = session.begin_call(
+            request.tool, request.arguments, self._meta(request), settle
+        )
+        if forget is None:
+            return None
+        request.sent.note()
+        self._one_more()
+        return partial(self._leave, request, forget)
+
+    def _leave(self, request: CallTool, forget: Callable[[], None]) -> None:
+        forget()
+        self._one_less()
+        self._left_unanswered(request)
+
+    def _may_go_on(self, session: Session, request: CallTool, error: Exception) -> bool:
+        """Whether what did not go well at once may do so another time."""
+        match error:
+            case NeverSent():
+                request.sent.take_back()
+                return session.loss.why is not None
+            case ConnectionLost():
+                return request.repeatable
+        return isinstance(error, Busy)
+
+    def _one_more(self) -> None:
+        self._in_flight += 1
+        if self._idle.is_set():
+            self._idle = trio.Event()
+
+    def _one_less(self) -> None:
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._idle.set()
 
     def _become(self, state: ServerState) -> None:
         if state is not self.state:
@@ -577,6 +629,39 @@ class _Connection:
                 self._told.clear()
             self._told.add(text)
             self.warn(ServerWarning(server=self.spec.name, text=text))
+
+
+@attrs.frozen(eq=False)
+class _Handler:
+    """The code behind one tool of a server."""
+
+    _connection: _Connection = attrs.field(repr=False)
+    _tool: str
+    _repeatable: bool
+
+    async def __call__(
+        self, arguments: Mapping[str, Any], context: CallContext
+    ) -> ToolResult:
+        return await self._connection.ask(self._request(arguments, context))
+
+    def begin(
+        self,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        landing: Landing[ToolResult],
+    ) -> Callable[[], None] | None:
+        """As calling it, without a task; see `Flights.launch`."""
+        return self._connection.begin(self._request(arguments, context), landing)
+
+    def _request(self, arguments: Mapping[str, Any], context: CallContext) -> CallTool:
+        return CallTool(
+            self._tool,
+            arguments,
+            context.deadline,
+            context.awaited_until,
+            self._repeatable,
+            sent=Sent(context.sent),
+        )
 
 
 async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:

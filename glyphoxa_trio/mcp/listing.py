@@ -51,6 +51,8 @@ class Sieve:
     _inner: Dispatcher[Any]
     _condenser: Condenser = attrs.field(factory=Condenser)
     version: str | None = attrs.field(default=None, init=False)
+    # What the SDK puts into the ``_meta`` of each request of this session.
+    stamp: Mapping[str, Any] = attrs.field(factory=dict, init=False)
     _left_out: list[str] = attrs.field(factory=list, init=False)
     _uncounted: int = attrs.field(default=0, init=False)
     # The page that is passed on in slices, what is left of it, and its cursor.
@@ -99,6 +101,8 @@ class Sieve:
         opts: CallOptions | None = None,
     ) -> dict[str, Any]:
         cursor = (params or {}).get("cursor")
+        if method == "tools/list":
+            self.stamp = (params or {}).get("_meta") or {}
         if method == "tools/list" and cursor is not None and cursor == self._next:
             await trio.lowlevel.checkpoint()
             return self._slice()

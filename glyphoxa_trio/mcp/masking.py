@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         OnNotifyIntercept,
         OnRequest,
     )
+    from mcp.shared.exceptions import MCPError
 
 _TOKENS: Final = 4  # that were in force last: a late answer may have an older one
 # What only we and the server read, and it must come back as it came.
@@ -60,6 +61,14 @@ class Masking:
 
     def text(self, text: str) -> str:
         return self.mask.text(text)
+
+    def clean(self, error: MCPError) -> None:
+        """Take the secrets out of a server's error."""
+        said = error.error
+        data = self.mask.data(said.data)
+        message = self.text(said.message)
+        error.error = said.model_copy(update={"message": message, "data": data})
+        error.args = (said.code, message, data)
 
 
 @attrs.define(eq=False)
@@ -115,14 +124,7 @@ class Masked:
         try:
             answer = await self._inner.send_raw_request(method, params, opts)
         except MCPError as error:
-            said = error.error
-            error.error = said.model_copy(
-                update={
-                    "message": self._masking.text(said.message),
-                    "data": self._data(said.data),
-                }
-            )
-            error.args = (said.code, error.error.message, error.error.data)
+            self._masking.clean(error)
             raise
         return masked(self._masking.mask, answer)
 

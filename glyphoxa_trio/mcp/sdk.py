@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from typing import Any, ClassVar, Final, cast
 
 import attrs
 import mcp_types as types
+import outcome
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import Dispatcher
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import methods
 from mcp_types.methods import is_input_required
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 import trio
@@ -40,11 +43,12 @@ from .condensing import Condenser, Unusable, readers
 from .handshake import agree, announces_tools, follow_tools, offers_resources
 from .listing import Sieve, paginate
 from .logs import hush_the_sdk
-from .masking import Masked, Masking
+from .masking import Masked, Masking, masked
 from .process import LastLines
 from .stdio import open_wire
+from .tracing import tracing
 from .transport import Busy, ConnectionFailed, Listing, Loss, NeverSent, Start
-from .wire import Ended, Unsent
+from .wire import Ended, Unsent, Wire
 
 _CUT: Final = 300  # of an error's text
 
@@ -110,6 +114,8 @@ async def open_session(
                 yield SdkSession(
                     client,
                     sieve,
+                    dispatcher if isinstance(dispatcher, Wire) else None,
+                    masking,
                     condenser,
                     loss,
                     pid,
@@ -133,6 +139,8 @@ class SdkSession:
 
     _client: ClientSession
     _sieve: Sieve
+    _wire: Wire | None
+    _masking: Masking
     _condenser: Condenser
     loss: Loss
     pid: int | None
@@ -209,20 +217,67 @@ class SdkSession:
                 return await resources.call(name, arguments, look)
             params = {"name": name, "arguments": dict(arguments)}
             answer = await self._ask("tools/call", params, meta)
-            if (
-                name in self._outputs
-                and not answer.get("isError")
-                and not self._condenser.was_checked(answer)
-            ):
-                self._look_at(answer, self._outputs[name])
-        except MCPError as error:
-            raise self._judged(error) from error
+            self._look_at(name, answer)
         except GlyphoxaError:
             raise
-        except Exception as error:  # foreign code: an answer that breaks the protocol
-            text = f"its answer is not usable: {reason(error)}"
-            raise AnswerUnusable(text) from error
+        except Exception as error:
+            raise self._meaning(error) from error
         return answer
+
+    def begin_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
+    ) -> Callable[[], None] | None:
+        if self._wire is None or name in self._ours or tracing():
+            return None
+
+        def answered(result: outcome.Maybe[dict[str, Any]]) -> None:
+            settle(self._read(name, result))
+
+        params = {
+            "name": name,
+            "arguments": dict(arguments),
+            "_meta": {**self._sieve.stamp, **meta},
+        }
+        try:
+            return self._wire.begin("tools/call", params, answered)
+        except MCPError:  # the long way says what it means
+            return None
+
+    def _read(
+        self, name: str, result: outcome.Maybe[dict[str, Any]]
+    ) -> outcome.Maybe[Mapping[str, Any]]:
+        """What an answer from the wire means, with all that the SDK does to one."""
+        if isinstance(result, outcome.Error):
+            error = cast("MCPError", result.error)
+            self._masking.clean(error)
+            return outcome.Error(self._meaning(error))
+        try:
+            answer = masked(self._masking.mask, result.value)
+            version = self._sieve.version or ""
+            with suppress(KeyError):
+                methods.validate_server_result("tools/call", version, answer)
+            if version in MODERN_PROTOCOL_VERSIONS:
+                _refuse_questions(answer)
+            self._look_at(name, answer)
+            return outcome.Value(answer)
+        except GlyphoxaError as wrong:
+            return outcome.Error(wrong)
+        except Exception as wrong:
+            return outcome.Error(self._meaning(wrong))
+
+    def _meaning(self, error: Exception) -> Exception:
+        """What an error of a call that is not ours means to whoever called."""
+        if isinstance(error, MCPError):
+            meaning = self._judged(error)
+        else:  # foreign code: an answer that breaks the protocol
+            text = f"its answer is not usable: {reason(error)}"
+            meaning = AnswerUnusable(text)
+        meaning.__cause__ = error
+        return meaning
 
     async def _ask(
         self, method: str, params: dict[str, Any], meta: Mapping[str, Any]
@@ -231,8 +286,7 @@ class SdkSession:
             params["_meta"] = dict(meta)
         request = cast("types.CallToolRequest", _Request(method, params))
         answer: dict[str, Any] = await self._client.send_request(request, _AS_IT_CAME)
-        if is_input_required(answer):
-            raise ToolError("it asks for more than a tool call gives")
+        _refuse_questions(answer)
         return answer
 
     async def _look(
@@ -304,13 +358,19 @@ class SdkSession:
         }
         return notes
 
-    def _look_at(self, answer: Mapping[str, Any], schema: OutputSchema) -> None:
-        """Hold an answer against its output schema.
+    def _look_at(self, name: str, answer: Mapping[str, Any]) -> None:
+        """Hold an answer against its tool's output schema, if there is one.
 
         Raises:
           AnswerUnusable: if it does not fit, or has nothing that could.
         """
-        if schema.wrong is not None:
+        schema = self._outputs.get(name)
+        if (
+            schema is None
+            or schema.wrong is not None
+            or answer.get("isError")
+            or self._condenser.was_checked(answer)
+        ):
             return
         if "structuredContent" not in answer:
             problem: str | None = "it has no structured content, as it has to"
@@ -318,6 +378,12 @@ class SdkSession:
             problem = schema.problem(answer["structuredContent"])
         if problem is not None:
             raise AnswerUnusable(f"its answer is not usable: {problem}")
+
+
+def _refuse_questions(answer: Mapping[str, Any]) -> None:
+    """Raise for an answer that asks something, as newer servers may."""
+    if is_input_required(answer):
+        raise ToolError("it asks for more than a tool call gives")
 
 
 _PING: Final = types.PingRequest(method="ping")

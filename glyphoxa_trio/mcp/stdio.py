@@ -6,6 +6,7 @@ Import this lazily: it needs the SDK.
 from __future__ import annotations
 
 import fcntl
+import os
 import select
 import struct
 import termios
@@ -49,6 +50,12 @@ async def open_wire(
     def note(line: bytes) -> None:
         said.note(b"stdout: " + line)
 
+    def write_now(data: bytes) -> bool:
+        try:
+            return os.write(stdin.fileno(), data) == len(data)
+        except OSError:  # it is full; or broken, which the writer says as well
+            return False
+
     wire = Wire(
         server.stdout,
         stdin,
@@ -56,6 +63,7 @@ async def open_wire(
         note=note,
         fate=fate,
         unread=lambda: unread(stdin.fileno()),
+        write_now=write_now,
         condenser=condenser,
     )
     async with trio.open_nursery() as nursery:

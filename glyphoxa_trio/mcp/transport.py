@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, Final, Protocol
 
 import attrs
+import outcome
 
 import trio
 
@@ -130,6 +131,23 @@ class Session(Protocol):
           ToolUnavailable: the server was reached and did not run it.
           NeverSent: it was not reached; the session is gone.
           ConnectionLost: the answer is lost; the effect is unknown.
+        """
+
+    def begin_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
+    ) -> Callable[[], None] | None:
+        """Call a tool without a task that waits for it, where nothing can hold that up.
+
+        Args:
+          settle: told of what `call_tool` would return or raise, in whichever task
+            knows it first. It must neither block nor raise.
+
+        Returns what leaves the call, for good; None if it was not sent: then ask
+        `call_tool`.
         """
 
 

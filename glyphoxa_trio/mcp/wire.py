@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -81,12 +82,15 @@ class Unsent(MCPError):
             super().__init__(types.CONNECTION_CLOSED, "Connection closed")
 
 
+Settle = Callable[[outcome.Maybe[Any]], object]
+
+
 @attrs.define(eq=False)
 class _Request:
     """One of ours that has no answer yet."""
 
     ident: int | str
-    task: trio.lowlevel.Task
+    settle: Settle
     on_progress: ProgressFnT | None
     polite: bool
     method: str
@@ -112,6 +116,8 @@ class Wire:
         lives on; may take a moment, in which answers are still read.
       unread: asked at the end how many of the bytes written last have not been read
         and never will be; None if that is not certain.
+      write_now: writes at most `select.PIPE_BUF` bytes, at once and as a whole, or
+        returns False.
     """
 
     _receive: trio.abc.ReceiveStream
@@ -120,6 +126,7 @@ class Wire:
     _note: Callable[[bytes], None]
     _fate: Callable[[], Awaitable[str | None]]
     _unread: Callable[[], int | None] = lambda: None
+    _write_now: Callable[[bytes], bool] = lambda data: False
     condenser: Condenser = attrs.field(factory=Condenser)
     _chatter: Chatter = attrs.field(factory=Chatter, init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
@@ -131,6 +138,7 @@ class Wire:
     _closed: bool = attrs.field(default=False, init=False)
     _over: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _written: int = attrs.field(default=0, init=False)  # bytes; may be too many
+    _sending: int = attrs.field(default=0, init=False)  # of these, for certain not yet
     _counter: int = attrs.field(default=0, init=False)
     _requests: dict[int | str, _Request] = attrs.field(factory=dict, init=False)
     _outbox: Outbox = attrs.field(factory=Outbox, init=False)
@@ -176,6 +184,40 @@ class Wire:
     async def _request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions
     ) -> dict[str, Any]:
+        settle = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
+        request, key = self._sent(method, params, opts, settle)
+        timeout = opts.get("timeout")
+        if timeout is None:
+            return await self._answer(request, key)
+        with trio.move_on_after(timeout):
+            return await self._answer(request, key)
+        raise MCPError(types.REQUEST_TIMEOUT, f"no answer within {timeout:g} s")
+
+    def begin(
+        self, method: str, params: Mapping[str, Any], settle: Settle
+    ) -> Callable[[], None]:
+        """Send a request and wait for nothing.
+
+        Args:
+          settle: told of the result or the error, at once when that is known, in the
+            task of whoever knows it. Must not raise.
+
+        Returns what leaves it, if it is not settled yet: nothing is told any more, and
+        the server is told if it knows of it.
+
+        Raises:
+          MCPError: `Unsent`, or INVALID_PARAMS for what JSON cannot say or is too long.
+        """
+        request, key = self._sent(method, params, {}, settle)
+        return partial(self._leave, request, key)
+
+    def _sent(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions,
+        settle: Settle,
+    ) -> tuple[_Request, int | str]:
         if self._closed:
             raise Unsent
         if self._hearing is None:
@@ -191,21 +233,31 @@ class Wire:
         line = _line(message)
         request = _Request(
             ident,
-            trio.lowlevel.current_task(),
+            settle,
             on_progress,
             opts.get("cancel_on_abandon", True),
             method,
             params,
         )
-        if not self._post(request, line):
+        if not self._wrote(request, line) and not self._post(request, line):
             raise Unsent(clogged=True)
         self._requests[key] = request
-        timeout = opts.get("timeout")
-        if timeout is None:
-            return await self._answer(request, key)
-        with trio.move_on_after(timeout):
-            return await self._answer(request, key)
-        raise MCPError(types.REQUEST_TIMEOUT, f"no answer within {timeout:g} s")
+        return request, key
+
+    def _wrote(self, request: _Request, line: bytes) -> bool:
+        """Write a request past the writer, which would come to it one round of the
+        loop later. Not where many wait: the writer sends theirs all at once."""
+        if (
+            self._requests
+            or self._outbox
+            or self._idle_writer is None
+            or len(line) > select.PIPE_BUF
+            or not self._write_now(line)
+        ):
+            return False
+        request.offset = self._written
+        self._written += len(line)
+        return True
 
     def _identify(self, own: int | str | None) -> tuple[int | str, int | str]:
         """An id as it is sent and as it is known: the caller's own, or the next."""
@@ -221,18 +273,23 @@ class Wire:
 
     async def _answer(self, request: _Request, key: int | str) -> dict[str, Any]:
         def leave(_: object) -> trio.lowlevel.Abort:
-            del self._requests[key]
-            if request.reading is not None:
-                request.reading.cancel()
-            if not request.written:
-                self._outbox.take_back(request)
-            elif request.polite:
-                params = {"requestId": request.ident, "reason": "nobody waits for it"}
-                self._tell("notifications/cancelled", params)
+            self._leave(request, key)
             return trio.lowlevel.Abort.SUCCEEDED
 
         result: dict[str, Any] = await trio.lowlevel.wait_task_rescheduled(leave)
         return result
+
+    def _leave(self, request: _Request, key: int | str) -> None:
+        if self._requests.get(key) is not request:
+            return
+        del self._requests[key]
+        if request.reading is not None:
+            request.reading.cancel()
+        if not request.written:
+            self._outbox.take_back(request)
+        elif request.polite:
+            params = {"requestId": request.ident, "reason": "nobody waits for it"}
+            self._tell("notifications/cancelled", params)
 
     def _tell(self, method: str, params: Mapping[str, Any] | None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
@@ -275,13 +332,11 @@ class Wire:
                     if type(key) is _Request:
                         key.offset = self._written
                 self._written += len(data)
-                try:
-                    await self._send.send_all(data)
-                except trio.BrokenResourceError:
-                    # A pipe takes so few bytes all at once or not at all.
-                    if len(data) <= select.PIPE_BUF and self._unread() is not None:
-                        self._written -= len(data)
-                    raise
+                # A pipe takes so few bytes all at once or not at all, and whoever is
+                # still in here has not written them.
+                self._sending = len(data) if len(data) <= select.PIPE_BUF else 0
+                await self._send.send_all(data)
+                self._sending = 0
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             # A dead server may have answered before it died: then the reader ends.
             if await self._fate() is None:
@@ -329,13 +384,14 @@ class Wire:
             return
         self._closed = True
         self.loss.report(why)
-        read = self._written - (self._unread() or 0)
-        for request in self._requests.values():
-            sent = request.offset is not None and request.offset < read
-            error = Ended() if sent else Unsent()
-            trio.lowlevel.reschedule(request.task, outcome.Error(error))
-        self._requests.clear()
+        read, unread = self._written, self._unread()
+        if unread is not None:
+            read -= unread + self._sending
+        requests, self._requests = self._requests, {}
         self._outbox.clear()
+        for request in requests.values():
+            sent = request.offset is not None and request.offset < read
+            request.settle(outcome.Error(Ended() if sent else Unsent()))
         self._over.cancel()
 
     async def _read(self) -> str:
@@ -447,7 +503,7 @@ class Wire:
 
     def _take_answer(self, message: dict[str, Any], line: bytes) -> None:
         result, error = message.get("result"), message.get("error")
-        answer: outcome.Outcome[Any]
+        answer: outcome.Maybe[Any]
         if error is not None:
             answer = outcome.Error(_as_error(error))
         elif type(result) is dict:
@@ -465,7 +521,7 @@ class Wire:
             key, wrong = misspelt
             self._settle(key, outcome.Error(Unusable(wrong)))
 
-    def _settle(self, key: int | str | None, answer: outcome.Outcome[Any]) -> bool:
+    def _settle(self, key: int | str | None, answer: outcome.Maybe[Any]) -> bool:
         """Wake whoever waits for this answer; False if nobody does."""
         request = self._waiting(key)  # what was not sent yet cannot be answered
         if key is None or request is None:
@@ -473,7 +529,7 @@ class Wire:
         del self._requests[key]
         if request.reading is not None:
             request.reading.cancel()
-        trio.lowlevel.reschedule(request.task, answer)
+        request.settle(answer)
         return True
 
     def _progress_of(self, key: int | str) -> ProgressFnT | None:

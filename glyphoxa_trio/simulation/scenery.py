@@ -21,10 +21,12 @@ from functools import partial
 from typing import Any
 
 import attrs
+import outcome
 
 import trio
 
 from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ConnectionFailed, Loss
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.transport import Busy, Listing, NeverSent
@@ -131,7 +133,7 @@ class MadeUpServer:
         if patience.cancelled_caught or self.starts >= spec.start_timeout:
             raise ConnectionFailed("no handshake in time")
         async with trio.open_nursery() as nursery:
-            session = _Session(self, nursery)
+            session = _Session(self, nursery, at_once=spec.url is None)
             self._session, self._on_tools_changed = session, on_tools_changed
             self.lives.append(trio.current_time())
             try:
@@ -147,6 +149,7 @@ class MadeUpServer:
 class _Session:
     _server: MadeUpServer
     _nursery: trio.Nursery
+    _at_once: bool  # as over a pipe
     pid: int | None = None
     timed: bool = True
     loss: Loss = attrs.field(factory=Loss, init=False)
@@ -186,6 +189,34 @@ class _Session:
         refused = run.act.ending is Ending.SAY_NO
         text = {"type": "text", "text": "No." if refused else answer_of(key)}
         return {"content": [text], "isError": refused}
+
+    def begin_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
+    ) -> Callable[[], None] | None:
+        if not self._at_once:
+            return None
+        scope = trio.CancelScope()
+
+        async def call() -> None:
+            end: outcome.Maybe[Mapping[str, Any]]
+            end = outcome.Error(ConnectionLost(self.loss.why or "it died"))
+            try:
+                with scope:
+                    try:
+                        answer = await self.call_tool(name, arguments, meta)
+                        end = outcome.Value(answer)
+                    except GlyphoxaError as error:
+                        end = outcome.Error(error)
+            finally:
+                if not scope.cancel_called:
+                    settle(end)
+
+        self._nursery.start_soon(call)
+        return partial(scope.cancel, "nobody waits for it")
 
     async def _perform(
         self, run: Performance, over: trio.Event, scope: trio.CancelScope

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar
 
 import attrs
@@ -79,6 +80,17 @@ class CallContext:
     deadline: float = float("inf")
     awaited_until: float = float("inf")
     sent: Callable[[], None] = attrs.field(default=_nothing, eq=False, repr=False)
+
+    def telling(self, sent: Callable[[], None]) -> CallContext:
+        """The same, with another ``sent``."""
+        return CallContext(
+            npc=self.npc,
+            session=self.session,
+            call_id=self.call_id,
+            deadline=self.deadline,
+            awaited_until=self.awaited_until,
+            sent=sent,
+        )
 
 
 Handler = Callable[[Mapping[str, Any], CallContext], Awaitable[ToolResult] | ToolResult]
@@ -183,7 +195,7 @@ class ToolDefinition:
         if self.parameters.get("type") != "object":
             raise ValueError(f"{self.key}: parameters must be a schema of an object")
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The canonical key, ``group.name``."""
         return f"{self.group}.{self.name}"
@@ -205,7 +217,7 @@ class ToolDefinition:
             return self.on_interrupt
         return OnInterrupt.CANCEL if self.read_only else OnInterrupt.FINISH_SILENTLY
 
-    @property
+    @cached_property
     def own_limit(self) -> float:
         """The earlier of the tool's and its server's limit, seconds; inf if none."""
         limits = (self.max_duration, self.server_timeout)

@@ -285,12 +285,13 @@ class LatencyWindow:
         middle = self.percentile(50, now)
         if middle is None:
             return False
-        least = _SLOWER * middle
-        slow = self._cut[bisect_right(self._cut, middle) :]
-        known = self._ended + [max(seconds, least) for seconds in slow]
+        known = self._ended
+        if self._cut:
+            least = _SLOWER * middle
+            slow = self._cut[bisect_right(self._cut, middle) :]
+            known = sorted(known + [max(seconds, least) for seconds in slow])
         if len(known) < _BIMODAL_SAMPLES:
             return False
-        known.sort()
         # The slower side's median is at most this, and the faster's at least that.
         share = _STILL if before else _TENTH
         least_side = -(-len(known) // share)

@@ -6,11 +6,12 @@ Threads run in real time here, ordered by events; nothing sleeps.
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import attrs
 import outcome
 import pytest
 from hypothesis import given
@@ -24,6 +25,7 @@ from glyphoxa_trio.actors import (
     FlightCancelled,
     Flights,
     FlightStatistics,
+    Landing,
 )
 from glyphoxa_trio.actors.flight import FlightEnded
 from glyphoxa_trio.errors import TooManyFlights
@@ -340,6 +342,163 @@ def test_a_flight_lives_as_long_as_its_most_patient_passenger(
             assert flights.statistics() == FlightStatistics(
                 launched=1, flying=0, lingering={}
             )
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+# -- without a task: whoever knows the end says it -------------------------------
+
+
+@attrs.define(eq=False)
+class Begun:
+    """Work without a task. ``begin`` is for `Flights.launch`."""
+
+    landing: Landing[str] | None = None
+    left: int = 0
+
+    def begin(self, landing: Landing[str]) -> Callable[[], None]:
+        self.landing = landing
+        return self._leave
+
+    def _leave(self) -> None:
+        self.left += 1
+
+    def land(self, text: str) -> None:
+        assert self.landing is not None
+        self.landing.land(outcome.Value(text))
+
+    def go_on(self, seconds: float) -> None:
+        assert self.landing is not None
+        self.landing.go_on(partial(nap, seconds))
+
+
+async def never() -> str:
+    raise AssertionError("it was begun without a task")
+
+
+async def test_what_needs_no_task_lands_when_somebody_says_so(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    work = Begun()
+    told: list[Any] = []
+    tasks = trio.lowlevel.current_statistics().tasks_living
+    flight = flights.launch("tool", never, begin=work.begin, on_landed=told.append)
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+    flight.board()
+    flight.board()
+    assert flights.statistics().flying == 1
+    work.land("here")
+    assert told == [outcome.Value("here")]
+    assert [await flight.landing(), await flight.landing()] == ["here", "here"]
+    work.land("again")
+    assert not flight.leave()
+    assert not flight.leave()
+    assert (work.left, told) == (0, [outcome.Value("here")])
+    assert flights.statistics() == FlightStatistics(launched=1, flying=0, lingering={})
+
+
+async def test_who_leaves_it_last_leaves_nothing_behind(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    work = Begun()
+    stopped: list[Any] = []
+    told: list[Any] = []
+    flights.when_stray_stops(stopped.append)
+    flight = flights.launch("tool", never, begin=work.begin, on_landed=told.append)
+    assert await ride(flight, 2) == "left"
+    assert (flight.landed, flight.cancelled, work.left) == (True, True, 1)
+    work.land("too late")
+    with pytest.raises(FlightCancelled):
+        await flight.landing()
+    await trio.sleep(1)
+    assert (stopped, told) == (["tool"], [])
+    assert flights.statistics() == FlightStatistics(launched=1, flying=0, lingering={})
+
+
+async def test_it_may_turn_out_to_need_a_task(
+    flights: Flights, autojump_clock: MockClock
+) -> None:
+    work = Begun()
+    assert (
+        await ride(flights.launch("tool", nap, 3, begin=lambda landing: None), 9)
+        == "woke at 3"
+    )
+    for patience, end in ((9, "woke at 4"), (0.5, "left")):
+        flight = flights.launch("tool", never, begin=work.begin)
+        work.go_on(1)
+        assert await ride(flight, patience) == end
+    assert work.left == 0
+    gone = flights.launch("tool", never, begin=work.begin)
+    assert await ride(gone, 1) == "left"
+    work.go_on(1)  # nobody waits for it
+    await trio.sleep(2)
+    assert flights.statistics() == FlightStatistics(launched=4, flying=0, lingering={})
+
+
+async def test_the_owners_end_ends_what_has_no_task(autojump_clock: MockClock) -> None:
+    work, gone = Begun(), Begun()
+    async with open_flights() as flights:
+        flight = flights.launch("tool", never, begin=work.begin)
+        flight.board()
+        flights.close()
+        with pytest.raises(FlightCancelled):
+            await flight.landing()
+        assert work.left == 1
+    with pytest.raises(RuntimeError, match="closed"):
+        flights.launch("tool", never, begin=gone.begin)
+    assert gone.landing is None
+
+
+@given(
+    steps=st.lists(
+        st.sampled_from(["board", "leave", "land", "go on", "wait"]), max_size=12
+    )
+)
+def test_a_flight_without_a_task_ends_once_whatever_comes_first(
+    steps: list[str],
+) -> None:
+    async def main() -> None:
+        work = Begun()
+        told: list[Any] = []
+        async with open_flights() as flights:
+            flight = flights.launch(
+                "tool", never, begin=work.begin, on_landed=told.append
+            )
+            passengers, in_task, end = 0, 0.0, ""  # the model
+            for step in steps:
+                if in_task and trio.current_time() >= in_task:
+                    end = end or f"woke at {in_task:g}"
+                match step:
+                    case "board":
+                        flight.board()
+                        passengers += 1
+                    case "leave" if passengers:
+                        passengers -= 1
+                        last = not passengers and not end
+                        assert flight.leave() is last
+                        end = "left" if last else end
+                    case "land" if not in_task:
+                        work.land("landed")
+                        end = end or "landed"
+                    case "go on" if not in_task and not end:
+                        work.go_on(1.5)
+                        in_task = trio.current_time() + 1.5
+                    case "wait":
+                        await trio.sleep(1)
+            if in_task and not end:
+                await trio.sleep(2)
+                end = f"woke at {in_task:g}"
+            await wait_all_tasks_blocked()
+            assert flight.landed is bool(end)
+            assert flight.cancelled is (end == "left")
+            if end:
+                result = await flight.settled()
+                came = [] if end == "left" else [outcome.Value(end)]
+                assert told == came
+                assert came in ([], [result])
+            assert work.left == (end == "left" and not in_task)
+            assert flights.statistics().flying == (not end)
+            assert flights.statistics().lingering == {}
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 

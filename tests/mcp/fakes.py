@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from functools import partial
+from typing import Any, ClassVar, cast
 
 import attrs
+import outcome
 
 import trio
 
@@ -88,6 +90,30 @@ class FakeSession:
         await self._answered(arguments.get("seconds", 0))
         return {"content": [{"type": "text", "text": str(arguments)}]}
 
+    def begin_call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
+    ) -> Callable[[], None] | None:
+        if not self.server.at_once:
+            return None
+        scope = trio.CancelScope()
+
+        async def run() -> None:
+            answer: outcome.Maybe[Mapping[str, Any]]
+            with scope:
+                try:
+                    answer = outcome.Value(await self.call_tool(name, arguments, meta))
+                except Exception as error:
+                    answer = outcome.Error(error)
+                if not scope.cancel_called:
+                    settle(answer)
+
+        trio.lowlevel.spawn_system_task(run)
+        return partial(scope.cancel, "left")
+
     async def _answered(self, seconds: float) -> None:
         """Work for so long; a session's end ends its calls, as its contract says."""
         try:
@@ -114,7 +140,11 @@ class FakeServer:
 
     ``ok`` connects, ``refuse`` and ``hang`` do not, a number connects and is
     lost after so many seconds; when the script is over, all is ``ok``.
+
+    If it takes calls ``at_once``, they need no task of ours, as over a pipe.
     """
+
+    at_once: ClassVar[bool] = False
 
     script: Sequence[str | float] = ()
     tools: Listing = attrs.field(factory=lambda: listing(*TOOLS))

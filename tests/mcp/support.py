@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
+import pytest
 
 import trio
 
-from glyphoxa_trio.actors import SupervisionEvent
+from glyphoxa_trio.actors import Flight, Flights, SupervisionEvent, lone_errors
 from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.tools.definition import CallContext, Tool
 from glyphoxa_trio.tools.outcome import ToolResult
+
+from .fakes import FakeServer
 
 SERVERS = Path(__file__).parent / "servers"
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "servers"
@@ -98,9 +102,34 @@ class Watcher:
     ) -> ToolResult:
         """Call as a host does: through the handler, on somebody's behalf."""
         context = CallContext(deadline=trio.current_time() + deadline)
-        result = self.tools(server)[tool].handler(arguments, context)
-        assert not isinstance(result, ToolResult)
-        return await result
+        return await asked(self.tools(server)[tool], arguments, context)
+
+
+async def asked(
+    tool: Tool, arguments: Mapping[str, Any], context: CallContext
+) -> ToolResult:
+    """Call a server's tool as a host does, whose task is not the caller's."""
+    begin = getattr(tool.handler, "begin", None)
+    with lone_errors():
+        async with trio.open_nursery() as nursery:
+            flight: Flight[ToolResult] = Flights(nursery).launch(
+                tool.key,
+                cast("Callable[..., Awaitable[ToolResult]]", tool.handler),
+                arguments,
+                context,
+                begin=begin and partial(begin, arguments, context),
+            )
+            flight.board()
+            try:
+                return await flight.landing()
+            finally:
+                flight.leave()
+
+
+@pytest.fixture(params=[False, True], ids=["in a task", "at once"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripted servers take calls as HTTP does, and as pipes do."""
+    monkeypatch.setattr(FakeServer, "at_once", request.param)
 
 
 async def gone(pid: int, *, within: float = 5) -> None:

@@ -30,7 +30,11 @@ from glyphoxa_trio.tools.definition import (
 from glyphoxa_trio.tools.outcome import ToolResult
 
 from .fakes import TOOLS, FakeServer, listing
-from .support import Watcher
+from .support import Watcher, asked, both_ways
+
+__all__ = ["both_ways"]
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 STARTING, READY = ServerState.STARTING, ServerState.READY
 RESTARTING, FAILED = ServerState.RESTARTING, ServerState.FAILED
@@ -389,8 +393,7 @@ async def test_stopping_says_goodbye_and_ends_calls_with_a_meaning(
         assert watcher.published[-1] == ("rules", STOPPED, ())
         with pytest.raises(ActorGone):
             await ref.ask(CallTool("echo", {}), within=1)
-        result = echo.handler({}, CallContext())
-        assert not isinstance(result, ToolResult)
+        result = asked(echo, {}, CallContext())
         with pytest.raises(ToolUnavailable):
             await result
         assert trio.current_time() == 2
@@ -522,8 +525,7 @@ async def test_an_interruption_says_nothing_of_the_server(
         with trio.move_on_after(0.5):
             await watcher.call("rules", "sleep", deadline=1, seconds=3600)
         context = CallContext(deadline=4, awaited_until=1)
-        result = watcher.tools("rules")["sleep"].handler({"seconds": 3}, context)
-        assert not isinstance(result, ToolResult)
+        result = asked(watcher.tools("rules")["sleep"], {"seconds": 3}, context)
         await result
         await trio.sleep(60)
         assert server.pings == []
@@ -629,8 +631,7 @@ async def test_while_a_server_restarts_it_is_known_when_it_should_be_ready(
         assert watcher.statuses["rules"].ready_at == pytest.approx(6.2 + 1 + 1.2)
         context = CallContext(awaited_until=7.2 + NOTICE)
         with pytest.raises(ToolUnavailable) as caught:
-            result = watcher.tools("rules")["echo"].handler({}, context)
-            assert not isinstance(result, ToolResult)
+            result = asked(watcher.tools("rules")["echo"], {}, context)
             await result
         assert str(caught.value) == (
             "rules is restarting, ready in about 1.2 s, and was not asked"
@@ -769,9 +770,10 @@ async def test_a_call_that_comes_while_the_server_ends_did_nothing(
 
 
 async def test_a_connection_that_crashed_begins_anew(
-    autojump_clock: MockClock,
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A fault of ours, in the middle of calls: nothing of the old life is left.
+    monkeypatch.setattr(FakeServer, "at_once", False)
     server = FakeServer(tools=listing("sleep", "nonsense"))
     async with connected(server) as (ref, watcher):
         await watcher.until(lambda: watcher.state("rules") is READY)
@@ -792,8 +794,7 @@ async def test_a_connection_that_crashed_begins_anew(
         assert watcher.warnings[-1].text == (
             "its connection crashed and is set up anew: AttributeError"
         )
-        result = sleep.handler({}, CallContext())
-        assert not isinstance(result, ToolResult)
+        result = asked(sleep, {}, CallContext())
         with pytest.raises(ToolUnavailable, match="is stopped"):
             await result
         await watcher.until(lambda: watcher.state("rules") is READY)

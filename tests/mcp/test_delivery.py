@@ -26,7 +26,11 @@ from glyphoxa_trio.tools.definition import (
 from glyphoxa_trio.tools.outcome import ToolResult
 
 from .fakes import FakeServer, listing
-from .support import Watcher
+from .support import Watcher, asked, both_ways
+
+__all__ = ["both_ways"]
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 
 class _NoJitter(random.Random):
@@ -69,8 +73,7 @@ async def call(
     """Call as a host does, on behalf of somebody who waits for so many seconds."""
     until = trio.current_time() + awaited
     context = CallContext(deadline=until, awaited_until=until)
-    result = watcher.tools("rules")[tool].handler(arguments, context)
-    assert not isinstance(result, ToolResult)
+    result = asked(watcher.tools("rules")[tool], arguments, context)
     return await result
 
 
@@ -177,8 +180,7 @@ async def test_a_call_says_each_time_that_it_is_sent(
     async with connected(server, twice_is_once=True) as watcher:
         tool = watcher.tools("rules")["break"]
         context = CallContext(sent=lambda: sent.append(trio.current_time()))
-        result = tool.handler({"times": 1}, context)
-        assert not isinstance(result, ToolResult)
+        result = asked(tool, {"times": 1}, context)
         await result
         assert sent == times(server) == [2, 4]
 
@@ -270,8 +272,7 @@ def test_whatever_happens_no_call_is_run_more_often_than_its_tool_allows(
                     "seconds": 1.0,
                     "sessions": times,
                 }
-                result = tools[name].handler(arguments, context)
-                assert not isinstance(result, ToolResult)
+                result = asked(tools[name], arguments, context)
                 begun.append(name)
                 with (
                     trio.move_on_at(until),

@@ -38,10 +38,9 @@ from glyphoxa_trio.tools.definition import (
     ToolError,
     ToolUnavailable,
 )
-from glyphoxa_trio.tools.outcome import ToolResult
 
 from .fakes import FakeServer, listing
-from .support import QUICKLY, SERVERS, Watcher, gone, is_gone, plain
+from .support import QUICKLY, SERVERS, Watcher, asked, gone, is_gone, plain
 
 READY, RESTARTING = ServerState.READY, ServerState.RESTARTING
 FAILED, STOPPED = ServerState.FAILED, ServerState.STOPPED
@@ -147,8 +146,7 @@ async def test_a_server_can_be_added_and_removed_while_running(
         with pytest.raises(FleetError, match="no server 'old'"):
             await fleet.remove("old")
         # Whoever kept the tool is told, at once.
-        result = echo.handler({}, CallContext())
-        assert not isinstance(result, ToolResult)
+        result = asked(echo, {}, CallContext())
         with pytest.raises(ToolUnavailable):
             await result
         fleet.add(spec("old"))

@@ -8,6 +8,7 @@ that does not read is a server that does not read.
 from __future__ import annotations
 
 import json
+import select
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any, cast
 
 import attrs
 import mcp_types as types
+import outcome
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,6 +143,24 @@ class Rig:
         self.nursery.start_soon(run)
         return scope
 
+    def begin(self, name: object) -> Begun:
+        """Start a request that no task waits for; it ends in ``ended[name]``, too."""
+
+        def settle(answer: outcome.Maybe[Any]) -> None:
+            assert name not in self.ended, "ended twice"
+            if isinstance(answer, outcome.Error):
+                self.ended[name] = answer.error
+            else:
+                self.ended[name] = answer.value
+            self.ended[name, "at"] = trio.current_time()
+
+        try:
+            leave = self.wire.begin("do", {"name": name}, settle)
+        except MCPError as error:
+            self.ended[name] = error
+            return Begun(self, name, lambda: None)
+        return Begun(self, name, leave)
+
     async def requests(self, *names: str) -> None:
         """Start requests, one after the other, and hear them: their ids are 1, 2 …"""
         for ident, name in enumerate(names, 1):
@@ -152,8 +172,26 @@ class Rig:
             }
 
 
+@attrs.frozen
+class Begun:
+    """What leaves a request that was begun, as its task's scope would."""
+
+    rig: Rig
+    name: object
+    leave: Callable[[], None]
+
+    def cancel(self) -> None:
+        self.leave()
+        self.rig.ended.setdefault(self.name, "left")
+
+
 @asynccontextmanager
-async def rig(*, lockstep: bool = True, **habits: Any) -> AsyncGenerator[Rig]:
+async def rig(
+    *,
+    lockstep: bool = True,
+    write_now: Callable[[bytes], bool] = lambda data: False,
+    **habits: Any,
+) -> AsyncGenerator[Rig]:
     to_server, from_wire = (
         lockstep_stream_one_way_pair() if lockstep else memory_stream_one_way_pair()
     )
@@ -176,7 +214,14 @@ async def rig(*, lockstep: bool = True, **habits: Any) -> AsyncGenerator[Rig]:
         await trio.lowlevel.checkpoint()
 
     loss = Loss()
-    wire = Wire(from_server, Counted(), loss=loss, note=noted.append, fate=lives)
+    wire = Wire(
+        from_server,
+        Counted(),
+        loss=loss,
+        note=noted.append,
+        fate=lives,
+        write_now=write_now,
+    )
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
             it = Rig(wire, loss, noted, writes, nursery, from_wire, to_wire, **habits)
@@ -320,6 +365,82 @@ async def test_a_caller_who_leaves_tells_the_server() -> None:  # T6
         assert it.ended["a"] == "left"
         await it.say({"id": 1, "result": {}})  # late
         assert it.noted[0].startswith(b"an answer to nothing: ")
+
+
+async def test_a_request_without_a_task_is_settled_or_left() -> None:
+    async with rig() as it:
+        stuck, queued, left = it.begin("stuck"), it.begin("queued"), it.begin("left")
+        left.cancel()
+        left.cancel()  # which is no error
+        assert (await it.hear())["params"] == {"name": "stuck"}
+        assert (await it.hear())["params"] == {"name": "queued"}
+        await it.say({"id": 1, "result": {"of": "stuck"}})
+        await it.say({"id": 2, "error": {"code": 5, "message": "no"}})
+        assert it.ended["stuck"] == {"of": "stuck"}
+        assert (it.ended["queued"].code, it.ended["left"]) == (5, "left")
+        stuck.cancel()
+        queued.cancel()
+        heard = it.begin("heard")
+        await it.hear()
+        heard.cancel()
+        assert (await it.hear())["method"] == "notifications/cancelled"
+        with pytest.raises(MCPError, match="cannot be sent"):
+            it.wire.begin("do", {"half": "\udc80"}, lambda answer: None)
+        it.begin("lost")
+        await it.hear()
+        it.begin("unread")
+        it.wire.close("it exploded")
+        assert isinstance(it.ended["lost"], Ended)
+        assert isinstance(it.ended["unread"], Unsent)
+        with pytest.raises(Unsent):
+            it.wire.begin("do", {}, lambda answer: None)
+
+
+async def test_a_lone_small_request_is_written_at_once() -> None:
+    at_once: list[bytes] = []
+    full = False
+
+    def write_now(data: bytes) -> bool:
+        if not full:
+            at_once.append(data)
+        return not full
+
+    async with rig(write_now=write_now) as it:
+        await wait_all_tasks_blocked()  # its writer is idle
+        it.begin("first")
+        assert [json.loads(x)["params"] for x in at_once] == [{"name": "first"}]
+        it.begin("second")  # with the first in the air, all go together
+        it.begin("third")
+        assert len(at_once) == 1
+        assert [(await it.hear())["id"] for _ in range(2)] == [2, 3]
+        for ident in (1, 2, 3):
+            await it.say({"id": ident, "result": {}})
+        assert [it.ended[x] for x in ("first", "second", "third")] == [{}] * 3
+        it.begin("x" * select.PIPE_BUF)
+        assert len(at_once) == 1
+        await it.hear()
+        await it.say({"id": 4, "result": {}})
+        full = True
+        it.begin("late")
+        assert (await it.hear())["params"] == {"name": "late"}
+        assert len(at_once) == 1
+
+
+async def test_what_a_pipe_has_not_taken_was_certainly_not_read() -> None:
+    # The one request is in the pipe, unread, the other one in the writer's hands.
+    held = 0
+
+    async with rig(write_now=lambda data: True) as it:
+        await wait_all_tasks_blocked()
+        it.wire._unread = lambda: held
+        it.begin("in the pipe")
+        held = it.wire._written
+        it.request("in hand")
+        await wait_all_tasks_blocked()
+        it.wire.close("it was killed")
+        await wait_all_tasks_blocked()
+        assert isinstance(it.ended["in the pipe"], Unsent)
+        assert isinstance(it.ended["in hand"], Unsent)
 
 
 async def test_a_request_nobody_may_cancel_is_left_silently(
@@ -967,6 +1088,7 @@ async def test_a_trace_goes_along_to_the_server() -> None:
 
 STEPS = st.one_of(
     st.tuples(st.just("request"), st.just(0)),
+    st.tuples(st.just("begin"), st.just(0)),
     st.tuples(st.just("read"), st.integers(1, 4)),
     st.tuples(st.just("answer"), st.integers(0, 9)),
     st.tuples(st.just("refuse"), st.integers(0, 9)),
@@ -993,7 +1115,7 @@ async def _play(steps: Iterable[tuple[str, Any]], end: str) -> None:
     told_to_stop: list[int] = []
     said: dict[int, Any] = {}  # the first answer to a name
     left: set[int] = set()
-    scopes: list[trio.CancelScope] = []
+    scopes: list[trio.CancelScope | Begun] = []
 
     async def read(count: int) -> None:
         for _ in range(count):
@@ -1013,6 +1135,8 @@ async def _play(steps: Iterable[tuple[str, Any]], end: str) -> None:
             match what:
                 case "request":
                     scopes.append(it.request(len(scopes)))
+                case "begin":
+                    scopes.append(it.begin(len(scopes)))
                 case "read":
                     await read(number)
                 case "answer" | "again" | "refuse" if ident := pick(number):
