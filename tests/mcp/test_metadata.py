@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from glyphoxa_trio.config import ServerSpec, ToolOverride
 from glyphoxa_trio.mcp.known import identity
 from glyphoxa_trio.mcp.metadata import describe, result_of
+from glyphoxa_trio.tools import search
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.tier import Tier
@@ -386,3 +387,13 @@ def test_hints_mean_what_the_protocol_says(
         definition.destructive,
         definition.open_world,
     ) == expected
+
+
+def test_what_tools_are_found_by_is_made_while_they_are_described() -> None:
+    # And not again, for all of them in one step, whenever they are published.
+    tools = [tool(name=f"far_sight_{at}") for at in range(30)]
+    before = search._weighed.cache_info().misses
+    described = describe(spec(), tools)
+    assert search._weighed.cache_info().misses == before + 30
+    assert all("sight" in search.words_of(x) for x in described.definitions)
+    assert search._weighed.cache_info().misses == before + 30
