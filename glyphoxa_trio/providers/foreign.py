@@ -8,7 +8,7 @@ a bound the link is asked no more until they have.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -16,12 +16,13 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import Flight, Flights
 from glyphoxa_trio.errors import TooManyFlights
 
 from .llm import LLM, ErrorKind, LLMError, LLMEvent, LLMRequest
 
 FAREWELL: Final = 1.0  # seconds to be hung up on in good order
+MOST_LEFT: Final = 8  # requests that do not stop; then the next one is refused
 
 
 @attrs.define(eq=False)
@@ -29,11 +30,19 @@ class Foreign:
     """An `LLM` around another one.
 
     Args:
-      flights: over a nursery that outlives the turns.
+      nursery: where its requests run. It outlives the turns.
+      warn: told of the first one that does not stop.
     """
 
     _llm: LLM
-    _flights: Flights
+    _nursery: trio.Nursery
+    _warn: Callable[[str], None] = lambda _: None
+    _warned: bool = attrs.field(default=False, init=False)
+    _flights: Flights = attrs.field(init=False)
+
+    @_flights.default
+    def _over_the_nursery(self) -> Flights:
+        return Flights(self._nursery, lingering_limit=MOST_LEFT, grace=FAREWELL)
 
     @property
     def label(self) -> str:
@@ -52,17 +61,32 @@ class Foreign:
         heard = _Heard(receive)
         try:
             flight = self._flights.launch(self.label, self._hear, request, heard, send)
-        except TooManyFlights as error:
-            raise LLMError(ErrorKind.OVERLOADED, str(error)) from None
+        except TooManyFlights:
+            raise LLMError(
+                ErrorKind.OVERLOADED,
+                f"{MOST_LEFT} earlier requests to {self.label} do not stop",
+            ) from None
+        heard.flight = flight
         flight.board()
         try:
             yield heard
             heard.leave()
-            with trio.move_on_after(FAREWELL):
+            with trio.move_on_after(FAREWELL) as farewell:
                 await flight.settled()
+            if farewell.cancelled_caught:
+                self._complain()
         finally:
             heard.leave()
             flight.leave()
+
+    def _complain(self) -> None:
+        if not self._warned:
+            self._warned = True
+            self._warn(
+                f"{self.label}: a request to it does not stop when it is hung up on"
+                f" (does its link shield itself?); with {MOST_LEFT} of them the next"
+                " one is refused"
+            )
 
     async def _hear(
         self,
@@ -76,6 +100,7 @@ class Foreign:
                     with heard.hearing:
                         async for event in events:
                             await send.send(event)
+                        heard.over = True
                 except trio.BrokenResourceError:
                     pass  # nobody hears it any more
                 except Exception as error:
@@ -95,6 +120,8 @@ class _Heard:
     _receive: trio.MemoryReceiveChannel[LLMEvent]
     hearing: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     error: Exception | None = attrs.field(default=None, init=False)
+    over: bool = attrs.field(default=False, init=False)  # the link has no more events
+    flight: Flight[None] = attrs.field(init=False)
 
     def __aiter__(self) -> _Heard:
         return self
@@ -103,9 +130,13 @@ class _Heard:
         try:
             return await self._receive.receive()
         except trio.EndOfChannel:
-            if self.error is not None:
-                raise self.error from None
-            raise StopAsyncIteration from None
+            if self.over:
+                raise StopAsyncIteration from None
+            if self.error is None:  # it raised what is no `Exception`
+                result = await self.flight.settled()
+                text = f"its link failed: {getattr(result, 'error', None)}"
+                self.error = LLMError(ErrorKind.MALFORMED, text)
+            raise self.error from None
 
     def leave(self) -> None:
         """Nothing more is heard; what is below is left in good order."""

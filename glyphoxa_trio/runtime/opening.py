@@ -206,7 +206,7 @@ async def open_runtime(
         stack.callback(loads.cancel_scope.cancel, "the runtime ends")
         given = llm
         if llm is not None and not isinstance(llm, AtEndpoint) and not world.stand_in:
-            given = Foreign(llm, Flights(loads))
+            given = Foreign(llm, loads, partial(told, OURS))
         make_models = partial(
             Models,
             given,

@@ -13,10 +13,9 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio import Config, open_runtime
-from glyphoxa_trio.actors import Flights
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.npc import ModelFailed, TurnDone, TurnEnd
-from glyphoxa_trio.providers.foreign import FAREWELL, Foreign
+from glyphoxa_trio.providers.foreign import FAREWELL, MOST_LEFT, Foreign
 from glyphoxa_trio.providers.llm import (
     ErrorKind,
     Finished,
@@ -69,9 +68,10 @@ class Link:
 
 
 @asynccontextmanager
-async def foreign(link: Link) -> AsyncGenerator[Foreign]:
+async def foreign(link: Link, *warnings_: list[str]) -> AsyncGenerator[Foreign]:
+    (warnings,) = warnings_ or ([],)
     async with trio.open_nursery() as nursery:
-        yield Foreign(link, Flights(nursery))
+        yield Foreign(link, nursery, warnings.append)
         nursery.cancel_scope.cancel()
 
 
@@ -128,21 +128,45 @@ async def test_an_error_at_its_beginning_is_told(autojump_clock: MockClock) -> N
 async def test_who_leaves_waits_for_its_farewell_a_second_at_most(
     autojump_clock: MockClock,
 ) -> None:
-    link = Link(("Well",), hang_up=5)
-    async with foreign(link) as it:
+    link = Link(("Well",), hang_up=30)
+    warnings: list[str] = []
+    async with foreign(link, warnings) as it:
         assert await heard(it) == ["Well", "over"]
         assert trio.current_time() == FAREWELL
-        with trio.move_on_after(0.25):
-            async with it.stream(REQUEST) as events:
-                await anext(events)
-                await trio.sleep_forever()
-        assert trio.current_time() == FAREWELL + 0.25  # cancelled, not even that
-        await trio.sleep(0.5)
-        with pytest.raises(LLMError, match="2 earlier calls do not stop") as refused:
+        assert len(warnings) == 1
+        assert warnings[0].startswith("theirs: a request to it does not stop when")
+        for _ in range(MOST_LEFT - 1):
+            with trio.move_on_after(0.25):
+                async with it.stream(REQUEST) as events:
+                    await anext(events)
+                    await trio.sleep_forever()
+        # Cancelled, it takes not even that second.
+        assert trio.current_time() == FAREWELL + 0.25 * (MOST_LEFT - 1)
+        await trio.sleep(FAREWELL)
+        with pytest.raises(LLMError, match="8 earlier requests to theirs") as refused:
             await heard(it)
         assert refused.value.kind is ErrorKind.OVERLOADED
-        await trio.sleep(10)
+        await trio.sleep(60)
         assert await heard(it) == ["Well", "over"]
+        assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("end", [SystemExit(3), GeneratorExit(), BaseException()])
+async def test_a_link_that_asks_the_program_to_end_has_failed(
+    end: BaseException, autojump_clock: MockClock
+) -> None:
+    class Ends(Link):
+        @asynccontextmanager
+        async def stream(
+            self, request: LLMRequest
+        ) -> AsyncGenerator[AsyncIterator[LLMEvent]]:
+            raise end
+            yield self._events()
+
+    async with foreign(Ends(())) as it:
+        with pytest.raises(LLMError) as failed:
+            await heard(it)
+    assert failed.value.kind is ErrorKind.MALFORMED
 
 
 @pytest.mark.parametrize("hang_up", [0.0, 12.0])

@@ -519,7 +519,13 @@ def test_who_answered_and_what_it_took_and_cost_is_as_it_was() -> None:
 
 def test_who_waited_in_line_waits_again() -> None:
     # Longer than a model may be silent.
-    in_line: Reply = [Waiting("all places are taken"), 7.0, Waiting(), 1.0, "He is dead."]
+    in_line: Reply = [
+        Waiting("all places are taken"),
+        7.0,
+        Waiting(),
+        1.0,
+        "He is dead.",
+    ]
     whole: Reply = [Waiting(whole=True), 8.0, "He lives."]
 
     async def play(runtime: Runtime) -> None:
