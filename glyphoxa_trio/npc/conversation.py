@@ -83,6 +83,8 @@ class Exchange:
     context: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     # What calls of earlier, interrupted turns came to, told with this utterance.
     late: tuple[Outcome, ...] = ()
+    # What a later turn is told of this one, until more of it is heard or forgotten.
+    _past: tuple[Message, ...] | None = attrs.field(default=None, init=False)
 
     def taken(self, seconds: float) -> None:
         """The listener has taken so much more audio; nothing if they say themselves
@@ -100,16 +102,19 @@ class Exchange:
             yield Line("assistant", self.heard)
 
     def begin_round(self) -> Round:
+        self._past = None
         by_ear = self._reported and self.aloud is not None
         self.rounds.append(Round(by_ear=[] if by_ear else None))
         return self.rounds[-1]
 
     def delivered(self, round_index: int) -> None:
         """The next sentence of that round has been heard."""
+        self._past = None
         self.rounds[round_index].delivered += 1
 
     def played(self, seconds: float) -> None:
         """So much of its audio was heard in all; nothing if it has none."""
+        self._past = None
         self._reported = True
         if self.aloud is None:
             return
@@ -138,6 +143,18 @@ class Exchange:
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
         return tuple(outcome for r in self.rounds for outcome in r.outcomes)
+
+    def past(self) -> tuple[Message, ...]:
+        """What a later turn is told of this one, which is over. Kept: a history is told
+        in every round, and to build all of it anew would be a sixth of a turn."""
+        if self._past is None:
+            self._past = tuple(self.messages(heard_only=True))
+        return self._past
+
+    def forget_oldest(self) -> None:
+        """Forget the first line that was overheard before it."""
+        self._past = None
+        self.overheard.popleft()
 
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
         if self.late:
@@ -214,12 +231,15 @@ class Conversation:
 
     def _forget(self) -> None:
         """The oldest of what was overheard goes first."""
-        heard = [*(exchange.overheard for exchange in self._past), self._news]
-        too_many = sum(map(len, heard)) - self.most_overheard
-        for lines in heard:
-            while too_many > 0 and lines:
-                lines.popleft()
+        too_many = len(self._news) - self.most_overheard
+        too_many += sum(len(exchange.overheard) for exchange in self._past)
+        for exchange in self._past:
+            while too_many > 0 and exchange.overheard:
+                exchange.forget_oldest()
                 too_many -= 1
+        while too_many > 0 and self._news:
+            self._news.popleft()
+            too_many -= 1
 
     def prompt(self, current: Exchange, *, notice: str = "") -> tuple[Message, ...]:
         """All messages for the next round of ``current``.
@@ -230,9 +250,7 @@ class Conversation:
             message, and only as the first.
         """
         past: Iterable[Message] = (
-            message
-            for exchange in self._past
-            for message in exchange.messages(heard_only=True)
+            message for exchange in self._past for message in exchange.past()
         )
         opening = _with_notice(self.opening, notice) if notice else self.opening
         return (*opening, *past, *current.messages(heard_only=False))

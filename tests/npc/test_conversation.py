@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.npc.conversation import Conversation, Exchange, Round
+from glyphoxa_trio.npc.hearsay import Overheard
 from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolCall
 
@@ -240,3 +241,56 @@ def test_what_is_added_between_two_tellings_is_told_once() -> None:
     _, asked, *answers = conversation.prompt(going_on)
     assert [echoed.id for echoed in asked.calls] == ["a", "b"]
     assert [answer.call_id for answer in answers] == ["a", "b"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                ["turn", "round", "line", "deliver", "call", "hear", "ask"]
+            ),
+            st.integers(0, 9),
+        ),
+        max_size=60,
+    ),
+    st.integers(0, 3),
+    st.integers(0, 4),
+)
+@example([(x, 0) for x in ("round", "line", "turn", "ask", "deliver", "ask")], 3, 4)
+@example([(x, 0) for x in ("hear", "turn", "turn", "ask", "hear", "hear")], 3, 2)
+def test_what_is_kept_of_the_past_is_what_would_be_told_anew(
+    steps: list[tuple[str, int]], limit: int, most_overheard: int
+) -> None:
+    conversation = Conversation(OPENING, limit, most_overheard)
+    current = exchange("first")
+    turns = [current]
+
+    def anew() -> list[Message]:
+        past = [x for x in turns[:-1] if x in conversation._past]
+        told = [m for x in past for m in x.messages(heard_only=True)]
+        return [*OPENING, *told, *current.messages(heard_only=False)]
+
+    for what, number in steps:
+        turn = turns[number % len(turns)]  # what was heard of the last may come late
+        match what:
+            case "turn":
+                conversation.add(current)
+                current = Exchange("Ann", f"{number}")
+                conversation.tell_news(current)
+                turns.append(current)
+            case "round":
+                current.begin_round()
+            case "line" if current.rounds:
+                current.rounds[-1].sentences.append(f"Line {number}.")
+            case "deliver":
+                for at, round_ in enumerate(turn.rounds):
+                    if round_.delivered < len(round_.sentences):
+                        turn.delivered(at)
+                        break
+            case "call" if current.rounds:
+                current.rounds[-1].outcomes.append(outcome(call("look")))
+            case "hear":
+                conversation.overhear(Overheard("Odo", f"{number}"))
+            case "ask":
+                assert [*conversation.prompt(current)] == anew()
+    assert [*conversation.prompt(current)] == anew()

@@ -46,7 +46,7 @@ llm:
   model: smollm2
   context_tokens: {context}
   max_tokens: 60
-  temperature: 0.2
+  temperature: 0.9
 turn: {{model_total_ms: 60000, first_token_ms: 30000}}
 npcs:
   - name: Mara
@@ -148,9 +148,11 @@ class Play:
 
 
 async def talk(play: Play) -> None:
-    """Plain turns and tool calls."""
+    """Plain turns and tool calls, until one has gone well: it calls when it likes."""
     played = Played()
-    for text in _ASKED * 2:
+    for number, text in enumerate(_ASKED * 8):
+        if number >= 2 * len(_ASKED) and played.outcomes["ok"]:
+            break
         await play.turn(played, "Mara", text)
     print(f"talk and tools: {played}")
     play.hold(not played.failures, f"the model failed: {played.failures[:1]}")
