@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import lone_errors
-from glyphoxa_trio.errors import GlyphoxaError, words
+from glyphoxa_trio.errors import GlyphoxaError, said, words
 from glyphoxa_trio.providers.speech import (
     Began,
     Final,
@@ -123,7 +123,7 @@ class RecognizedEar:
                 raise
             deafness = error if isinstance(error, SpeechError) else _wrong(error)
         self._recognition = None
-        self._fail(str(deafness), output, deaf=True)
+        self._fail(words(deafness), output, deaf=True)
         return deafness
 
     async def _understand(
@@ -217,6 +217,6 @@ class RecognizedEar:
 
 
 def _wrong(error: Exception) -> SpeechError:
-    wrong = SpeechError(f"the recognizer failed: {error!r}")
+    wrong = SpeechError(f"the recognizer failed: {said(error)}")
     wrong.__cause__ = error
     return wrong

@@ -77,7 +77,15 @@ class Foreign:
                 self._complain()
         finally:
             heard.leave()
-            flight.leave()
+            if flight.leave():
+                self._nursery.start_soon(self._watch, flight)
+
+    async def _watch(self, flight: Flight[None]) -> None:
+        """See that a request stops which its turn has left in the middle."""
+        with trio.move_on_after(FAREWELL) as farewell:
+            await flight.settled()
+        if farewell.cancelled_caught:
+            self._complain()
 
     def _complain(self) -> None:
         if not self._warned:

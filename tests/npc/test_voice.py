@@ -445,6 +445,13 @@ async def test_only_the_last_of_unfinished_words_waits(
 # What goes wrong.
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
 async def test_who_has_no_ear_says_so(autojump_clock: MockClock) -> None:
     async with open_table([]) as table:
         with pytest.raises(CannotHear, match=r"speech\.recognition"):
@@ -465,7 +472,11 @@ async def test_a_recognizer_that_cannot_listen_is_an_error_on_entering(
     ("error", "detail"),
     [
         (SpeechError("the model is gone"), "the model is gone"),
-        (KeyError("x"), "the recognizer failed: KeyError('x')"),
+        (KeyError("x"), "the recognizer failed: KeyError: 'x'"),
+        (
+            Unprintable(),
+            "the recognizer failed: Unprintable, which cannot say what is wrong",
+        ),
         (None, "fake has stopped"),
     ],
 )

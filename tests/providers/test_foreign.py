@@ -194,3 +194,15 @@ async def test_a_turn_ends_in_its_time_whatever_the_link_shields(
                 async for _ in turn:
                     break
         assert trio.current_time() - began <= 1
+
+
+async def test_one_that_does_not_stop_when_its_turn_leaves_it_is_told_of(
+    autojump_clock: MockClock,
+) -> None:  # before, only one that was read to its end was
+    warnings: list[str] = []
+    async with foreign(Link((30.0,), deaf=True), warnings) as it:
+        with trio.move_on_after(3.0):
+            await heard(it)
+        assert trio.current_time() == 3.0
+        await trio.sleep(2 * FAREWELL)
+        assert len(warnings) == 1
