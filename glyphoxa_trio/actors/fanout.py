@@ -37,15 +37,13 @@ class FanOut(Generic[R]):
     """
 
     deadline: float
-    _scope: trio.CancelScope = attrs.field(init=False)
-
-    @_scope.default
-    def _until(self) -> trio.CancelScope:
-        return trio.CancelScope(deadline=self.deadline)
+    _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
 
     @property
     def time_is_up(self) -> bool:
         """Tells a cancelled job whose doing it was: the deadline's, or the caller's."""
+        if self._scope is None:  # nothing runs, or one job that keeps the time itself
+            return trio.current_time() >= self.deadline
         return self._scope.cancel_called
 
     async def run(self, jobs: Sequence[Callable[[], Awaitable[R]]]) -> list[R | Late]:
@@ -59,6 +57,7 @@ class FanOut(Generic[R]):
         async def fill(slot: int, job: Callable[[], Awaitable[R]]) -> None:
             results[slot] = await job()
 
+        self._scope = trio.CancelScope(deadline=self.deadline)
         with self._scope:
             if len(jobs) == 1:  # the usual case needs no task of its own
                 results[0] = await jobs[0]()

@@ -194,11 +194,11 @@ class Executor:
         ``caller.on_outcome`` alone.
         """
         # An id that occurs twice says nothing of which call was approved.
-        ids = Counter([call.id for call in calls] if caller.approved else ())
-        slots = [
-            Slot(index, call, call.id in caller.approved and ids[call.id] == 1)
-            for index, call in enumerate(calls)
-        ]
+        approved = caller.approved
+        if approved:
+            often = Counter([call.id for call in calls])
+            approved = frozenset(x for x in approved if often[x] == 1)
+        slots = [Slot(at, call, call.id in approved) for at, call in enumerate(calls)]
         outcomes: list[Outcome | None] = [None] * len(slots)
 
         def settle(slot: Slot, end: Outcome) -> None:

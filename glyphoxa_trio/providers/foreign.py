@@ -48,6 +48,11 @@ class Foreign:
     def label(self) -> str:
         return self._llm.label
 
+    @property
+    def spoken_by(self) -> LLM:
+        """The link itself."""
+        return self._llm
+
     @asynccontextmanager
     async def stream(
         self, request: LLMRequest

@@ -127,7 +127,11 @@ def canonical(arguments: Any) -> str:
       ValueError: for NaN and infinities, which JSON does not have.
       TypeError: for values that are not JSON.
     """
-    return _ENCODER.encode(_by_value(arguments))
+    if type(arguments) is not dict or not _AS_THEY_ARE.issuperset(
+        map(type, arguments.values())
+    ):
+        arguments = _by_value(arguments)
+    return _ENCODER.encode(arguments)
 
 
 def _by_value(value: Any) -> Any:

@@ -45,8 +45,15 @@ MUTANTS: Final = (
     Mutant(
         "a fan-out has a quarter of a second more",
         "actors/fanout.py",
-        "return trio.CancelScope(deadline=self.deadline)",
-        "return trio.CancelScope(deadline=self.deadline + 0.25)",
+        "= trio.CancelScope(deadline=self.deadline)",
+        "= trio.CancelScope(deadline=self.deadline + 0.25)",
+        Promise.ON_TIME,
+    ),
+    Mutant(
+        "a lone call is not cut at its turn's end",
+        "host/executor.py",
+        "deadline=min(booking.until, fan.deadline)",
+        "deadline=booking.until",
         Promise.ON_TIME,
     ),
     Mutant(
@@ -59,7 +66,14 @@ MUTANTS: Final = (
     Mutant(
         "nobody cancels a flight without passengers",
         "actors/flight.py",
-        '        self._scope.cancel("the last passenger left")\n',
+        "        self._stop()\n",
+        "",
+        Promise.STOPPED,
+    ),
+    Mutant(
+        "a call without a task is not left",
+        "mcp/connection.py",
+        "        forget()\n",
         "",
         Promise.STOPPED,
     ),
@@ -162,7 +176,7 @@ MUTANTS: Final = (
     Mutant(
         "a write of an unknown tool is cut",
         "host/executor.py",
-        "slot.pending = first.on_trial and definition.side_effects",
+        "slot.pending = booking.first.on_trial and definition.side_effects",
         "slot.pending = False",
         Promise.KEPT,
         TRIALS,
@@ -203,8 +217,8 @@ MUTANTS: Final = (
     Mutant(
         "a yes counts for every call of that id",
         "host/executor.py",
-        "call.id in caller.approved and ids[call.id] == 1",
-        "call.id in caller.approved",
+        "frozenset(x for x in approved if often[x] == 1)",
+        "frozenset(approved)",
         Promise.RIGHTS,
     ),
     Mutant(
@@ -246,11 +260,9 @@ MUTANTS: Final = (
         "a tool's own limit is not kept",
         "host/executor.py",
         "            while True:\n"
-        "                with trio.CancelScope(deadline=booking.until):\n"
-        "                    result",
+        "                with trio.CancelScope(deadline=min(booking.until, ",
         "            while True:\n"
-        "                with trio.CancelScope(deadline=booking.until + 0.125):\n"
-        "                    result",
+        "                with trio.CancelScope(deadline=min(booking.until + 0.125, ",
         Promise.LIMITS,
     ),
     Mutant(
@@ -728,7 +740,7 @@ MUTANTS: Final = (
     Mutant(
         "what was overheard is never forgotten",
         "npc/conversation.py",
-        "                lines.popleft()\n",
+        "        self.overheard.popleft()\n",
         "",
         "an NPC remembers so many lines of others",
         "tests/npc/test_overhearing.py",
