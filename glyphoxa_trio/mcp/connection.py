@@ -547,11 +547,14 @@ class _Connection:
                     landing.land(answer)
 
         forget = session.begin_call(
-            request.tool, request.arguments, self._meta(request), settle
+            request.tool,
+            request.arguments,
+            self._meta(request),
+            sent=request.sent.note,
+            settle=settle,
         )
         if forget is None:
             return None
-        request.sent.note()
         self._one_more()
         return partial(self._leave, request, forget)
 

@@ -229,6 +229,8 @@ class SdkSession:
         name: str,
         arguments: Mapping[str, Any],
         meta: Mapping[str, Any],
+        *,
+        sent: Callable[[], None],
         settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
     ) -> Callable[[], None] | None:
         if self._wire is None or name in self._ours or tracing():
@@ -242,6 +244,7 @@ class SdkSession:
             "arguments": dict(arguments),
             "_meta": {**self._sieve.stamp, **meta},
         }
+        sent()
         try:
             return self._wire.begin("tools/call", params, answered)
         except MCPError:  # the long way says what it means

@@ -138,11 +138,15 @@ class Session(Protocol):
         name: str,
         arguments: Mapping[str, Any],
         meta: Mapping[str, Any],
+        *,
+        sent: Callable[[], None],
         settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
     ) -> Callable[[], None] | None:
         """Call a tool without a task that waits for it, where nothing can hold that up.
 
         Args:
+          sent: told just before it is sent: the server may answer before the sending
+            is over.
           settle: told of what `call_tool` would return or raise, in whichever task
             knows it first. It must neither block nor raise.
 

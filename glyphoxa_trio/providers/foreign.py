@@ -22,6 +22,7 @@ from glyphoxa_trio.errors import TooManyFlights
 from .llm import LLM, ErrorKind, LLMError, LLMEvent, LLMRequest
 
 FAREWELL: Final = 1.0  # seconds to be hung up on in good order
+MOMENT: Final = 0.02  # seconds for that if the turn is interrupted
 MOST_LEFT: Final = 8  # requests that do not stop; then the next one is refused
 
 
@@ -57,7 +58,7 @@ class Foreign:
     async def stream(
         self, request: LLMRequest
     ) -> AsyncGenerator[AsyncIterator[LLMEvent]]:
-        """As `LLM.stream`. Leaving takes a second at most, and no time if cancelled.
+        """As `LLM.stream`. Leaving takes a second at most, and a moment if cancelled.
 
         Raises:
           LLMError: `OVERLOADED`, if earlier requests do not stop.
@@ -73,20 +74,21 @@ class Foreign:
             ) from None
         heard.flight = flight
         flight.board()
+        moment = MOMENT
         try:
             yield heard
             heard.leave()
-            with trio.move_on_after(FAREWELL) as farewell:
-                await flight.settled()
-            if farewell.cancelled_caught:
-                self._complain()
+            moment = 0
+            await self._watch(flight)
         finally:
             heard.leave()
             if flight.leave():
                 self._nursery.start_soon(self._watch, flight)
+                with trio.move_on_after(moment, shield=True):
+                    await flight.settled()
 
     async def _watch(self, flight: Flight[None]) -> None:
-        """See that a request stops which its turn has left in the middle."""
+        """See that a request stops which nobody hears any more."""
         with trio.move_on_after(FAREWELL) as farewell:
             await flight.settled()
         if farewell.cancelled_caught:

@@ -195,10 +195,13 @@ class _Session:
         name: str,
         arguments: Mapping[str, Any],
         meta: Mapping[str, Any],
+        *,
+        sent: Callable[[], None],
         settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
     ) -> Callable[[], None] | None:
         if not self._at_once:
             return None
+        sent()
         scope = trio.CancelScope()
 
         async def call() -> None:

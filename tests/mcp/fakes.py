@@ -95,10 +95,13 @@ class FakeSession:
         name: str,
         arguments: Mapping[str, Any],
         meta: Mapping[str, Any],
+        *,
+        sent: Callable[[], None],
         settle: Callable[[outcome.Maybe[Mapping[str, Any]]], None],
     ) -> Callable[[], None] | None:
         if not self.server.at_once:
             return None
+        sent()
         scope = trio.CancelScope()
 
         async def run() -> None:

@@ -313,6 +313,7 @@ async def test_a_second_signal_does_not_wait() -> None:
                             raise httpx2.ReadError("as good as cut")
 
                     nursery.start_soon(wait)
+                    await trio.sleep(0.5)  # nobody outside sees that it has begun
                     await client.post(
                         server.url, headers=JSON, content=call("echo", word="a")
                     )
