@@ -52,11 +52,11 @@ npcs:
   - name: Mara
     personality: You keep an inn. You answer in one short sentence.
     budget_tier: standard
-    tools: [dice]
-    greeting: Welcome to the Gilded Goose!
+    tools: [roll]
   - name: Odo
     personality: You are a smith. You answer in one short sentence.
     tools: []
+    greeting: Welcome to the forge!
 """
 
 _ASKED: Final = (
