@@ -385,6 +385,7 @@ async def test_a_killed_server_ends_its_calls_at_once() -> None:  # T2, D6
                     await session.call_tool("hang", {}, {})
 
             nursery.start_soon(lost)
+            await trio.testing.wait_all_tasks_blocked()  # "hang" goes out first
             with pytest.raises(ConnectionLost):
                 await session.call_tool("die", {}, {})
         assert await session.loss.wait() == "was ended by SIGKILL"
