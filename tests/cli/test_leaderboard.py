@@ -51,10 +51,11 @@ def test_tools_of_one_kind_are_ranked_by_their_median(tmp_path: Path) -> None:
     assert (first["transport"], first["samples"]) == ("stdio", 5)
     (alone,) = kinds["alone"]  # nobody says, and first of one is no rank
     assert (alone["rank"], alone["of"]) == (None, 1)
-    dice = {line["tool"]: line["rank"] for line in kinds["dice"]}
-    # The server says what it is, and is ranked with ours: by figures, not by names.
-    assert set(dice) == {"dice.roll", "dice.roll_table", "casino.roll"}
-    assert dice["casino.roll"] == 3
+    # The server says what it is, and is ranked with ours: by figures, not by names. On
+    # a busy machine its five calls may be the quicker ones.
+    dice = kinds["dice"]
+    assert {x["tool"] for x in dice} == {"dice.roll", "dice.roll_table", "casino.roll"}
+    assert [x["rank"] for x in dice] == [1, 2, 3]
     for found in kinds.values():
         assert [x["p50_ms"] for x in found] == sorted(x["p50_ms"] for x in found)
     (roll,) = [line for line in lines if line["tool"] == "dice.roll"]
