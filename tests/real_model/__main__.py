@@ -37,7 +37,7 @@ from .serving import CONTEXT, PYTHON, ModelServer, serving
 
 CEILING: Final = 1.5  # seconds of tools in a STANDARD turn
 _LATE: Final = 0.25  # seconds that a busy machine may be late
-_TURN: Final = 90.0  # seconds; no turn of these takes as long
+_TURN: Final = 150.0  # seconds; no turn of these takes as long
 
 _CONFIG: Final = """
 llm:
@@ -47,7 +47,7 @@ llm:
   context_tokens: {context}
   max_tokens: 60
   temperature: 0.9
-turn: {{model_total_ms: 60000, first_token_ms: 30000}}
+turn: {{model_total_ms: 120000, first_token_ms: 30000}}
 npcs:
   - name: Mara
     personality: You keep an inn. You answer in one short sentence.
