@@ -11,6 +11,7 @@ from .flight import Flight, FlightCancelled, Flights, FlightStatistics, Landing
 from .lag import STALL, LoopLag, OwnTime, loop_lag
 from .lone import lone_errors
 from .mailbox import Inbox, MailboxStatistics, Ref, spawn
+from .signal import Signal
 from .stream import Stream, StreamStatistics
 from .supervision import (
     Backoff,
@@ -52,6 +53,7 @@ __all__ = [
     "Ref",
     "Request",
     "Restarting",
+    "Signal",
     "Started",
     "Stream",
     "StreamStatistics",

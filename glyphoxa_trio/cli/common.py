@@ -13,7 +13,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors.signals import interrupts
+from glyphoxa_trio.actors.interrupts import interrupts
 from glyphoxa_trio.config import (
     Config,
     ConfigError,

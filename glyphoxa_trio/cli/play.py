@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from glyphoxa_trio.actors.signals import interrupts
+from glyphoxa_trio.actors.interrupts import interrupts
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.config.mcp_json import home_of_mcp_json
 from glyphoxa_trio.control import ControlError, open_control

@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn, Protocol
 import trio
 
 from glyphoxa_trio.actors import Flights, lone_errors
-from glyphoxa_trio.actors.signals import interrupts
+from glyphoxa_trio.actors.interrupts import interrupts
 from glyphoxa_trio.errors import GlyphoxaError
 
 from .dispatch import Dispatch

@@ -25,7 +25,7 @@ from hypercorn.typing import ASGIFramework, ConnectionState
 import trio
 
 from glyphoxa_trio.actors import lone_errors
-from glyphoxa_trio.actors.signals import interrupts
+from glyphoxa_trio.actors.interrupts import interrupts
 from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.offer import CannotServe
 
