@@ -27,6 +27,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.fingerprint import difference, first_line, stated_lines
@@ -279,7 +280,7 @@ class Keeper:
 
     _approvals: Approvals
     _store: ApprovalStore
-    _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _changed: Signal = attrs.field(factory=Signal, init=False)
     _saved: Mapping[str, str] | None = attrs.field(default=None, init=False)
     # Closing may give up on a save whose thread still runs, or has not begun: they
     # are numbered, so that an older one never comes after a newer.
@@ -300,7 +301,7 @@ class Keeper:
                 )
                 self._approvals.recall({str(k): str(v) for k, v in found.items()})
                 self._saved = self._approvals.remembered
-                self._approvals.on_change = lambda: self._changed.set()
+                self._approvals.on_change = self._changed.set
                 return
             except Exception as error:  # border: the store is foreign code
                 why = str(error)
@@ -309,8 +310,7 @@ class Keeper:
     async def run(self) -> None:
         """Save every change, the ones of one moment at once, until cancelled."""
         while True:
-            await self._changed.wait()
-            self._changed = trio.Event()
+            await self._changed.take()
             await self._save()
 
     async def close(self) -> None:

@@ -19,6 +19,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.storage.errors import UnusableFile
 from glyphoxa_trio.tools.history import ASKEW, Measured, Place, kept, recalled
 from glyphoxa_trio.tools.window import Sample
@@ -99,7 +100,7 @@ class History:
     # Taken from the queue and not on the disk yet. Only the thread touches it, so
     # nothing is written twice, whoever gave up waiting.
     _writing: list[tuple[Place, Sample]] = attrs.field(factory=list, init=False)
-    _came: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _came: Signal = attrs.field(factory=Signal, init=False)
     _given_up: bool = attrs.field(default=False, init=False)
     _failing: bool = attrs.field(default=False, init=False)
     _loaded: int = attrs.field(default=0, init=False)
@@ -158,8 +159,7 @@ class History:
     async def run(self) -> None:
         """Write what comes, until cancelled."""
         while not self._given_up:
-            await self._came.wait()
-            self._came = trio.Event()
+            await self._came.take()
             await trio.sleep(GATHERING)
             while not await self._save():  # noqa: ASYNC110 no disk says that it is back
                 await trio.sleep(AGAIN)

@@ -35,6 +35,7 @@ from glyphoxa_trio.actors import (
     Ref,
     Request,
     Restarting,
+    Signal,
     Started,
     SupervisionEvent,
     spawn,
@@ -163,12 +164,12 @@ class _Connection:
     _since: float = attrs.field(factory=trio.current_time, init=False)
     _tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
     _session: Session | None = attrs.field(default=None, init=False)
-    _turned: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _list_changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _turned: Signal = attrs.field(factory=Signal, init=False)
+    _list_changed: Signal = attrs.field(factory=Signal, init=False)
     _stopping: trio.Event = attrs.field(factory=trio.Event, init=False)
     _wanted: trio.Event = attrs.field(factory=trio.Event, init=False)
     _in_flight: int = attrs.field(default=0, init=False)
-    _idle: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _idle: Signal = attrs.field(factory=Signal, init=False)
     _liveness: Liveness = attrs.field(init=False)
     _starts: Starts = attrs.field(factory=Starts, init=False)
     _listed: Listing = attrs.field(factory=lambda: Listing(()), init=False)
@@ -222,7 +223,7 @@ class _Connection:
                     nursery.start_soon(self._answer, call)
                 polite = _GOODBYE if self._session is not None else 0
                 self._stopping.set()
-                self._turn()  # calls that wait for a session wait in vain
+                self._turned.set()  # calls that wait for a session wait in vain
                 with trio.move_on_after(polite):
                     await over.wait()
                 nursery.cancel_scope.cancel()
@@ -235,11 +236,10 @@ class _Connection:
     async def _answer(self, call: Call[Any]) -> None:
         with call.answering():
             if isinstance(call.request, Drain):
-                while self._in_flight:
-                    await self._idle.wait()
+                await self._idle.until(lambda: not self._in_flight)
                 call.reply(None)
                 return
-            self._one_more()
+            self._in_flight += 1
             try:
                 delivery = Delivery(call.request, self._ready_for, self._meta)
                 answer = await delivery.run()
@@ -303,7 +303,7 @@ class _Connection:
                 raise ToolUnavailable(f"{self.spec.name} is being stopped")
             if self._session is not None and self._session.loss.why is None:
                 return self._session
-            await self._turned.wait()
+            await self._turned.changed()
 
     def _meta(self, request: CallTool) -> dict[str, Any]:
         """How long the answer is of use, for servers that care."""
@@ -324,7 +324,7 @@ class _Connection:
         """Write down each new list; never on the way of a call."""
         while True:
             await self._keep()
-            await self._turned.wait()
+            await self._turned.changed()
 
     async def _keep(self) -> None:
         kept: Listing | None = None
@@ -359,7 +359,7 @@ class _Connection:
           ConnectionFailed: if it could not be opened, or broke.
         """
         self._served = False
-        self._list_changed = trio.Event()
+        self._list_changed = Signal()
         self._stderr = LastLines(mask_of(self.spec), self.log)
         born = trio.current_time()
         patience = born + self.spec.start_timeout
@@ -405,8 +405,7 @@ class _Connection:
     async def _follow(self, session: Session) -> None:
         """Read the list again whenever the server says that it changed."""
         while True:
-            await self._list_changed.wait()
-            self._list_changed = trio.Event()
+            await self._list_changed.take()
             try:
                 until = trio.current_time() + self.spec.start_timeout
                 await self._adopt(await self._list(session, until=until))
@@ -555,7 +554,7 @@ class _Connection:
         )
         if forget is None:
             return None
-        self._one_more()
+        self._in_flight += 1
         return partial(self._leave, request, forget)
 
     def _leave(self, request: CallTool, forget: Callable[[], None]) -> None:
@@ -573,11 +572,6 @@ class _Connection:
                 return request.repeatable
         return isinstance(error, Busy)
 
-    def _one_more(self) -> None:
-        self._in_flight += 1
-        if self._idle.is_set():
-            self._idle = trio.Event()
-
     def _one_less(self) -> None:
         self._in_flight -= 1
         if not self._in_flight:
@@ -590,10 +584,6 @@ class _Connection:
         if state not in (ServerState.STARTING, ServerState.RESTARTING):
             self._starts.over()
         self._announce()
-
-    def _turn(self) -> None:
-        self._turned.set()
-        self._turned = trio.Event()
 
     def _announce(self) -> None:
         self.report(
@@ -611,7 +601,7 @@ class _Connection:
         )
         ready_at = self._starts.ready_at
         self.publish(self.spec.name, self.state, self._tools, ready_at)
-        self._turn()
+        self._turned.set()
 
     def _warn(self, text: str) -> None:
         said = "".join(f"\n  {line}" for line in self._stderr.lines[-_SHOWN_LINES:])

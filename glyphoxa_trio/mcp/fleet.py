@@ -20,7 +20,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import OnEvent, Ref
+from glyphoxa_trio.actors import OnEvent, Ref, Signal
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 
@@ -46,7 +46,7 @@ class Fleet:
     _members: dict[str, Member] = attrs.field(factory=dict, init=False)
     _staged: list[Member] = attrs.field(factory=list, init=False)
     _statuses: dict[str, ServerStatus] = attrs.field(factory=dict, init=False)
-    _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _moved: Signal = attrs.field(factory=Signal, init=False)
 
     def add(self, spec: ServerSpec) -> None:
         """Connect one more server; it is published when it is ready.
@@ -154,8 +154,7 @@ class Fleet:
         earlier run. Returns whether every server is ready.
         """
         with trio.move_on_after(within):
-            while not self._settled(known):
-                await self._moved.wait()
+            await self._moved.until(lambda: self._settled(known))
         return len(self._statuses) == len(self._members) and all(
             status.state is ServerState.READY for status in self._statuses.values()
         )
@@ -199,7 +198,6 @@ class Fleet:
     def _forget(self, name: str) -> None:
         self._statuses.pop(name, None)
         self._moved.set()
-        self._moved = trio.Event()
 
     def _settled(self, known: bool) -> bool:
         return len(self._statuses) == len(self._members) and not any(
@@ -210,7 +208,6 @@ class Fleet:
     def _on_status(self, status: ServerStatus) -> None:
         self._statuses[status.name] = status
         self._moved.set()
-        self._moved = trio.Event()
         if self._on_change is not None:
             self._on_change(status)
 

@@ -14,6 +14,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.units import in_ms
 
@@ -44,7 +45,7 @@ class Liveness:
     # When the first of the calls was sent that were cut, with no answer of the server
     # since.
     _silent_since: float | None = attrs.field(default=None, init=False)
-    _doubted: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _doubted: Signal = attrs.field(factory=Signal, init=False)
 
     def heard(self) -> None:
         """The server has answered something; a no is an answer, and so is a new
@@ -105,8 +106,7 @@ class Liveness:
         while True:
             if self._silent_since is None:
                 in_vain = 0
-                self._doubted = trio.Event()
-                await self._doubted.wait()
+                await self._doubted.until(lambda: self._silent_since is not None)
             with trio.move_on_after(PATIENCE):
                 await self._hear_from(session)
                 continue

@@ -8,9 +8,7 @@ from typing import Final
 
 import attrs
 
-import trio
-
-from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.actors import Ref, Signal
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import Tool
@@ -37,13 +35,12 @@ class Line:
     _only: Collection[str] | None = attrs.field(default=None, init=False)
     status: ServerStatus | None = attrs.field(default=None, init=False)
     _tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
-    _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _moved: Signal = attrs.field(factory=Signal, init=False)
 
     def report(self, status: ServerStatus) -> None:
         named = tuple(name for name in status.tools if self._tells_of(name))
         self.status = status = attrs.evolve(status, tools=named)
         self._moved.set()
-        self._moved = trio.Event()
         if not (self.held or self._cut):
             self._report(status)
 
@@ -61,8 +58,12 @@ class Line:
     async def settled(self) -> None:
         """Return once the server is ready, its first attempt has failed, or it is
         lazy and waits for a call."""
-        while self.status is None or self.status.state is ServerState.STARTING:
-            await self._moved.wait()
+        await self._moved.until(
+            lambda: (
+                self.status is not None
+                and self.status.state is not ServerState.STARTING
+            )
+        )
 
     def open(self) -> None:
         self.held = False

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import attrs
 
-import trio
+from glyphoxa_trio.actors import Signal
 
 
 class Door(Protocol):
@@ -33,8 +33,8 @@ class Activity:
 
     door: Door | None = None
     running: int = attrs.field(default=0, init=False)
-    _ended: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _began: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _ended: Signal = attrs.field(factory=Signal, init=False)
+    _began: Signal = attrs.field(factory=Signal, init=False)
 
     @property
     def busy(self) -> bool:
@@ -47,13 +47,11 @@ class Activity:
     def begin(self) -> None:
         self.running += 1
         self._began.set()
-        self._began = trio.Event()
 
     def end(self) -> None:
         self.running -= 1
         if not self.running:
             self._ended.set()
-            self._ended = trio.Event()
 
     async def quiet(self) -> None:
         """Return as soon as no turn runs.
@@ -61,10 +59,8 @@ class Activity:
         One that begins in the moment in which the last one ends counts: whoever
         waits puts an end to it.
         """
-        while self.running:
-            await self._ended.wait()
+        await self._ended.until(lambda: not self.running)
 
     async def begun(self) -> None:
         """Return as soon as a turn runs."""
-        while not self.running:
-            await self._began.wait()
+        await self._began.until(lambda: self.running > 0)

@@ -20,7 +20,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.actors import Signal, lone_errors
 from glyphoxa_trio.config.voices import VoiceConfig
 from glyphoxa_trio.errors import said, words
 from glyphoxa_trio.providers.speech import SpeechError, Synthesizer, Voice
@@ -77,7 +77,7 @@ class Speaking:
     _aloud: Aloud = attrs.field(factory=Aloud, init=False)
     _waiting: deque[Sentence | Filler] = attrs.field(factory=deque, init=False)
     _places: Counter[int] = attrs.field(factory=Counter, init=False)  # by round
-    _news: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _news: Signal = attrs.field(factory=Signal, init=False)
     _no_more: bool = attrs.field(default=False, init=False)
     _all_said: trio.Event = attrs.field(factory=trio.Event, init=False)
     _filler: trio.CancelScope | None = attrs.field(default=None, init=False)
@@ -132,8 +132,7 @@ class Speaking:
     async def _run(self) -> None:
         while self._waiting or not self._no_more:
             if not self._waiting:
-                self._news = trio.Event()
-                await self._news.wait()
+                await self._news.changed()
                 continue
             match self._waiting.popleft():
                 case Filler() as filler:

@@ -15,6 +15,8 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
+
 from .outputs import Output
 from .records import Level, Record
 
@@ -36,7 +38,7 @@ class Writer:
     _output: Output
     capacity: int = attrs.field(validator=attrs.validators.ge(1))
     _waiting: deque[Record] = attrs.field(factory=deque, init=False)
-    _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _moved: Signal = attrs.field(factory=Signal, init=False)
     _over: bool = attrs.field(default=False, init=False)
     _written: int = attrs.field(default=0, init=False)
     _lost: int = attrs.field(default=0, init=False)
@@ -84,10 +86,9 @@ class Writer:
         """
         told = 0
         while True:
-            while not self._waiting:
-                if self._over:
-                    return
-                await self._moved.wait()
+            await self._moved.until(lambda: bool(self._waiting) or self._over)
+            if not self._waiting:
+                return
             batch = list(self._waiting)
             self._waiting.clear()
             if self._lost > told:  # the gap is here: nothing came while it was full
@@ -112,7 +113,6 @@ class Writer:
 
     def _move(self) -> None:
         self._moved.set()
-        self._moved = trio.Event()
 
 
 def _hand_over(output: Output, batch: Sequence[Record]) -> int:

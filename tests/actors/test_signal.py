@@ -6,8 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trio
+from trio.testing import (
+    assert_checkpoints,
+    assert_no_checkpoints,
+    wait_all_tasks_blocked,
+)
+
 from glyphoxa_trio.actors import Signal
-from trio.testing import assert_checkpoints, assert_no_checkpoints, wait_all_tasks_blocked
 
 
 async def test_all_who_wait_see_each_change(autojump_clock: trio.abc.Clock) -> None:
@@ -112,5 +117,3 @@ def test_it_is_a_flag_and_a_list_of_who_waits(steps: list[str | int]) -> None:
             nursery.cancel_scope.cancel()
 
     trio.run(main)
-
-

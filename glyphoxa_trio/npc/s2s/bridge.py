@@ -22,7 +22,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Stream
+from glyphoxa_trio.actors import Signal, Stream
 from glyphoxa_trio.host import Caller, Listing, Shelf, Showing, ToolHost
 from glyphoxa_trio.npc.engines.round import specs_of, view_of
 from glyphoxa_trio.npc.turn import Clock
@@ -239,7 +239,7 @@ class _Standing:
     bridge: Bridge
     stream: Stream[Event]
     _next: Interaction | None = attrs.field(default=None, init=False)
-    _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _arrived: Signal = attrs.field(factory=Signal, init=False)
 
     def begin(self, interaction: Interaction) -> None:
         self._next = interaction
@@ -247,10 +247,9 @@ class _Standing:
 
     async def run(self) -> None:
         while True:
-            while self._next is None:
-                self._arrived = trio.Event()
-                await self._arrived.wait()
-            interaction, self._next = self._next, None
+            while (interaction := self._next) is None:
+                await self._arrived.changed()
+            self._next = None
             await self._follow(interaction)
 
     async def _follow(self, interaction: Interaction) -> None:

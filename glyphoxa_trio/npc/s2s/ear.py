@@ -15,6 +15,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import HearingFailed, TurnDone
@@ -52,7 +53,7 @@ class ModelEar:
     _live: Live | None = attrs.field(default=None, init=False)
     _talking: Talking | None = attrs.field(default=None, init=False)
     _waiting: deque[Utterance] = attrs.field(factory=deque, init=False)
-    _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _arrived: Signal = attrs.field(factory=Signal, init=False)
     _turns: dict[Which, Exchange] = attrs.field(factory=dict, init=False)
     _reported: Mapping[Which, float] | None = attrs.field(default=None, init=False)
     _over: bool = attrs.field(default=False, init=False)
@@ -116,9 +117,7 @@ class ModelEar:
 
     async def _next(self) -> Utterance | None:
         """The next turn; None if no more turns will come."""
-        while not self._waiting and not self._over:
-            self._arrived = trio.Event()
-            await self._arrived.wait()
+        await self._arrived.until(lambda: bool(self._waiting) or self._over)
         return self._waiting.popleft() if self._waiting else None
 
     def _gone(self) -> None:

@@ -14,6 +14,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.providers.s2s import Event, LinkClosed
 from glyphoxa_trio.tools.outcome import ToolCall
 
@@ -85,7 +86,7 @@ class Interaction:
     understood: bool = False  # the words are final
     on_words: Callable[[str], None] | None = None
     _events: deque[Happening] = attrs.field(factory=deque, init=False)
-    _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _arrived: Signal = attrs.field(factory=Signal, init=False)
     _heard: trio.Event = attrs.field(factory=trio.Event, init=False)
     _over: bool = attrs.field(default=False, init=False)
 
@@ -103,9 +104,7 @@ class Interaction:
 
     async def take(self) -> Happening:
         """The next one, in order. Cancelled, it loses none. One reader."""
-        while not self._events:
-            self._arrived = trio.Event()
-            await self._arrived.wait()
+        await self._arrived.until(lambda: bool(self._events))
         return self._events.popleft()
 
     def understand(self, text: str, *, final: bool) -> None:

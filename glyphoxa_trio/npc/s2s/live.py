@@ -17,6 +17,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.providers.llm import ErrorKind, Usage
 from glyphoxa_trio.providers.s2s import (
     S2S,
@@ -121,7 +122,7 @@ class Live:
     _revision: int = attrs.field(default=0, init=False)
     _in_force: int = attrs.field(default=0, init=False)
     _declared: int = attrs.field(default=0, init=False)  # on the newest socket
-    _enforced: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _enforced: Signal = attrs.field(factory=Signal, init=False)
     _ledger: Ledger = attrs.field(factory=Ledger, init=False)
     _answers: Counter[Way] = attrs.field(factory=Counter, init=False)
     _told: deque[tuple[float, str, str]] = attrs.field(
@@ -380,8 +381,7 @@ class Live:
     async def tools_in_force(self, revision: int) -> None:
         """Return once they are declared. Has no end of its own."""
         self._sockets.want()
-        while self._in_force < revision:
-            await self._enforced.wait()
+        await self._enforced.until(lambda: self.is_in_force(revision))
 
     def statistics(self) -> LiveStatistics:
         return LiveStatistics(
@@ -499,7 +499,6 @@ class Live:
         if revision > self._in_force:
             self._in_force = revision
             self._enforced.set()
-            self._enforced = trio.Event()
 
     def _send(self, command: Command) -> None:
         try:

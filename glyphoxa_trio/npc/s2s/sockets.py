@@ -16,7 +16,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Backoff
+from glyphoxa_trio.actors import Backoff, Signal
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import (
     S2S,
@@ -124,7 +124,7 @@ class Sockets:
     failed: int = attrs.field(default=0, init=False)
     _wanted: bool = attrs.field(default=False, init=False)
     _gave_up: bool = attrs.field(default=False, init=False)
-    _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _changed: Signal = attrs.field(factory=Signal, init=False)
     _replace_by: float | None = attrs.field(default=None, init=False)
     _retry_at: float = attrs.field(default=0.0, init=False)
     _failures: deque[float] = attrs.field(factory=deque, init=False)
@@ -172,12 +172,11 @@ class Sockets:
         self.current = None  # of an earlier run
         async with trio.open_nursery() as nursery:
             while True:
-                self._changed = trio.Event()
                 now = trio.current_time()
                 until = self._nothing_until(now)
                 if until > now:
                     with trio.move_on_at(until):
-                        await self._changed.wait()
+                        await self._changed.changed()
                 elif self._is_idle(now):
                     self._rest()
                 else:

@@ -13,6 +13,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.providers.audio import Framer, Resampler, bytes_of
 from glyphoxa_trio.providers.endpointing import (
     FRAME,
@@ -39,7 +40,7 @@ class Talking:
     _resampler: Resampler = attrs.field(init=False)
     _endpointer: Endpointer = attrs.field(factory=Endpointer, init=False)
     _heard_at: float = attrs.field(default=-inf, init=False)
-    _began: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _began: Signal = attrs.field(factory=Signal, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._framer = Framer(bytes_of(FRAME, RATE))
@@ -62,8 +63,7 @@ class Talking:
     async def watch(self) -> None:
         """End what a microphone has left off, as voice chats do. Until cancelled."""
         while True:
-            await self._began.wait()
-            self._began = trio.Event()
+            await self._began.take()
             while self._endpointer.speaking:
                 await trio.sleep_until(self._heard_at + SILENCE)
                 if trio.current_time() >= self._heard_at + SILENCE:

@@ -9,7 +9,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Request
+from glyphoxa_trio.actors import Request, Signal
 from glyphoxa_trio.npc.aloud import TOLERANCE
 from glyphoxa_trio.npc.events import Queued, Timings, TurnDone, TurnEnd, TurnEvent
 from glyphoxa_trio.npc.npc import FAREWELL, Turn
@@ -45,7 +45,7 @@ class Place:
     over: trio.Event = attrs.field(factory=trio.Event, init=False)
     gone: trio.Event = attrs.field(factory=trio.Event, init=False)
     _news: deque[TurnEvent] = attrs.field(factory=deque, init=False)
-    _arrived: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _arrived: Signal = attrs.field(factory=Signal, init=False)
 
     @property
     def speaker(self) -> str:
@@ -109,12 +109,8 @@ class Place:
 
     async def next_news(self) -> TurnEvent | None:
         """What the scene has to say; None once the session says the rest."""
-        while not self._news:
-            if self.handed.is_set():
-                return None
-            self._arrived = trio.Event()
-            await self._arrived.wait()
-        return self._news.popleft()
+        await self._arrived.until(lambda: bool(self._news) or self.handed.is_set())
+        return self._news.popleft() if self._news else None
 
 
 @attrs.frozen(eq=False)

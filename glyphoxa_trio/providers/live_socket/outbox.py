@@ -12,8 +12,7 @@ from typing import Final
 
 import attrs
 
-import trio
-
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.providers.live_wire import Frame, Lane
 
 MAX_AUDIO: Final = 512 * 1024  # bytes: 8 s of base64 at 24 kHz
@@ -36,7 +35,7 @@ class Outbox:
     _audio_size: int = attrs.field(default=0, init=False)
     _is_open: bool = attrs.field(default=False, init=False)
     _closed: bool = attrs.field(default=False, init=False)
-    _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _changed: Signal = attrs.field(factory=Signal, init=False)
 
     @property
     def is_open(self) -> bool:
@@ -89,8 +88,7 @@ class Outbox:
                 return None
             if (frame := self._next()) is not None:
                 return frame
-            self._changed = trio.Event()
-            await self._changed.wait()
+            await self._changed.changed()
 
     def _next(self) -> Frame | None:
         for lane in (self._setup, self._control) if self._is_open else (self._setup,):

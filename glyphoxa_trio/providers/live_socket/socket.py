@@ -26,7 +26,7 @@ from wsproto.utilities import LocalProtocolError
 
 import trio
 
-from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.actors import Signal, lone_errors
 from glyphoxa_trio.providers.live_wire import Wire
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import Command, Event, LinkClosed, LinkStatistics
@@ -97,7 +97,7 @@ class LiveSocket:
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _setup_until: float = attrs.field(default=inf, init=False)
     _due: float = attrs.field(default=inf, init=False)
-    _due_moved: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _due_moved: Signal = attrs.field(factory=Signal, init=False)
     _sent: int = attrs.field(default=0, init=False)
     _received: int = attrs.field(default=0, init=False)
 
@@ -247,8 +247,7 @@ class LiveSocket:
     async def _watch_the_clock(self) -> None:
         while True:
             with trio.move_on_at(self._due):
-                await self._due_moved.wait()
-            self._due_moved = trio.Event()
+                await self._due_moved.take()
             now = trio.current_time()
             if now < self._due:
                 continue

@@ -16,7 +16,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Topic, lone_errors
+from glyphoxa_trio.actors import Signal, Topic, lone_errors
 from glyphoxa_trio.tools.definition import ToolUnavailable
 
 from .cache import Cache, Entry
@@ -51,7 +51,7 @@ class Keeper:
     _turn: trio.CapacityLimiter = attrs.field(
         factory=lambda: trio.CapacityLimiter(AT_ONCE), init=False
     )
-    _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _changed: Signal = attrs.field(factory=Signal, init=False)
     _landed: dict[str, trio.Event] = attrs.field(factory=dict, init=False)
 
     async def report(self, icao: str, *, until: float) -> Sighting:
@@ -92,8 +92,7 @@ class Keeper:
             for entry in self._cache.due(now):
                 self._fetch(entry)
             with trio.move_on_at(self._cache.next_due(now)):
-                await self._changed.wait()
-            self._changed = trio.Event()
+                await self._changed.take()
 
     def _wake(self) -> None:
         self._changed.set()

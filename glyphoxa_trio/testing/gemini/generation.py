@@ -15,6 +15,8 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
+
 from ..voice.speech import BYTES_PER_MS, messages
 from ..voice.steps import (
     CallTools,
@@ -46,7 +48,7 @@ class Generation:
     ended: bool = False
     waits_for: set[str] = attrs.field(factory=set)
     _reason: str | None = None
-    _answered: trio.Event = attrs.field(factory=trio.Event, repr=False)
+    _answered: Signal = attrs.field(factory=Signal, repr=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
 
     async def play(self, steps: Sequence[Step]) -> None:
@@ -60,8 +62,7 @@ class Generation:
                     break
                 await self._do(step)
                 if self.waits_for:
-                    self._answered = trio.Event()
-                    await self._answered.wait()
+                    await self._answered.until(lambda: not self.waits_for)
                     left = left or deque(self.session.turns.next_reply())
             self._tell({"generationComplete": True})
             await trio.sleep(self.session.server.lag)

@@ -12,6 +12,8 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 
 import trio
 
+from glyphoxa_trio.actors import Signal
+
 from .gate import Gate
 from .steps import Close, Drop, Event, Freeze, On
 
@@ -67,7 +69,7 @@ class Wire:
     ending: bool = False
     on_event: Callable[[Event], None] = attrs.field(init=False, repr=False)
     _waiting: deque[Message | Last] = attrs.field(factory=deque, repr=False)
-    _more: trio.Event = attrs.field(factory=trio.Event, repr=False)
+    _more: Signal = attrs.field(factory=Signal, repr=False)
     _drained: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, repr=False
     )
@@ -135,14 +137,13 @@ class Wire:
     async def _write(self) -> None:
         try:
             while not self._written.is_set():
-                self._more = trio.Event()
                 if self.habits.merge is not None:
                     await trio.sleep(_AT_ONCE)
                 while self._waiting:
                     await self._put(self._waiting.popleft())
                     if len(self._waiting) <= _AHEAD:
                         self._drained.unpark_all()
-                await self._more.wait()
+                await self._more.take()
         except ConnectionClosed:
             pass  # the reader says so
         finally:
