@@ -118,7 +118,7 @@ class Catalogue:
           BadName: an ``expose_as`` that no model would take.
           BadSchema: parameters that are no JSON schema.
         """
-        fresh = [self._listing(tool, {}) for tool in tools]
+        fresh = [self._listing(tool, {}, Availability.READY) for tool in tools]
         self._rebuild([*self.current.offered, *fresh])
 
     def replace(
@@ -135,12 +135,7 @@ class Catalogue:
         """
         others = [x for x in self.current.offered if x.definition.group != group]
         known = {x.key: x for x in self.current.offered}
-        fresh = [
-            attrs.evolve(
-                self._listing(tool, known), availability=availability, ready_at=ready_at
-            )
-            for tool in tools
-        ]
+        fresh = [self._listing(tool, known, availability, ready_at) for tool in tools]
         self._rebuild([*others, *fresh])
 
     def deregister(self, name: str) -> tuple[str, ...]:
@@ -185,12 +180,20 @@ class Catalogue:
             listings.sort(key=lambda listing: listing.order)
         self._swap(listings, self.current.left_out)
 
-    def _listing(self, tool: Tool, before: Mapping[str, Listing]) -> Listing:
+    def _listing(
+        self,
+        tool: Tool,
+        before: Mapping[str, Listing],
+        availability: Availability,
+        ready_at: float | None = None,
+    ) -> Listing:
         if self._stand_in is not None:
             tool = self._stand_in(tool)
         known = before.get(tool.key)
         if known is not None and known.definition == tool.definition:
-            return attrs.evolve(known, tool=tool)
+            return attrs.evolve(
+                known, tool=tool, availability=availability, ready_at=ready_at
+            )
         definition = tool.definition
         schema = ArgumentSchema(definition.parameters, foreign=definition.external)
         if not definition.external:  # whoever brings those has looked at them
@@ -200,6 +203,8 @@ class Catalogue:
             exposed=definition.name,  # settled in _rebuild, for all at once
             estimate=self._reckon(definition),
             schema=schema,
+            availability=availability,
+            ready_at=ready_at,
         )
 
     def _rebuild(self, listings: list[Listing]) -> None:
@@ -209,7 +214,10 @@ class Catalogue:
         names = {definition.key: name for name, definition in exposed.tools.items()}
         shared = {key: one.name for one in exposed.collisions for key in one.left_out}
         names |= shared
-        named = [attrs.evolve(x, exposed=names[x.key]) for x in listings]
+        named = [
+            x if x.exposed == names[x.key] else attrs.evolve(x, exposed=names[x.key])
+            for x in listings
+        ]
         self._swap(
             sorted(
                 (x for x in named if x.key not in shared),

@@ -12,7 +12,7 @@ Above 300 lines, because each entry of a tool has its rule, and they are read to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -62,6 +62,14 @@ def describe(
     compiled until one is called.
     """
     return next(filter(None, _describing(spec, tools, sound)))
+
+
+async def in_turn(items: Iterable[T]) -> AsyncIterator[T]:
+    """Each of them; after every few of them, others get their turn."""
+    for number, item in enumerate(items, 1):
+        if number % _AT_ONCE == 0:
+            await trio.lowlevel.checkpoint()
+        yield item
 
 
 async def describe_in_turn(
