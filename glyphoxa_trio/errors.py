@@ -16,7 +16,14 @@ class GlyphoxaError(Exception):
 
 
 class ActorGone(GlyphoxaError):
-    """The actor stopped, or crashed on this very request, before it answered."""
+    """The actor stopped, or crashed on this very request, before it answered.
+
+    If it crashed, ``__cause__`` is what it crashed with.
+    """
+
+
+class NotUnderstood(GlyphoxaError):
+    """The actor does not know this message; nothing else has become of it."""
 
 
 class DeadlineExceeded(GlyphoxaError, trio.TooSlowError):

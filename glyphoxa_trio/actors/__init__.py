@@ -21,6 +21,7 @@ from .supervision import (
     Restarting,
     Started,
     SupervisionEvent,
+    crash_report,
     supervise,
 )
 from .told import careful, tell
@@ -62,6 +63,7 @@ __all__ = [
     "Topic",
     "Watchdog",
     "careful",
+    "crash_report",
     "lone_errors",
     "loop_lag",
     "spawn",

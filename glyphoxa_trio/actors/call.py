@@ -11,7 +11,7 @@ import outcome
 
 import trio
 
-from glyphoxa_trio.errors import ActorGone, GlyphoxaError
+from glyphoxa_trio.errors import ActorGone, GlyphoxaError, NotUnderstood
 
 M = TypeVar("M", bound="Request[Any]")
 R_co = TypeVar("R_co", covariant=True)
@@ -50,26 +50,45 @@ class Call(Generic[M]):
 
         The body is cancelled when the asker's patience ends or the asker is
         cancelled. A `GlyphoxaError` raised in it, alone or as the only kind in
-        a group, becomes the answer; any other exception crashes the actor.
-        Either way the asker is not left waiting.
+        a group, becomes the answer; any other exception crashes the actor, and is
+        the ``__cause__`` of what the asker gets. Either way the asker is not left
+        waiting: a body that ends without an answer does not know the message.
         """
         self._in_work = True
+        understood = True
+        crash: BaseException | None = None
         try:
             with self._scope or trio.CancelScope():
                 yield
+                understood = self._answer is not None
         except GlyphoxaError as error:
             self.refuse(error)
         except BaseExceptionGroup as group:
             on_purpose, others = group.split(GlyphoxaError)
             bugs = others and others.split(trio.Cancelled)[1]
             if bugs is not None or on_purpose is None:
+                crash = bugs
                 raise
             self.refuse(_first_leaf(on_purpose))
             if others is not None:  # the actor is cancelled, beside the answer
                 raise others from None
+        except Exception as bug:
+            crash = bug
+            raise
         finally:
             if self._answer is None:
-                self.refuse(ActorGone(f"no answer to {type(self.request).__name__}"))
+                self._leave_unanswered(crash, understood=understood)
+
+    def _leave_unanswered(
+        self, crash: BaseException | None, *, understood: bool
+    ) -> None:
+        kind = type(self.request).__name__
+        if not understood:
+            self.refuse(NotUnderstood(f"{kind} is a message for another actor"))
+            return
+        gone = ActorGone(f"no answer to {kind}")
+        gone.__cause__ = crash
+        self.refuse(gone)
 
     def reply(self, value: object) -> None:
         """Answer with ``value``. Reply last: the asker may leave at once."""

@@ -101,11 +101,13 @@ class Inbox(Generic[M]):
             self._taken.add(call)
         return call
 
-    def drop_taken(self) -> None:
+    def drop_taken(self, crash: Exception | None) -> None:
         """A life ended: refuse what it took, did not answer and does not work on."""
         for call in list(self._taken):
             if call._answer is None and not call._in_work:
-                call.refuse(ActorGone(f"{self.name} ended before it answered"))
+                gone = ActorGone(f"{self.name} ended before it answered")
+                gone.__cause__ = crash
+                call.refuse(gone)
         self._taken.clear()
 
     def close(self) -> None:
@@ -225,9 +227,15 @@ def spawn(
       capacity: how many messages may wait; an asker beyond that waits outside,
         a teller is dropped.
       restart: run ``body`` afresh when it crashes; without it a crash cancels
-        the nursery.
-      on_event: told of every life, failure and restart.
+        the nursery. ``body`` makes what it needs, so that nothing of a life that
+        crashed is left to the next.
+      on_event: told of every life, failure and restart; must not block.
+
+    Raises:
+      TypeError: ``restart`` without ``on_event``: nobody would hear of a crash.
     """
+    if restart is not None and on_event is None:
+        raise TypeError("spawn(restart=...) needs on_event=: who hears of a crash?")
     label = name if name is not None else str(getattr(body, "__name__", body))
     send, receive = trio.open_memory_channel[Call[M]](capacity)
     stopped = trio.Event()
@@ -237,10 +245,14 @@ def spawn(
             with closing(Inbox(label, receive)) as inbox:
 
                 async def one_life() -> None:
+                    crash: Exception | None = None
                     try:
                         await body(inbox)
+                    except Exception as error:
+                        crash = error
+                        raise
                     finally:
-                        inbox.drop_taken()
+                        inbox.drop_taken(crash)
 
                 if restart is None:
                     await one_life()

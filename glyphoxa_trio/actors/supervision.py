@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
+from traceback import format_exception, format_exception_only
 
 import attrs
 
@@ -73,6 +74,16 @@ class GaveUp:
 
     name: str
     failures: int
+
+
+def crash_report(failed: Failed) -> str:
+    """What failed and of what, in a line, and then where: its traceback."""
+    error: BaseException = failed.error
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    what = "".join(format_exception_only(error)).strip().partition("\n")[0]
+    trace = "".join(format_exception(error)).rstrip()
+    return f"{failed.name} crashed and is started anew: {what}\n{trace}"
 
 
 SupervisionEvent = Started | Failed | Restarting | GaveUp

@@ -220,6 +220,9 @@ class Calibrator:
                     case Examine():
                         with call.answering():
                             call.reply(self._measurements.evidence(self._listed()))
+                    case _:
+                        with call.answering():
+                            pass  # its asker hears that nobody knows it
 
     def _record(self, key: str, sample: Sample) -> None:
         listing = self._catalogue.current.by_key.get(key)

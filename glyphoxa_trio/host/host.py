@@ -24,6 +24,7 @@ from glyphoxa_trio.actors import (
     Backoff,
     Flights,
     FlightStatistics,
+    Inbox,
     MailboxStatistics,
     Ref,
     SupervisionEvent,
@@ -449,18 +450,22 @@ async def open_host(
                 hedger if hedging.enabled else None,
                 missed,
             )
-            calibrator = Calibrator(
-                measurements,
-                catalogue,
-                attempts.probe,
-                events.publish,
-                lambda: approvals.held,
-                lambda: approvals.agreed,
-                granted,
-            )
+
+            async def calibrate(inbox: Inbox[Any]) -> None:
+                calibrator = Calibrator(
+                    measurements,
+                    catalogue,
+                    attempts.probe,
+                    events.publish,
+                    lambda: approvals.held,
+                    lambda: approvals.agreed,
+                    granted,
+                )
+                await calibrator.run(inbox)
+
             ref = spawn(
                 nursery,
-                calibrator.run,
+                calibrate,
                 name="calibrator",
                 capacity=1024,
                 restart=Backoff(first=0.05, ceiling=5.0),

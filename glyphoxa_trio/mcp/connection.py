@@ -38,6 +38,7 @@ from glyphoxa_trio.actors import (
     Signal,
     Started,
     SupervisionEvent,
+    crash_report,
     spawn,
 )
 from glyphoxa_trio.config import ServerSpec
@@ -59,7 +60,7 @@ from .calls import CallTool, Delivery, Sent
 from .known import Known, Memory
 from .liveness import Liveness
 from .lives import Starts, keep_alive
-from .metadata import PREFIX, compile_schemas, describe_in_turn, result_of
+from .metadata import PREFIX, compile_schemas, describe_in_turn, in_turn, result_of
 from .process import LastLines
 from .resources import READER
 from .status import Publish, ServerState, ServerStatus, ServerWarning
@@ -239,6 +240,8 @@ class _Connection:
                 await self._idle.until(lambda: not self._in_flight)
                 call.reply(None)
                 return
+            if not isinstance(call.request, CallTool):
+                return  # its asker hears that nobody knows it
             self._in_flight += 1
             try:
                 delivery = Delivery(call.request, self._ready_for, self._meta)
@@ -425,14 +428,17 @@ class _Connection:
     async def _time_round_trip(self, session: Session) -> None:
         """Measure the round trip of a new session, while it serves calls already."""
         if await self._liveness.time(session):
-            took = self._liveness.round_trip
-            self._tools = tuple(
-                attrs.evolve(
-                    tool, definition=attrs.evolve(tool.definition, round_trip=took)
-                )
-                for tool in self._tools
-            )
+            before = None
+            while before is not self._tools:  # another list may come in between
+                before = self._tools
+                timed = [self._timed(tool) async for tool in in_turn(before)]
+            self._tools = tuple(timed)
             self._announce()
+
+    def _timed(self, tool: Tool) -> Tool:
+        took = self._liveness.round_trip
+        definition = attrs.evolve(tool.definition, round_trip=took)
+        return attrs.evolve(tool, definition=definition)
 
     def _expect(self, *, after: float = 0.0) -> None:
         """A start begins ``after`` so many seconds: announce when it should be over."""
@@ -477,16 +483,17 @@ class _Connection:
 
     async def _adopt(self, listing: Listing, *, sound: bool = False) -> None:
         described = await describe_in_turn(self.spec, listing.tools, sound=sound)
-        self._listed = attrs.evolve(listing, start=self._starts.first)
         reader = READER if READER in listing.tools else {}
-        self._tools = tuple(
+        tools = [
             self._tool(
                 definition,
                 described.fingerprints[definition.name],
                 reader=definition.name == reader.get("name"),
             )
-            for definition in described.definitions
-        )
+            async for definition in in_turn(described.definitions)
+        ]
+        self._listed = attrs.evolve(listing, start=self._starts.first)
+        self._tools = tuple(tools)
         for text in (*listing.warnings, *described.warnings):
             self._warn_once(text)
 
@@ -610,11 +617,7 @@ class _Connection:
     def on_fault(self, event: SupervisionEvent) -> None:
         """Told when this actor itself crashed, which nothing should bring about."""
         if isinstance(event, Failed):
-            error = event.error
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            kind = type(error).__name__
-            self._warn(f"its connection crashed and is set up anew: {kind}")
+            self._warn(crash_report(event))
 
     def _warn_once(self, text: str) -> None:
         if text not in self._told:

@@ -23,6 +23,7 @@ from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
 
+from .arguments import check_seconds, check_text, check_tier, check_values
 from .events import TurnDone, TurnEvent
 from .s2s import Live
 from .utterance import (
@@ -172,6 +173,8 @@ class Npc:
           tier: the DM's override of the tier for this utterance (D2); it does
             not lift the NPC's own ceiling.
         """
+        check_text(text=text, speaker=speaker)
+        check_tier(tier)
         return Turn(self._session, Utterance(text, speaker, tier))
 
     def speak_as(self, text: str, *, speaker: str = "DM") -> Turn:
@@ -179,24 +182,30 @@ class Npc:
 
         What it was saying by itself is interrupted. It remembers the words as its own.
         """
+        check_text(text=text, speaker=speaker)
         return Turn(self._session, Utterance("", speaker, script=text))
 
     def greet(self, *, speaker: str = "player") -> Turn:
         """Have it say its greeting, if it has one and nothing has been said yet."""
+        check_text(speaker=speaker)
         return Turn(self._session, Utterance("", speaker, greets=True))
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
         """Let it hear what somebody says to somebody else. It says nothing to that,
         and knows it in its next turn; so does every engine."""
+        check_text(speaker=speaker, text=text, to=to)
         await self._session.ask(Overhear(speaker, text, to), within=_PATIENCE)
 
     async def situate(self, *context: str) -> None:
         """Tell it what holds where it is, in place of what was told before."""
+        for line in context:
+            check_text(context=line)
         await self._session.ask(Situate(context), within=_PATIENCE)
 
     async def introduce(self, values: Mapping[str, object]) -> None:
         """Give values to the template variables of its prompt and greeting (A32), such
         as ``caller_name``. Those that were given before and are not named stay."""
+        check_values(values)
         await self._session.ask(Introduce(dict(values)), within=_PATIENCE)
 
     async def approve(self, question: str, yes: bool) -> bool:
@@ -204,10 +213,13 @@ class Npc:
 
         Returns False if it was not open any more: answered, expired, withdrawn.
         """
+        check_text(question=question)
         return await self._session.ask(Approve(question, yes), within=_PATIENCE)
 
     async def elevate(self, tier: Tier, *, seconds: float) -> None:
         """Raise the NPC's ceiling to ``tier`` for a while (the DM's lever, G31)."""
+        check_tier(tier, optional=False)
+        check_seconds(seconds)
         await self._session.ask(Elevate(tier, seconds), within=_PATIENCE)
 
     async def tier_for(self, text: str) -> Tier:
@@ -215,6 +227,7 @@ class Npc:
 
         For partial transcripts, as often as they come: it leaves no trace (D2).
         """
+        check_text(text=text)
         return await self._session.ask(Preview(text), within=_PATIENCE)
 
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
@@ -226,6 +239,7 @@ class Npc:
         it is taken over if they are what is said, else nobody notices. Returns at
         once; while a turn runs it does nothing.
         """
+        check_text(text=text, speaker=speaker)
         await self._session.ask(Hearing(text, speaker), within=_PATIENCE)
 
     def voice(
@@ -282,6 +296,7 @@ class Npc:
         Args:
           speaker: only what answers them, with what they said and that waits.
         """
+        check_text(speaker=speaker or "")
         return await self._session.ask(Interrupt(speaker), within=_PATIENCE)
 
     async def become(self, successor: Adopt) -> Npc:

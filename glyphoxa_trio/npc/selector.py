@@ -66,7 +66,7 @@ class Selector:
                     case Learn(rules=rules):
                         self.rules = rules
                         call.reply(None)
-                    case request:
+                    case Select() as request:
                         call.reply(self._select(request))
 
     def _select(self, request: Select) -> Selection:

@@ -168,6 +168,7 @@ class NpcSession:
     _fillers: Fillers = attrs.field(init=False)
     _opening: Opening = attrs.field(init=False)
     _reopen: bool = attrs.field(default=False, init=False)
+    _crash: Exception | None = attrs.field(default=None, init=False)
     _slow: tuple[int, Grant, NamedTools] | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -222,7 +223,11 @@ class NpcSession:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
+                self._crash = None
                 await self._read(inbox, nursery)
+            except Exception as bug:
+                self._crash = bug  # the turns that run say so at their end
+                raise
             finally:
                 # What the model says from now on is nobody's turn: each would be
                 # ended at once, and leave what it has said to the next one.
@@ -501,10 +506,12 @@ class NpcSession:
             if utterance.scope.cancelled_caught:  # also while the rest was said aloud
                 end, error = TurnEnd.INTERRUPTED, ""
         except Exception as bug:  # border: a model's link is foreign code
-            end, error = TurnEnd.FAILED, f"{type(bug).__name__}: {bug}"
+            end, error = TurnEnd.FAILED, _named(bug)
         finally:
             if end is TurnEnd.INTERRUPTED:
                 self._flush(utterance)
+                if self._crash is not None and not utterance.scope.cancel_called:
+                    end, error = TurnEnd.FAILED, _named(self._crash)
             exchange = utterance.exchange
             self._conversation.add(exchange)
             now = trio.current_time()
@@ -841,6 +848,10 @@ class NpcSession:
             listing is not None
             and listing.definition.interruption is OnInterrupt.FINISH_AND_SPEAK
         )
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _is_said_by(waiting: Utterance, speaker: str) -> bool:

@@ -9,7 +9,15 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Backoff, Ref, Topic, spawn
+from glyphoxa_trio.actors import (
+    Backoff,
+    Failed,
+    Ref,
+    SupervisionEvent,
+    Topic,
+    crash_report,
+    spawn,
+)
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
@@ -18,7 +26,7 @@ from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import Gather
 from glyphoxa_trio.npc.s2s import Live
-from glyphoxa_trio.npc.scene import Company, SceneActor, SceneSettings
+from glyphoxa_trio.npc.scene import Attention, Company, SceneActor, SceneSettings
 from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.speculator import Tally
 from glyphoxa_trio.npc.utterance import Adopt
@@ -104,10 +112,11 @@ class Cast:
         self.activity = Activity(self.overload)
         self._selector = spawn(
             self.nursery,
-            Selector(rules_of(self.config)).run,
+            lambda inbox: Selector(rules_of(self.config)).run(inbox),
             name="selector",
             capacity=1024,
             restart=_AFTER_A_FAULT,
+            on_event=self._report,
         )
 
     def npc(self, name: str) -> Npc:
@@ -144,9 +153,14 @@ class Cast:
                 listener=config.turn.listener,
             )
 
-        actor = SceneActor(Company(find), settings)
-        label = f"scene {len(self._scenes) + 1}"
-        ref = spawn(self.nursery, actor.run, name=label, restart=_AFTER_A_FAULT)
+        company, attention = Company(find), Attention()  # stay through a crash
+        ref = spawn(
+            self.nursery,
+            lambda inbox: SceneActor(company, settings, attention).run(inbox),
+            name=f"scene {len(self._scenes) + 1}",
+            restart=_AFTER_A_FAULT,
+            on_event=self._report,
+        )
 
         def ear(scene: Scene, speaker: str) -> Ear | None:
             return self.voices.scene_ear(
@@ -230,9 +244,17 @@ class Cast:
             warn=self.warn,
         )
         ref = spawn(
-            self.nursery, session.run, name=f"npc {npc.name}", restart=_AFTER_A_FAULT
+            self.nursery,
+            session.run,
+            name=f"npc {npc.name}",
+            restart=_AFTER_A_FAULT,
+            on_event=self._report,
         )
         return Npc(npc, grant, ref, ears=self._ear)
+
+    def _report(self, event: SupervisionEvent) -> None:
+        if isinstance(event, Failed):
+            self.warn(crash_report(event))
 
     def _ear(self, npc: Npc, speaker: str) -> Ear | None:
         """The NPC's ear as it is configured now; ``npc`` may be older than a reload."""

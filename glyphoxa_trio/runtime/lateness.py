@@ -11,13 +11,14 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Topic
+from glyphoxa_trio.actors import Failed, Topic, crash_report
 from glyphoxa_trio.host import ToolHost, ToolStalled
 from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.units import in_ms
 
 from .overload import FLOOR, Overload
+from .source import OURS
 
 NAME: Final = "overload"  # whom a warning is of
 PERIOD: Final = 0.05  # seconds, give or take half of it: nothing is to beat in time
@@ -104,10 +105,13 @@ async def watch(
 
 async def name_stalls(host: ToolHost, warn: Callable[[ServerWarning], None]) -> None:
     """Warn of tools that hold the loop, until cancelled: of each once a minute, and
-    when it is refused."""
+    when it is refused. And of a host that crashes, with the traceback."""
     said: dict[str, float] = {}
-    with host.events.subscribe(only=ToolStalled) as stalls:
-        async for event in stalls:
+    with host.events.subscribe(only=(ToolStalled, Failed)) as faults:
+        async for event in faults:
+            if isinstance(event, Failed):
+                warn(ServerWarning(server=OURS, text=crash_report(event)))
+                continue
             assert isinstance(event, ToolStalled)
             now = trio.current_time()
             if event.refused or now - said.get(event.key, -_SAID_AGAIN) >= _SAID_AGAIN:

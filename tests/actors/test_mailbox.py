@@ -20,13 +20,21 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio.actors import (
     Backoff,
     Call,
+    Failed,
     Inbox,
     MailboxStatistics,
     Ref,
     Request,
+    SupervisionEvent,
+    crash_report,
     spawn,
 )
-from glyphoxa_trio.errors import ActorGone, DeadlineExceeded, GlyphoxaError
+from glyphoxa_trio.errors import (
+    ActorGone,
+    DeadlineExceeded,
+    GlyphoxaError,
+    NotUnderstood,
+)
 
 
 @attrs.frozen
@@ -282,7 +290,7 @@ async def test_a_crash_before_the_answering_begins_strands_nobody(
 ) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            ref = spawn(nursery, worker, restart=restart)
+            ref = spawn(nursery, worker, restart=restart, on_event=lambda _: None)
             with trio.CancelScope(shield=True):
                 with pytest.raises(ActorGone):
                     await ref.ask(Work(0, "careless"), within=60)
@@ -344,7 +352,7 @@ async def test_an_answer_may_come_from_a_task_that_outlives_the_actor(
 async def test_a_body_that_says_nothing_is_no_answer(
     ref: Ref[Work], autojump_clock: MockClock
 ) -> None:
-    with pytest.raises(ActorGone, match="no answer to Work"):
+    with pytest.raises(NotUnderstood, match="Work is a message for another actor"):
         await ref.ask(Work(0.5, "forget"), within=60)
     assert trio.current_time() == 0.5
 
@@ -469,7 +477,10 @@ async def test_cancelling_the_owner_ends_every_wait(autojump_clock: MockClock) -
 async def test_a_ref_outlives_a_crash_and_so_does_the_mailbox(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    ref = spawn(nursery, worker, restart=Backoff(first=2, jitter=0))
+    lives: list[SupervisionEvent] = []
+    ref = spawn(
+        nursery, worker, restart=Backoff(first=2, jitter=0), on_event=lives.append
+    )
     answers: list[str] = []
 
     async def ask() -> None:
@@ -479,12 +490,24 @@ async def test_a_ref_outlives_a_crash_and_so_does_the_mailbox(
 
         @askers.start_soon
         async def crash() -> None:
-            with pytest.raises(ActorGone):
+            with pytest.raises(ActorGone) as gone:
                 await ref.ask(Work(1, "crash"), within=60)
+            assert isinstance(gone.value.__cause__, Bug)
 
         await wait_all_tasks_blocked()
         askers.start_soon(ask)
     assert answers == ["done at 4"]  # crashed at 1, restarted at 3
+    (failed,) = [event for event in lives if isinstance(event, Failed)]
+    said = crash_report(failed)
+    assert said.startswith("worker crashed and is started anew: ")
+    assert "in perform\n" in said, "the traceback says where"
+
+
+async def test_nobody_restarts_in_silence(nursery: trio.Nursery) -> None:
+    with pytest.raises(TypeError, match="on_event"):
+        spawn(nursery, worker, restart=Backoff())
+    await trio.lowlevel.checkpoint()
+    assert not nursery.child_tasks
 
 
 async def test_a_tell_is_work_that_nobody_waits_for(
@@ -702,7 +725,7 @@ async def play(schedule: Schedule) -> tuple[Ends, list[int], MailboxStatistics]:
             how = "refused"
         except DeadlineExceeded:
             how = "late"
-        except ActorGone:
+        except (ActorGone, NotUnderstood):
             how = "gone"
         assert number not in ends
         ends[number] = (how, trio.current_time())
@@ -711,7 +734,13 @@ async def play(schedule: Schedule) -> tuple[Ends, list[int], MailboxStatistics]:
         first=DOWN, factor=1, ceiling=DOWN, jitter=0, max_restarts=99, period=1e6
     )
     async with trio.open_nursery() as nursery:
-        ref = spawn(nursery, diary, capacity=schedule.capacity, restart=patient)
+        ref = spawn(
+            nursery,
+            diary,
+            capacity=schedule.capacity,
+            restart=patient,
+            on_event=lambda _: None,
+        )
         for number, message in enumerate(schedule.messages):
             nursery.start_soon(arrive, number, message)
         await trio.sleep_until(schedule.closes)
@@ -771,7 +800,7 @@ def test_nobody_waits_longer_than_the_owner_lives(
                 assert answer == f"done at {trio.current_time():g}"
             except DeadlineExceeded:
                 assert trio.current_time() == arrives + patience
-            except ActorGone:
+            except (ActorGone, NotUnderstood):
                 pass
             assert trio.current_time() <= min(
                 arrives + patience, max(arrives, cancel_at)

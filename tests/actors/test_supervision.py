@@ -293,7 +293,7 @@ async def test_an_actor_stopped_between_two_lives_still_answers(
                     raise Died
                 call.reply(f"life {life}")
 
-    ref = spawn(nursery, shaky, restart=STEADY)
+    ref = spawn(nursery, shaky, restart=STEADY, on_event=lambda _: None)
     assert ref.tell(Ping())
     answers: list[str] = []
 

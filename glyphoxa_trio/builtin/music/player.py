@@ -16,7 +16,17 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Backoff, Inbox, Ref, Request, lone_errors, spawn
+from glyphoxa_trio.actors import (
+    Backoff,
+    Failed,
+    Inbox,
+    Ref,
+    Request,
+    SupervisionEvent,
+    crash_report,
+    lone_errors,
+    spawn,
+)
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 
 from .library import Library
@@ -94,7 +104,13 @@ async def open_player(
                     await player.run(inbox)
                     tracks.cancel_scope.cancel("the player is stopped")
 
-            yield spawn(nursery, live, name="music", restart=_AFTER_A_FAULT)
+            def report(event: SupervisionEvent) -> None:
+                if isinstance(event, Failed):
+                    warn(crash_report(event))
+
+            yield spawn(
+                nursery, live, name="music", restart=_AFTER_A_FAULT, on_event=report
+            )
             nursery.cancel_scope.cancel("the player is closed")
 
 

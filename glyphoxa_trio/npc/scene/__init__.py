@@ -16,6 +16,7 @@ who is meant, what that needs to know, and who is next.
 
 from .actor import SceneActor
 from .addressing import Addressed, NobodyAddressed, NpcMuted, Why
+from .attention import Attention
 from .company import Company
 from .ear import SceneEar
 from .floor import SceneFull
@@ -25,6 +26,7 @@ from .scene import Scene
 
 __all__ = [
     "Addressed",
+    "Attention",
     "Company",
     "NobodyAddressed",
     "NotHere",

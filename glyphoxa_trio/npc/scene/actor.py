@@ -56,11 +56,12 @@ class SceneActor:
 
     Args:
       settings: as they are now.
+      attention: who is muted, played by the DM, or spoken to.
     """
 
     company: Company
     settings: Callable[[], SceneSettings]
-    _attention: Attention = attrs.field(factory=Attention, init=False)
+    _attention: Attention
     _floor: Floor[Place] = attrs.field(factory=lambda: Floor(1), init=False)
     _said: int = attrs.field(default=0, init=False)
     _cut: int = attrs.field(default=0, init=False)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.npc.arguments import check_text, check_tier
 from glyphoxa_trio.npc.npc import CannotHear
 from glyphoxa_trio.npc.utterance import Utterance
 from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
@@ -74,6 +75,8 @@ class Scene:
           tier: the DM's override of the tier for this utterance (D2).
           dm: whoever directs the scene says it: before the players who wait.
         """
+        check_text(text=text, speaker=speaker, to=to or "")
+        check_tier(tier)
         return self._turn(Place(Utterance(text, speaker, tier), to, dm))
 
     def speak_as(self, npc: str, text: str, *, speaker: str = "DM") -> SceneTurn:
@@ -82,10 +85,12 @@ class Scene:
         Before the players who wait, and in place of what it says itself just now; also
         if it is muted. It remembers the words as its own.
         """
+        check_text(npc=npc, text=text, speaker=speaker)
         return self._turn(Place(Utterance("", speaker, script=text), npc, dm=True))
 
     def greet(self, npc: str, *, speaker: str = "player") -> SceneTurn:
         """Have the NPC say its greeting, as `Npc.greet`."""
+        check_text(npc=npc, speaker=speaker)
         return self._turn(Place(Utterance("", speaker, greets=True), npc))
 
     def _turn(self, place: Place) -> SceneTurn:
@@ -97,11 +102,13 @@ class Scene:
         Raises:
           NobodyAddressed: as entering the turn would.
         """
+        check_text(text=text, speaker=speaker)
         return await self._scene.ask(Whom(text, speaker), within=_PATIENCE)
 
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
         """Tell whoever is meant what somebody is saying while they still speak, as
         `Npc.hearing`; nothing while an NPC speaks."""
+        check_text(text=text, speaker=speaker)
         await self._scene.ask(Partial(text, speaker), within=_PATIENCE)
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
@@ -110,6 +117,7 @@ class Scene:
         Args:
           speaker: only what answers them.
         """
+        check_text(speaker=speaker or "")
         return await self._scene.ask(Silence(speaker), within=_PATIENCE)
 
     def voice(
@@ -137,27 +145,34 @@ class Scene:
 
         Returns its name.
         """
+        check_text(npc=npc, speaker=speaker)
         return await self._scene.ask(TurnTo(npc, speaker), within=_PATIENCE)
 
     async def mute(self, npc: str) -> str:
         """Have the NPC say nothing of its own: what it is saying is interrupted, and
         nobody can speak to it. It hears everything. Returns its name."""
+        check_text(npc=npc)
         return await self._scene.ask(Mute(npc), within=_PATIENCE)
 
     async def unmute(self, npc: str) -> str:
+        check_text(npc=npc)
         return await self._scene.ask(Mute(npc, muted=False), within=_PATIENCE)
 
     async def puppet(self, npc: str | None) -> str | None:
         """Everything that follows is said to this NPC, whatever it names; None ends
         that. ``to`` of `say` goes before it. Returns its name."""
+        check_text(npc=npc or "")
         return await self._scene.ask(Bind(npc), within=_PATIENCE)
 
     async def tell(self, *context: str) -> None:
         """Tell all NPCs what holds in the scene, in place of what was told before."""
+        for line in context:
+            check_text(context=line)
         await self._scene.ask(Tell(context), within=_PATIENCE)
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
         """Let all NPCs hear what somebody says that is not for them. None answers."""
+        check_text(speaker=speaker, text=text, to=to)
         await self._scene.ask(LetHear(speaker, text, to), within=_PATIENCE)
 
     async def look(self) -> SceneStatistics:

@@ -1,0 +1,44 @@
+"""What callers hand in, looked at before it goes into a mailbox: a mistake is theirs to
+hear of, at once, and no NPC's to crash of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from glyphoxa_trio.tools.tier import Tier
+
+
+def check_text(**given: object) -> None:
+    """Raises TypeError if one of them is not text; its message has the name."""
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be text (str), not {_shown(value)}")
+
+
+def check_tier(tier: object, *, optional: bool = True) -> None:
+    """Raises TypeError unless it is a `Tier`, or None where it may be left out."""
+    if not (isinstance(tier, Tier) or (tier is None and optional)):
+        names = ", ".join(f"Tier.{tier.name}" for tier in Tier)
+        raise TypeError(f"tier must be one of {names}, not {_shown(tier)}")
+
+
+def check_seconds(seconds: object) -> None:
+    """Raises TypeError unless it is a number, and ValueError unless it is a time."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"seconds must be a number, not {_shown(seconds)}")
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"seconds must be 0 or more, and finite, not {seconds}")
+
+
+def check_values(values: object) -> None:
+    """Raises TypeError unless it is a mapping with names."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"values must be a mapping, not {_shown(values)}")
+    for name in values:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a value must be text, not {_shown(name)}")
+
+
+def _shown(value: object) -> str:
+    return f"{type(value).__name__} {value!r:.60}"
