@@ -154,7 +154,7 @@ class Cast:
             )
 
         company, attention = Company(find), Attention()  # stay through a crash
-        ref = spawn(
+        ref: Ref[Any] = spawn(
             self.nursery,
             lambda inbox: SceneActor(company, settings, attention).run(inbox),
             name=f"scene {len(self._scenes) + 1}",
