@@ -13,21 +13,21 @@ import trio
 
 from glyphoxa_trio.errors import ActorGone, GlyphoxaError, NotUnderstood
 
-M = TypeVar("M", bound="Request[Any]")
+A = TypeVar("A")  # whom a message is for
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Request(Generic[R_co]):
-    """A message; its type argument is the type of the answer."""
+class Request(Generic[A, R_co]):
+    """A message: for whom, and the type of the answer."""
 
     __slots__ = ()
 
 
 @attrs.define(eq=False)
-class Call(Generic[M]):
+class Call(Generic[A]):
     """One request in flight: the message, and a place for its answer."""
 
-    request: M
+    request: Request[A, Any]
     told: bool = False  # nobody waits for an answer
     # Cancelled by the asker when it stops caring, and by nobody else.
     _scope: trio.CancelScope | None = attrs.field(init=False)

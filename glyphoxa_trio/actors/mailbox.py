@@ -2,14 +2,17 @@
 
 An actor is an async function that reads an `Inbox`. Its state is its local
 variables, so nothing else can touch it. Messages are frozen `Request` classes
-whose type argument is the type of the answer::
+whose type arguments are whom they are for and the type of the answer, so that a type
+checker refuses a message to the wrong actor::
+
+    class Dice: ...  # whom the messages are for
 
     @attrs.frozen
-    class Roll(Request[list[int]]):
+    class Roll(Request[Dice, list[int]]):
         count: int
         sides: int
 
-    async def dice(inbox: Inbox[Roll]) -> None:
+    async def dice(inbox: Inbox[Dice]) -> None:
         rng = random.Random()
         async for call in inbox:
             with call.answering():
@@ -17,7 +20,7 @@ whose type argument is the type of the answer::
                 call.reply([rng.randint(1, roll.sides) for _ in range(roll.count)])
 
     async with trio.open_nursery() as nursery:
-        ref = spawn(nursery, dice)
+        ref = spawn(nursery, dice)                      # Ref[Dice]
         rolls = await ref.ask(Roll(2, 6), within=0.5)   # list[int]
         await ref.stop(within=1)
 
@@ -39,7 +42,7 @@ import trio
 
 from glyphoxa_trio.errors import ActorGone, DeadlineExceeded
 
-from .call import Call, M, Request
+from .call import A, Call, Request
 from .supervision import Backoff, OnEvent, supervise
 
 R = TypeVar("R")
@@ -68,7 +71,7 @@ class _Counts:
 
 
 @attrs.define(eq=False)
-class Inbox(Generic[M]):
+class Inbox(Generic[A]):
     """The reading end of a mailbox: yields the calls that still matter.
 
     Iteration ends when the actor is stopped and everything sent before that has
@@ -76,20 +79,20 @@ class Inbox(Generic[M]):
     """
 
     name: str
-    _channel: trio.MemoryReceiveChannel[Call[M]]
+    _channel: trio.MemoryReceiveChannel[Call[A]]
     # What the body took of what was asked; weak, so that what is done is forgotten.
-    _taken: WeakSet[Call[M]] = attrs.field(factory=WeakSet, init=False)
+    _taken: WeakSet[Call[A]] = attrs.field(factory=WeakSet, init=False)
 
-    def __aiter__(self) -> Inbox[M]:
+    def __aiter__(self) -> Inbox[A]:
         return self
 
-    async def __anext__(self) -> Call[M]:
+    async def __anext__(self) -> Call[A]:
         try:
             return await self.receive()
         except trio.EndOfChannel:
             raise StopAsyncIteration from None
 
-    async def receive(self) -> Call[M]:
+    async def receive(self) -> Call[A]:
         """The next call that still matters.
 
         Raises:
@@ -119,15 +122,15 @@ class Inbox(Generic[M]):
 
 
 @attrs.frozen(eq=False)
-class Ref(Generic[M]):
+class Ref(Generic[A]):
     """The writing end of a mailbox: all the world knows of an actor."""
 
     name: str
-    _channel: trio.MemorySendChannel[Call[Any]]
+    _channel: trio.MemorySendChannel[Call[A]]
     _stopped: trio.Event
     _counts: _Counts = attrs.field(factory=_Counts)
 
-    async def ask(self, request: Request[R], *, within: float) -> R:
+    async def ask(self, request: Request[A, R], *, within: float) -> R:
         """Send ``request`` and wait for its answer.
 
         Args:
@@ -159,7 +162,7 @@ class Ref(Generic[M]):
         answer: R = call._answer.unwrap()
         return answer
 
-    def tell(self, request: Request[Any]) -> bool:
+    def tell(self, request: Request[A, Any]) -> bool:
         """Send ``request`` without waiting, for its effect only.
 
         Returns False if the mailbox is full or the actor gone: the message is
@@ -210,13 +213,13 @@ class Ref(Generic[M]):
 
 def spawn(
     nursery: trio.Nursery,
-    body: Callable[[Inbox[M]], Awaitable[None]],
+    body: Callable[[Inbox[A]], Awaitable[None]],
     *,
     name: str | None = None,
     capacity: int = 16,
     restart: Backoff | None = None,
     on_event: OnEvent | None = None,
-) -> Ref[M]:
+) -> Ref[A]:
     """Start an actor in the caller's ``nursery`` and return its `Ref`.
 
     The mailbox exists before its reader, so the ref can be used at once, and
@@ -237,7 +240,7 @@ def spawn(
     if restart is not None and on_event is None:
         raise TypeError("spawn(restart=...) needs on_event=: who hears of a crash?")
     label = name if name is not None else str(getattr(body, "__name__", body))
-    send, receive = trio.open_memory_channel[Call[M]](capacity)
+    send, receive = trio.open_memory_channel[Call[A]](capacity)
     stopped = trio.Event()
 
     async def live() -> None:

@@ -37,7 +37,7 @@ PROBES = 5  # per tool: as many samples as "measured" needs (D1)
 
 
 @attrs.frozen
-class Observe(Request[None]):
+class Observe(Request["Calibrator", None]):
     """Told: one sample of one tool."""
 
     key: str
@@ -45,14 +45,14 @@ class Observe(Request[None]):
 
 
 @attrs.frozen
-class HealthAnew(Request[None]):
+class HealthAnew(Request["Calibrator", None]):
     """Told: the tool's breaker has closed, its failures are of the past."""
 
     key: str
 
 
 @attrs.frozen
-class Disregard(Request[None]):
+class Disregard(Request["Calibrator", None]):
     """Told: the loop was late in that time, so what was measured in it, whole or in
     part, says nothing of the tools."""
 
@@ -61,14 +61,14 @@ class Disregard(Request[None]):
 
 
 @attrs.frozen
-class LifeBegan(Request[None]):
+class LifeBegan(Request["Calibrator", None]):
     """Told: the server of these tools has started again."""
 
     keys: tuple[str, ...]
 
 
 @attrs.frozen
-class Missed(Request[None]):
+class Missed(Request["Calibrator", None]):
     """Told: NPCs had ``seconds`` of turns in which these tools were hidden from them
     because of what was measured."""
 
@@ -77,28 +77,28 @@ class Missed(Request[None]):
 
 
 @attrs.frozen
-class TrialBegan(Request[None]):
+class TrialBegan(Request["Calibrator", None]):
     """Told: the tool was shown once more to be tried, and a call of it has begun."""
 
     key: str
 
 
 @attrs.frozen
-class TrialSaidNothing(Request[None]):
+class TrialSaidNothing(Request["Calibrator", None]):
     """Told: a call that `TrialBegan` told of has ended and left no sample."""
 
     key: str
 
 
 @attrs.frozen
-class Reckon(Request[None]):
+class Reckon(Request["Calibrator", None]):
     """Told: these tools are new, or back; estimate them from what is known."""
 
     keys: tuple[str, ...]
 
 
 @attrs.frozen
-class Forget(Request[None]):
+class Forget(Request["Calibrator", None]):
     """Told: these tools are gone for good."""
 
     keys: tuple[str, ...]
@@ -132,7 +132,7 @@ class Word(StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Calibrate(Request[tuple[Probed, ...]]):
+class Calibrate(Request["Calibrator", tuple[Probed, ...]]):
     """Asked: probe tools.
 
     Args:
@@ -145,12 +145,12 @@ class Calibrate(Request[tuple[Probed, ...]]):
 
 
 @attrs.frozen
-class Report(Request[dict[str, Estimate]]):
+class Report(Request["Calibrator", dict[str, Estimate]]):
     """Asked: the estimate of every tool as of now."""
 
 
 @attrs.frozen
-class Examine(Request[dict[str, Evidence]]):
+class Examine(Request["Calibrator", dict[str, Evidence]]):
     """Asked: what ``tier_by`` makes of every tool that was measured enough."""
 
 
@@ -187,7 +187,7 @@ class Calibrator:
     def __attrs_post_init__(self) -> None:
         self._slots = trio.Semaphore(self._measurements.settings.probe_concurrency)
 
-    async def run(self, inbox: Inbox[Any]) -> None:
+    async def run(self, inbox: Inbox[Calibrator]) -> None:
         """Read the mailbox until stopped; probes run beside it."""
         async with trio.open_nursery() as nursery:
             async for call in inbox:
@@ -212,8 +212,8 @@ class Calibrator:
                     case Forget(keys):
                         for key in keys:
                             self._measurements.forget(key)
-                    case Calibrate():
-                        nursery.start_soon(self._calibrate, call)
+                    case Calibrate() as request:
+                        nursery.start_soon(self._calibrate, call, request)
                     case Report():
                         with call.answering():
                             call.reply(self._report())
@@ -303,9 +303,8 @@ class Calibrator:
             for key, listing in self._catalogue.current.by_key.items()
         }
 
-    async def _calibrate(self, call: Call[Calibrate]) -> None:
+    async def _calibrate(self, call: Call[Calibrator], request: Calibrate) -> None:
         with call.answering():
-            request = call.request
             granted = tuple(self._granted())
             targets = [
                 listing

@@ -108,7 +108,7 @@ class ToolHost:
     _executor: Executor
     _attempts: Attempts
     _flights: Flights
-    _calibrator: Ref[Any]
+    _calibrator: Ref[Calibrator]
     granted: Callable[[], Iterable[Grant]] = tuple
     _history: History | None = None
 
@@ -412,7 +412,7 @@ async def open_host(
     with lone_errors(), loop_lag() as lag, ExitStack() as stack:
         async with trio.open_nursery() as nursery:
             flights = Flights(nursery, lingering_limit=lingering_limit)
-            ref: Ref[Any]
+            ref: Ref[Calibrator]
 
             def observe(key: str, sample: Sample) -> None:
                 ref.tell(Observe(key, sample))  # a full mailbox drops and counts
@@ -451,7 +451,7 @@ async def open_host(
                 missed,
             )
 
-            async def calibrate(inbox: Inbox[Any]) -> None:
+            async def calibrate(inbox: Inbox[Calibrator]) -> None:
                 calibrator = Calibrator(
                     measurements,
                     catalogue,

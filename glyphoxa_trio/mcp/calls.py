@@ -48,8 +48,12 @@ class Sent:
         self.at = None
 
 
+class ConnectionMessages:
+    """Whom `CallTool` is for: the connection of a server."""
+
+
 @attrs.frozen
-class CallTool(Request[ToolResult]):
+class CallTool(Request[ConnectionMessages, ToolResult]):
     """Call ``tool``, by the server's own name. Times are on trio's clock.
 
     ``deadline`` is until when the answer is of use, ``awaited_until`` until when

@@ -56,7 +56,7 @@ from glyphoxa_trio.tools.definition import (
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.units import in_ms, milliseconds
 
-from .calls import CallTool, Delivery, Sent
+from .calls import CallTool, ConnectionMessages, Delivery, Sent
 from .known import Known, Memory
 from .liveness import Liveness
 from .lives import Starts, keep_alive
@@ -96,7 +96,7 @@ class _TooSlow(ConnectionFailed):
 
 
 @attrs.frozen
-class Drain(Request[None]):
+class Drain(Request[ConnectionMessages, None]):
     """Answered as soon as no call is in flight."""
 
 
@@ -112,7 +112,7 @@ def spawn_connection(
     open_session: OpenSession = open_session,
     known: Known | None = None,
     rng: random.Random | None = None,
-) -> Ref[CallTool | Drain]:
+) -> Ref[ConnectionMessages]:
     """Start the connection of ``spec``; it needs no further care.
 
     Stop it with `Ref.stop`: it says goodbye, ends the server's process and is
@@ -160,7 +160,7 @@ class _Connection:
     open_session: OpenSession
     _memory: Memory
     rng: random.Random | None
-    ref: Ref[CallTool | Drain] = attrs.field(init=False)
+    ref: Ref[ConnectionMessages] = attrs.field(init=False)
     state: ServerState = attrs.field(default=ServerState.STARTING, init=False)
     _since: float = attrs.field(factory=trio.current_time, init=False)
     _tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
@@ -187,7 +187,7 @@ class _Connection:
 
     # -------------------------------------------------------------- the actor
 
-    async def run(self, inbox: Inbox[CallTool | Drain]) -> None:
+    async def run(self, inbox: Inbox[ConnectionMessages]) -> None:
         """Serve calls until stopped, whatever becomes of the server meanwhile."""
         self._stopping = trio.Event()
         over = trio.Event()
@@ -234,7 +234,7 @@ class _Connection:
             self._tools = ()
             self._become(ServerState.STOPPED)
 
-    async def _answer(self, call: Call[Any]) -> None:
+    async def _answer(self, call: Call[ConnectionMessages]) -> None:
         with call.answering():
             if isinstance(call.request, Drain):
                 await self._idle.until(lambda: not self._in_flight)

@@ -24,8 +24,8 @@ from glyphoxa_trio.actors import OnEvent, Ref, Signal
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 
-from .calls import CallTool
-from .connection import Drain, spawn_connection
+from .calls import ConnectionMessages
+from .connection import spawn_connection
 from .known import Known
 from .member import CLOSING, Line, Member
 from .status import Publish, ServerState, ServerStatus, ServerWarning
@@ -40,7 +40,7 @@ class FleetError(GlyphoxaError):
 class Fleet:
     """The servers that are connected, by name. Made by `open_fleet`."""
 
-    _spawn: Callable[[ServerSpec, Line], Ref[CallTool | Drain]]
+    _spawn: Callable[[ServerSpec, Line], Ref[ConnectionMessages]]
     _publish: Publish
     _on_change: Callable[[ServerStatus], None] | None = None
     _members: dict[str, Member] = attrs.field(factory=dict, init=False)
@@ -241,7 +241,7 @@ async def open_fleet(
     """
     async with trio.open_nursery() as nursery:
 
-        def spawn(spec: ServerSpec, line: Line) -> Ref[CallTool | Drain]:
+        def spawn(spec: ServerSpec, line: Line) -> Ref[ConnectionMessages]:
             return spawn_connection(
                 nursery,
                 spec,

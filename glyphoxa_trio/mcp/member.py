@@ -13,7 +13,7 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import Tool
 
-from .calls import CallTool
+from .calls import ConnectionMessages
 from .connection import Drain
 from .status import Publish, ServerState, ServerStatus
 
@@ -92,7 +92,7 @@ class Member:
     """One server of a fleet: its connection, and the line on which that speaks."""
 
     spec: ServerSpec
-    ref: Ref[CallTool | Drain]
+    ref: Ref[ConnectionMessages]
     line: Line
 
     async def settled(self) -> None:

@@ -7,16 +7,17 @@ async with npc.say("Roll 2d6+3 for me") as turn:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Ref, Request
+from glyphoxa_trio.actors import Ref
 from glyphoxa_trio.config.model import NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.gate import Grant
@@ -37,6 +38,7 @@ from .utterance import (
     Overhear,
     Preview,
     Say,
+    SessionMessages,
     Situate,
     TakeEarBack,
     Utterance,
@@ -44,7 +46,7 @@ from .utterance import (
 from .voice import Ear, Voice, open_voice
 
 # An NPC takes an utterance at once or says that its queue is full. Seconds.
-_PATIENCE = 5.0
+PATIENCE = 5.0
 # How long leaving a turn waits for its last event to be remembered. Seconds.
 FAREWELL = 1.0
 
@@ -66,7 +68,7 @@ class Turn:
     delivered once the next event is asked for, or once it was `played`.
     """
 
-    _session: Ref[Any]
+    _say: Callable[[], Awaitable[None]]
     _utterance: Utterance
     done: TurnDone | None = attrs.field(default=None, init=False)
     _entered: bool = attrs.field(default=False, init=False)
@@ -83,7 +85,7 @@ class Turn:
             raise RuntimeError("a turn is entered once; say it again for another")
         self._entered = True
         try:
-            await self._session.ask(self._opening, within=_PATIENCE)
+            await self._say()
         except BaseException:
             self._leave()  # it may have been accepted in this very moment
             raise
@@ -98,10 +100,6 @@ class Turn:
         self._leave()
         with trio.move_on_after(FAREWELL, shield=True):
             await self._utterance.ended.wait()
-
-    @property
-    def _opening(self) -> Request[None]:
-        return Say(self._utterance)
 
     def _leave(self) -> None:
         self._utterance.interrupt("the listener left")
@@ -155,7 +153,7 @@ class Npc:
 
     config: NpcConfig
     grant: Grant
-    _session: Ref[Any]
+    _session: Ref[SessionMessages]
     _ears: OpenEar | None = None
 
     @property
@@ -175,7 +173,7 @@ class Npc:
         """
         check_text(text=text, speaker=speaker)
         check_tier(tier)
-        return Turn(self._session, Utterance(text, speaker, tier))
+        return self._turn(Utterance(text, speaker, tier))
 
     def speak_as(self, text: str, *, speaker: str = "DM") -> Turn:
         """Say ``text`` as the NPC: its words as they stand, no model, no tools.
@@ -183,30 +181,34 @@ class Npc:
         What it was saying by itself is interrupted. It remembers the words as its own.
         """
         check_text(text=text, speaker=speaker)
-        return Turn(self._session, Utterance("", speaker, script=text))
+        return self._turn(Utterance("", speaker, script=text))
 
     def greet(self, *, speaker: str = "player") -> Turn:
         """Have it say its greeting, if it has one and nothing has been said yet."""
         check_text(speaker=speaker)
-        return Turn(self._session, Utterance("", speaker, greets=True))
+        return self._turn(Utterance("", speaker, greets=True))
+
+    def _turn(self, utterance: Utterance) -> Turn:
+        say = partial(self._session.ask, Say(utterance), within=PATIENCE)
+        return Turn(say, utterance)
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
         """Let it hear what somebody says to somebody else. It says nothing to that,
         and knows it in its next turn; so does every engine."""
         check_text(speaker=speaker, text=text, to=to)
-        await self._session.ask(Overhear(speaker, text, to), within=_PATIENCE)
+        await self._session.ask(Overhear(speaker, text, to), within=PATIENCE)
 
     async def situate(self, *context: str) -> None:
         """Tell it what holds where it is, in place of what was told before."""
         for line in context:
             check_text(context=line)
-        await self._session.ask(Situate(context), within=_PATIENCE)
+        await self._session.ask(Situate(context), within=PATIENCE)
 
     async def introduce(self, values: Mapping[str, object]) -> None:
         """Give values to the template variables of its prompt and greeting (A32), such
         as ``caller_name``. Those that were given before and are not named stay."""
         check_values(values)
-        await self._session.ask(Introduce(dict(values)), within=_PATIENCE)
+        await self._session.ask(Introduce(dict(values)), within=PATIENCE)
 
     async def approve(self, question: str, yes: bool) -> bool:
         """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.
@@ -214,13 +216,13 @@ class Npc:
         Returns False if it was not open any more: answered, expired, withdrawn.
         """
         check_text(question=question)
-        return await self._session.ask(Approve(question, yes), within=_PATIENCE)
+        return await self._session.ask(Approve(question, yes), within=PATIENCE)
 
     async def elevate(self, tier: Tier, *, seconds: float) -> None:
         """Raise the NPC's ceiling to ``tier`` for a while (the DM's lever, G31)."""
         check_tier(tier, optional=False)
         check_seconds(seconds)
-        await self._session.ask(Elevate(tier, seconds), within=_PATIENCE)
+        await self._session.ask(Elevate(tier, seconds), within=PATIENCE)
 
     async def tier_for(self, text: str) -> Tier:
         """The tier that ``text`` would get if it were said now.
@@ -228,7 +230,7 @@ class Npc:
         For partial transcripts, as often as they come: it leaves no trace (D2).
         """
         check_text(text=text)
-        return await self._session.ask(Preview(text), within=_PATIENCE)
+        return await self._session.ask(Preview(text), within=PATIENCE)
 
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
         """Tell the NPC what somebody is saying while they still speak.
@@ -240,7 +242,7 @@ class Npc:
         once; while a turn runs it does nothing.
         """
         check_text(text=text, speaker=speaker)
-        await self._session.ask(Hearing(text, speaker), within=_PATIENCE)
+        await self._session.ask(Hearing(text, speaker), within=PATIENCE)
 
     def voice(
         self, *, speaker: str = "player", rate: int
@@ -280,7 +282,7 @@ class Npc:
           CannotHear: if its model does not hear for itself.
         """
         request = LendEar(speaker, told, interrupted, gone)
-        live = await self._session.ask(request, within=_PATIENCE)
+        live = await self._session.ask(request, within=PATIENCE)
         if live is None:
             raise CannotHear(f"the model of {self.name} does not hear")
         return live
@@ -297,11 +299,11 @@ class Npc:
           speaker: only what answers them, with what they said and that waits.
         """
         check_text(speaker=speaker or "")
-        return await self._session.ask(Interrupt(speaker), within=_PATIENCE)
+        return await self._session.ask(Interrupt(speaker), within=PATIENCE)
 
     async def become(self, successor: Adopt) -> Npc:
         """This NPC, its conversation included, as another configuration has it."""
-        await self._session.ask(successor, within=_PATIENCE)
+        await self._session.ask(successor, within=PATIENCE)
         return attrs.evolve(self, config=successor.npc, grant=successor.grant)
 
     def dismiss(self) -> None:

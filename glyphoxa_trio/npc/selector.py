@@ -7,7 +7,6 @@ starts (D2).
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
 
 import attrs
 
@@ -24,7 +23,7 @@ _SESSIONS = 10_000
 
 
 @attrs.frozen(kw_only=True)
-class Select(Request[Selection]):
+class Select(Request["Selector", Selection]):
     """Asked: the tier for ``text``. Only ``commit`` changes what is remembered.
 
     ``npc`` and ``tools`` are as in `Situation`.
@@ -40,7 +39,7 @@ class Select(Request[Selection]):
 
 
 @attrs.frozen(kw_only=True)
-class Learn(Request[None]):
+class Learn(Request["Selector", None]):
     """Asked: go by these rules from now on; what is remembered stays."""
 
     rules: SelectionRules
@@ -59,7 +58,7 @@ class Selector:
     rules: SelectionRules
     _sessions: OrderedDict[str, _Memory] = attrs.field(factory=OrderedDict, init=False)
 
-    async def run(self, inbox: Inbox[Any]) -> None:
+    async def run(self, inbox: Inbox[Selector]) -> None:
         async for call in inbox:
             with call.answering():
                 match call.request:

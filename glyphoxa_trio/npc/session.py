@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 import attrs
 
@@ -64,7 +63,7 @@ from .opening import Opening
 from .s2s import Interaction, Live
 from .scripted import scripted
 from .selection import Selection
-from .selector import Select
+from .selector import Select, Selector
 from .shedding import declined
 from .speaking import SPARE, Speaking, voice_of
 from .speculation import Foreseen, foresee
@@ -82,6 +81,7 @@ from .utterance import (
     Overhear,
     Preview,
     Say,
+    SessionMessages,
     Situate,
     TakeEarBack,
     Utterance,
@@ -128,7 +128,7 @@ class NpcSession:
     grant: Grant
     llm: LLM
     host: ToolHost
-    selector: Ref[Any]
+    selector: Ref[Selector]
     events: Topic[TurnEvent]
     fast: LLM | None = None
     activity: Activity = attrs.field(factory=Activity)
@@ -189,7 +189,7 @@ class NpcSession:
             spent=self._charge,
         )
 
-    async def run(self, inbox: Inbox[Any]) -> None:
+    async def run(self, inbox: Inbox[SessionMessages]) -> None:
         """Read the mailbox until stopped; then let the running turn end."""
         async with trio.open_nursery() as nursery:
             self._beside = nursery
@@ -219,7 +219,7 @@ class NpcSession:
         live.on_complaint = self._complained
         self._beside.start_soon(self._s2s.converse)
 
-    async def _serve(self, inbox: Inbox[Any]) -> None:
+    async def _serve(self, inbox: Inbox[SessionMessages]) -> None:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
@@ -235,7 +235,7 @@ class NpcSession:
                     self.live.on_spoken = None
             self._speculator.drop("the session ended")
 
-    async def _read(self, inbox: Inbox[Any], nursery: trio.Nursery) -> None:
+    async def _read(self, inbox: Inbox[SessionMessages], nursery: trio.Nursery) -> None:
         async for call in inbox:
             with call.answering():
                 match call.request:

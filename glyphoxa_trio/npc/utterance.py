@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -109,15 +109,22 @@ def _consumed(exchange: Exchange, event: TurnEvent) -> None:
             pass
 
 
+class SessionMessages:
+    """Whom all of these are for: the session of an NPC."""
+
+
+SessionRequest: TypeAlias = Request[SessionMessages, Any]
+
+
 @attrs.frozen
-class Say(Request[None]):
+class Say(Request[SessionMessages, None]):
     """Asked: answer this. The reply means that it runs or waits its turn."""
 
     utterance: Utterance
 
 
 @attrs.frozen(eq=False)
-class LendEar(Request["Live | None"]):
+class LendEar(Request[SessionMessages, "Live | None"]):
     """Asked: let the model hear this speaker, and say of each turn that it begins, and
     when they ``interrupted``. ``gone`` is called when another configuration lets the
     NPC hear in another way, so that the model does not hear the speaker any more. The
@@ -130,14 +137,14 @@ class LendEar(Request["Live | None"]):
 
 
 @attrs.frozen(eq=False)
-class TakeEarBack(Request[None]):
+class TakeEarBack(Request[SessionMessages, None]):
     """Told: hear nobody any more, if it was this one."""
 
     told: Callable[[Utterance], None]
 
 
 @attrs.frozen
-class Elevate(Request[None]):
+class Elevate(Request[SessionMessages, None]):
     """Asked: raise the NPC's ceiling to ``tier`` for so many seconds (D2)."""
 
     tier: Tier
@@ -145,7 +152,7 @@ class Elevate(Request[None]):
 
 
 @attrs.frozen
-class Interrupt(Request[bool]):
+class Interrupt(Request[SessionMessages, bool]):
     """Asked: end the turn that is running, if one is; of this ``speaker`` only, if one
     is named, and then those of theirs that wait, too."""
 
@@ -153,7 +160,7 @@ class Interrupt(Request[bool]):
 
 
 @attrs.frozen
-class Overhear(Request[None]):
+class Overhear(Request[SessionMessages, None]):
     """Asked: remember that ``speaker`` said this, ``to`` somebody; say nothing."""
 
     speaker: str
@@ -162,21 +169,21 @@ class Overhear(Request[None]):
 
 
 @attrs.frozen
-class Situate(Request[None]):
+class Situate(Request[SessionMessages, None]):
     """Asked: know from now on that this holds in the scene, and nothing else of it."""
 
     context: tuple[str, ...]
 
 
 @attrs.frozen
-class Introduce(Request[None]):
+class Introduce(Request[SessionMessages, None]):
     """Asked: put these values into prompt and greeting from now on (A32)."""
 
     values: Mapping[str, object]
 
 
 @attrs.frozen(eq=False)
-class Adopt(Request[None]):
+class Adopt(Request[SessionMessages, None]):
     """Asked: be this NPC from the next turn on (D16).
 
     A turn that runs ends as it began, but for what is taken away: that is gone at
@@ -200,7 +207,7 @@ class Adopt(Request[None]):
 
 
 @attrs.frozen
-class Approve(Request[bool]):
+class Approve(Request[SessionMessages, bool]):
     """Asked: settle an open question; the reply says whether it was open."""
 
     question: str
@@ -208,14 +215,14 @@ class Approve(Request[bool]):
 
 
 @attrs.frozen
-class Preview(Request[Tier]):
+class Preview(Request[SessionMessages, Tier]):
     """Asked: the tier that this, perhaps unfinished, text would get; no trace."""
 
     text: str
 
 
 @attrs.frozen
-class Hearing(Request[None]):
+class Hearing(Request[SessionMessages, None]):
     """Told: somebody is saying this, and has perhaps not finished."""
 
     text: str

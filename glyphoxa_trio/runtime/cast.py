@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -26,7 +26,13 @@ from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import Gather
 from glyphoxa_trio.npc.s2s import Live
-from glyphoxa_trio.npc.scene import Attention, Company, SceneActor, SceneSettings
+from glyphoxa_trio.npc.scene import (
+    Attention,
+    Company,
+    SceneActor,
+    SceneMessages,
+    SceneSettings,
+)
 from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.speculator import Tally
 from glyphoxa_trio.npc.utterance import Adopt
@@ -102,7 +108,7 @@ class Cast:
     warn: Callable[[str], None] = lambda _: None
     tally: Tally = attrs.field(factory=Tally)  # of all sessions that there were
     activity: Activity = attrs.field(init=False)
-    _selector: Ref[Any] = attrs.field(init=False)
+    _selector: Ref[Selector] = attrs.field(init=False)
     _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
     _scenes: dict[tuple[str, ...], Scene] = attrs.field(factory=dict, init=False)
     _named: dict[str, NpcConfig] = attrs.field(init=False)
@@ -154,7 +160,7 @@ class Cast:
             )
 
         company, attention = Company(find), Attention()  # stay through a crash
-        ref: Ref[Any] = spawn(
+        ref: Ref[SceneMessages] = spawn(
             self.nursery,
             lambda inbox: SceneActor(company, settings, attention).run(inbox),
             name=f"scene {len(self._scenes) + 1}",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
-from typing import Any
 
 import attrs
 
@@ -26,7 +25,7 @@ from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.npc import OpenEar
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
 from glyphoxa_trio.npc.s2s.ear import ModelEar
-from glyphoxa_trio.npc.scene import SceneEar
+from glyphoxa_trio.npc.scene import SceneEar, SceneMessages
 from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.s2s import S2S
@@ -82,7 +81,7 @@ class Voices:
         scene: Scene,
         speaker: str,
         *,
-        of: Ref[Any],
+        of: Ref[SceneMessages],
         find: Callable[[str], Npc],
         npcs: Iterable[NpcConfig],
         config: Config,

@@ -140,7 +140,7 @@ async def test_an_exception_of_a_job_ends_the_fan_out(
 
 
 @attrs.frozen
-class Work(Request[str]):
+class Work(Request["Work", str]):
     seconds: float
 
 
@@ -153,6 +153,7 @@ async def test_its_deadline_cancels_the_work_that_its_jobs_asked_for(
         async for call in inbox:
             with call.answering():
                 try:
+                    assert isinstance(call.request, Work)
                     call.reply(await nap(call.request.seconds))
                 finally:
                     ended.append(trio.current_time())

@@ -38,7 +38,7 @@ from glyphoxa_trio.errors import (
 
 
 @attrs.frozen
-class Work(Request[str]):
+class Work(Request["Work", str]):
     """Takes ``seconds``, then does what ``manner`` says."""
 
     seconds: float
@@ -54,7 +54,9 @@ class Bug(Exception):
 
 
 async def perform(call: Call[Work]) -> None:
-    seconds, manner = call.request.seconds, call.request.manner
+    work = call.request
+    assert isinstance(work, Work)
+    seconds, manner = work.seconds, work.manner
     if manner == "careless":
         raise Bug
     with call.answering():
@@ -76,6 +78,31 @@ async def worker(inbox: Inbox[Work]) -> None:
 @pytest.fixture(name="ref")
 def one_worker(nursery: trio.Nursery) -> Ref[Work]:
     return spawn(nursery, worker, capacity=1)
+
+
+class Stranger: ...
+
+
+@attrs.frozen
+class Strange(Request[Stranger, None]):
+    """A message for another actor."""
+
+
+async def test_a_message_for_another_actor_is_refused(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async def picky(inbox: Inbox[Work]) -> None:
+        async for call in inbox:
+            with call.answering():
+                match call.request:
+                    case Work():
+                        call.reply("done")
+
+    ref = spawn(nursery, picky)
+    with pytest.raises(NotUnderstood, match="Strange is a message for another actor"):
+        # A type checker has refused it before: an ignore without need is an error.
+        await ref.ask(Strange(), within=1)  # type: ignore[arg-type]
+    assert await ref.ask(Work(0), within=1) == "done"
 
 
 async def test_an_ask_returns_the_reply(
@@ -140,6 +167,7 @@ async def test_work_that_nobody_waits_for_is_never_begun(
 
     async def diary(inbox: Inbox[Work]) -> None:
         async for call in inbox:
+            assert isinstance(call.request, Work)
             begun.append(call.request.seconds)
             await perform(call)
 

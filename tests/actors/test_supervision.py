@@ -214,7 +214,7 @@ async def test_cancellation_is_not_a_failure(
     assert trio.current_time() == when
 
 
-class Ping(Request[str]):
+class Ping(Request["Ping", str]):
     pass
 
 

@@ -34,7 +34,7 @@ CONFIG = Config(
 
 
 @attrs.frozen
-class Nonsense(Request[None]):
+class Nonsense(Request[Any, None]):
     """A message that no actor of the package knows."""
 
 

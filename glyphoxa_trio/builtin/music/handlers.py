@@ -14,7 +14,7 @@ from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolError, ToolUnavailable
 
 from .moods import LONGEST, folded
-from .player import Play, Stop
+from .player import Play, Player, Stop
 
 R = TypeVar("R")
 
@@ -23,7 +23,7 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 LIMIT: Final = 0.48  # seconds: FAST has 500 ms, and an answer has a way back
 
 
-def tools(player: Ref[Any], how: Mapping[str, Any] = NOTHING) -> list[Tool]:
+def tools(player: Ref[Player], how: Mapping[str, Any] = NOTHING) -> list[Tool]:
     """``play_track`` and ``stop_music``, of this player.
 
     ``how`` is said of each track that plays, beside which it is.
@@ -79,7 +79,9 @@ def tools(player: Ref[Any], how: Mapping[str, Any] = NOTHING) -> list[Tool]:
     return [play_track, stop_music]
 
 
-async def _ask(player: Ref[Any], request: Request[R], context: CallContext) -> R:
+async def _ask(
+    player: Ref[Player], request: Request[Player, R], context: CallContext
+) -> R:
     left = min(LIMIT, context.deadline - trio.current_time())
     try:
         # A little less than all of it: our words say more than "timeout".

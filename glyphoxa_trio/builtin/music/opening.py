@@ -21,7 +21,7 @@ from .library import Library, read_library
 from .mixer import Mixer
 from .mpv import installed, open_mpv
 from .output import Output
-from .player import Play, Prepare, Stop, open_player
+from .player import Player, Prepare, open_player
 
 
 @attrs.frozen(kw_only=True)
@@ -30,7 +30,7 @@ class Music:
 
     tools: tuple[Tool, ...]
     by_events: bool
-    _player: Ref[Play | Prepare | Stop] = attrs.field(repr=False)
+    _player: Ref[Player] = attrs.field(repr=False)
 
     def prepare(self) -> None:
         """Look through the library before somebody waits for it."""

@@ -10,7 +10,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -65,17 +65,17 @@ class Playing:
 
 
 @attrs.frozen
-class Play(Request[Playing]):
+class Play(Request["Player", Playing]):
     mood: str
 
 
 @attrs.frozen
-class Stop(Request[Path | None]):
+class Stop(Request["Player", Path | None]):
     """Answered with what was heard."""
 
 
 @attrs.frozen
-class Prepare(Request[None]):
+class Prepare(Request["Player", None]):
     """Look through the library before somebody waits for it."""
 
 
@@ -86,7 +86,7 @@ async def open_player(
     *,
     rng: random.Random | None = None,
     warn: Callable[[str], None] = lambda text: None,
-) -> AsyncGenerator[Ref[Any]]:
+) -> AsyncGenerator[Ref[Player]]:
     """A player until the block is left; then it is silent at once.
 
     Args:
@@ -98,9 +98,9 @@ async def open_player(
     with lone_errors():
         async with trio.open_nursery() as nursery:
 
-            async def live(inbox: Inbox[Any]) -> None:
+            async def live(inbox: Inbox[Player]) -> None:
                 async with trio.open_nursery() as tracks:
-                    player = _Player(look, output(tracks), chance, warn, tracks)
+                    player = Player(look, output(tracks), chance, warn, tracks)
                     await player.run(inbox)
                     tracks.cancel_scope.cancel("the player is stopped")
 
@@ -115,7 +115,7 @@ async def open_player(
 
 
 @attrs.define(eq=False)
-class _Player:
+class Player:
     _look: Look
     _output: Output
     _rng: random.Random
@@ -127,7 +127,7 @@ class _Player:
     _mood: str = attrs.field(default="", init=False)
     _broken: set[Path] = attrs.field(factory=set, init=False)
 
-    async def run(self, inbox: Inbox[Any]) -> None:
+    async def run(self, inbox: Inbox[Player]) -> None:
         async for call in inbox:
             with call.answering():
                 match call.request:

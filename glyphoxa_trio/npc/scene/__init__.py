@@ -20,7 +20,7 @@ from .attention import Attention
 from .company import Company
 from .ear import SceneEar
 from .floor import SceneFull
-from .messages import NotHere, SceneSettings, SceneStatistics
+from .messages import NotHere, SceneMessages, SceneSettings, SceneStatistics
 from .place import SceneTurn
 from .scene import Scene
 
@@ -35,6 +35,7 @@ __all__ = [
     "SceneActor",
     "SceneEar",
     "SceneFull",
+    "SceneMessages",
     "SceneSettings",
     "SceneStatistics",
     "SceneTurn",

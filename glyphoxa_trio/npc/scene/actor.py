@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -32,6 +32,7 @@ from .messages import (
     Look,
     Mute,
     Partial,
+    SceneMessages,
     SceneSettings,
     SceneStatistics,
     Silence,
@@ -67,7 +68,7 @@ class SceneActor:
     _cut: int = attrs.field(default=0, init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
 
-    async def run(self, inbox: Inbox[Any]) -> None:
+    async def run(self, inbox: Inbox[SceneMessages]) -> None:
         """Read the mailbox until stopped; then let what was said be answered."""
         company, attention = self.company, self._attention
         async with trio.open_nursery() as self._nursery:

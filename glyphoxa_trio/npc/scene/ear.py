@@ -15,7 +15,7 @@ is told what was said.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -34,7 +34,7 @@ from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.providers.endpointing import IsSpeech
 
 from .addressing import NobodyAddressed, Why
-from .messages import Follow, Unfollow, Whom
+from .messages import Follow, SceneMessages, Unfollow, Whom
 from .place import Place, SceneTurn
 
 _PATIENCE: Final = 10.0  # seconds for the scene to take a message
@@ -53,7 +53,7 @@ class SceneEar:
         told when somebody speaks.
     """
 
-    scene: Ref[Any]
+    scene: Ref[SceneMessages]
     find: Callable[[str], Npc]
     hears: Callable[[Npc], bool]
     speaker: str
@@ -138,7 +138,7 @@ class SceneEar:
 
         def spoken(utterance: Utterance) -> None:
             place = Place(utterance, npc.name, spoken=True)
-            turn = SceneTurn(self.scene, utterance, place=place)
+            turn = SceneTurn.of(self.scene, place)
             self._nursery.start_soon(self._listen, turn)
 
         def interrupted() -> None:
@@ -168,7 +168,7 @@ class SceneEar:
             other = await self._relay(turn, until_named=True)
             if other is not None:
                 place = Place(Utterance(turn.spoken_text, self.speaker), other)
-                told = SceneTurn(self.scene, place.utterance, place=place)
+                told = SceneTurn.of(self.scene, place)
                 await self._relay(told)
         except GlyphoxaError as error:
             self._fail(str(error))

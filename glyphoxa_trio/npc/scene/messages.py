@@ -26,8 +26,12 @@ class SceneSettings:
     listener: float
 
 
+class SceneMessages:
+    """Whom all of these are for: the actor of a scene."""
+
+
 @attrs.frozen
-class Mute(Request[str]):
+class Mute(Request[SceneMessages, str]):
     """Asked: have this NPC say nothing of its own, or let it; the reply is its name."""
 
     npc: str
@@ -35,14 +39,14 @@ class Mute(Request[str]):
 
 
 @attrs.frozen
-class Bind(Request[str | None]):
+class Bind(Request[SceneMessages, str | None]):
     """Asked: take everything for said to this NPC; None is to go by what is said."""
 
     npc: str | None
 
 
 @attrs.frozen
-class TurnTo(Request[str]):
+class TurnTo(Request[SceneMessages, str]):
     """Asked: take it that this player spoke to this NPC last."""
 
     npc: str
@@ -50,7 +54,7 @@ class TurnTo(Request[str]):
 
 
 @attrs.frozen
-class Whom(Request[Addressed]):
+class Whom(Request[SceneMessages, Addressed]):
     """Asked: who would be meant by that? It leaves no trace."""
 
     text: str
@@ -58,7 +62,7 @@ class Whom(Request[Addressed]):
 
 
 @attrs.frozen
-class Partial(Request[None]):
+class Partial(Request[SceneMessages, None]):
     """Asked: tell whoever is meant what somebody is saying, while they still do."""
 
     text: str
@@ -66,14 +70,14 @@ class Partial(Request[None]):
 
 
 @attrs.frozen
-class Silence(Request[bool]):
+class Silence(Request[SceneMessages, bool]):
     """Asked: end what is being said; to this speaker only, if one is named."""
 
     speaker: str | None
 
 
 @attrs.frozen(eq=False)
-class Follow(Request[None]):
+class Follow(Request[SceneMessages, None]):
     """Asked: say to whom this player talks, now and whenever that changes; None is to
     nobody. ``told`` must not block."""
 
@@ -82,21 +86,21 @@ class Follow(Request[None]):
 
 
 @attrs.frozen(eq=False)
-class Unfollow(Request[None]):
+class Unfollow(Request[SceneMessages, None]):
     """Told: do not say it any more."""
 
     told: Callable[[str | None], None]
 
 
 @attrs.frozen
-class Tell(Request[None]):
+class Tell(Request[SceneMessages, None]):
     """Asked: this holds in the scene from now on, and nothing else."""
 
     context: tuple[str, ...]
 
 
 @attrs.frozen
-class LetHear(Request[None]):
+class LetHear(Request[SceneMessages, None]):
     """Asked: let all NPCs hear that somebody says this; nobody answers."""
 
     speaker: str
@@ -125,5 +129,5 @@ class SceneStatistics:
 
 
 @attrs.frozen
-class Look(Request[SceneStatistics]):
+class Look(Request[SceneMessages, SceneStatistics]):
     """Asked: how is it?"""

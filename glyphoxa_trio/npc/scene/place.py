@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from types import TracebackType
+from typing import Self
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Request, Signal
+from glyphoxa_trio.actors import Ref, Request, Signal
 from glyphoxa_trio.npc.aloud import TOLERANCE
 from glyphoxa_trio.npc.events import Queued, Timings, TurnDone, TurnEnd, TurnEvent
-from glyphoxa_trio.npc.npc import FAREWELL, Turn
+from glyphoxa_trio.npc.npc import FAREWELL, PATIENCE, Turn
 from glyphoxa_trio.npc.utterance import Utterance
+
+from .messages import SceneMessages
 
 
 @attrs.define(eq=False)
@@ -114,7 +118,7 @@ class Place:
 
 
 @attrs.frozen(eq=False)
-class Enter(Request[None]):
+class Enter(Request[SceneMessages, None]):
     """Asked: find out who is meant, and have them speak when it is their turn."""
 
     place: Place
@@ -155,9 +159,11 @@ class SceneTurn(Turn):
         """Have the NPC stop; its last event is still to come."""
         self._utterance.interrupt(reason)
 
-    @property
-    def _opening(self) -> Request[None]:
-        return Enter(self._place)
+    @classmethod
+    def of(cls, scene: Ref[SceneMessages], place: Place) -> Self:
+        """The turn that begins by entering the scene."""
+        enter = partial(scene.ask, Enter(place), within=PATIENCE)
+        return cls(enter, place.utterance, place=place)
 
     async def __anext__(self) -> TurnEvent:
         place = self._place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -22,6 +22,7 @@ from .messages import (
     Look,
     Mute,
     Partial,
+    SceneMessages,
     SceneStatistics,
     Silence,
     Tell,
@@ -46,7 +47,7 @@ class Scene:
     `NotHere` if the NPC is not in this scene.
     """
 
-    _scene: Ref[Any]
+    _scene: Ref[SceneMessages]
     _ears: OpenSceneEar | None = None
 
     @property
@@ -94,7 +95,7 @@ class Scene:
         return self._turn(Place(Utterance("", speaker, greets=True), npc))
 
     def _turn(self, place: Place) -> SceneTurn:
-        return SceneTurn(self._scene, place.utterance, place=place)
+        return SceneTurn.of(self._scene, place)
 
     async def addressed(self, text: str, *, speaker: str = "player") -> Addressed:
         """Who would be meant by ``text`` now, and how that is told. It leaves no trace.

@@ -9,16 +9,16 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Ref, Request, Stream
+from glyphoxa_trio.actors import Ref, Stream
 from glyphoxa_trio.npc import FanOutDone, TurnDone, TurnEvent
 from glyphoxa_trio.npc.events import Speech, SpeechFailed
-from glyphoxa_trio.npc.utterance import Utterance
+from glyphoxa_trio.npc.utterance import SessionMessages, SessionRequest, Utterance
 from glyphoxa_trio.observability.recording.models import Note
 from glyphoxa_trio.observability.stepping import Quiet
 
 
 @attrs.frozen(eq=False)
-class HeardRef(Ref[Any]):
+class HeardRef(Ref[SessionMessages]):
     """An NPC's session.
 
     Args:
@@ -27,10 +27,10 @@ class HeardRef(Ref[Any]):
         replay knows its place. None is a clock on which nothing has one.
     """
 
-    told: Callable[[Request[Any]], Request[Any]] = attrs.field(kw_only=True)
+    told: Callable[[SessionRequest], SessionRequest] = attrs.field(kw_only=True)
     quiet: Quiet | None = attrs.field(kw_only=True)
 
-    async def ask(self, request: Request[Any], *, within: float) -> Any:
+    async def ask(self, request: SessionRequest, *, within: float) -> Any:
         if self.quiet is not None:
             await until_quiet(self.quiet)
         return await super().ask(self.told(request), within=within)
@@ -38,8 +38,8 @@ class HeardRef(Ref[Any]):
     @classmethod
     def of(
         cls,
-        ref: Ref[Any],
-        told: Callable[[Request[Any]], Request[Any]],
+        ref: Ref[SessionMessages],
+        told: Callable[[SessionRequest], SessionRequest],
         quiet: Quiet | None,
     ) -> HeardRef:
         if isinstance(ref, HeardRef):

@@ -15,7 +15,6 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Request
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.host import History
 from glyphoxa_trio.mcp import ServerState
@@ -33,6 +32,7 @@ from glyphoxa_trio.npc.utterance import (
     Overhear,
     Preview,
     Say,
+    SessionRequest,
     Situate,
     Utterance,
 )
@@ -226,7 +226,7 @@ class Recorder(Witness):
 
     # What players do, and what comes of it.
 
-    def _asked(self, npc: str, request: Request[Any]) -> Request[Any]:
+    def _asked(self, npc: str, request: SessionRequest) -> SessionRequest:
         self._look_for_approvals()
         match request:
             case Say(utterance):

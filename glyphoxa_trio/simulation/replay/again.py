@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Call, Ref, Request, lone_errors
+from glyphoxa_trio.actors import Call, Ref, lone_errors
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
-from glyphoxa_trio.npc.utterance import Say, Utterance
+from glyphoxa_trio.npc.utterance import Say, SessionMessages, SessionRequest, Utterance
 from glyphoxa_trio.observability.recording.format import (
     Line,
     Recorded,
@@ -293,7 +293,7 @@ class _Play:
             self.notes.add(f"reload: {error}")
 
 
-def posted(ref: Ref[Any], request: Request[Any]) -> None:
+def posted(ref: Ref[SessionMessages], request: SessionRequest) -> None:
     """Send a message in this very step, as `Ref.ask` does. What comes back went to
     whoever asked, and is of no use to anybody here."""
     with suppress(trio.WouldBlock, trio.ClosedResourceError, trio.BrokenResourceError):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from glyphoxa_trio.actors import Request
 from glyphoxa_trio.npc.utterance import (
     Approve,
     Elevate,
@@ -13,13 +12,14 @@ from glyphoxa_trio.npc.utterance import (
     Interrupt,
     Introduce,
     Overhear,
+    SessionRequest,
     Situate,
     Utterance,
 )
 from glyphoxa_trio.observability.recording.format import Line
 from glyphoxa_trio.tools.tier import Tier
 
-MESSAGES: Final[Mapping[str, Callable[[Line], Request[Any]]]] = {
+MESSAGES: Final[Mapping[str, Callable[[Line], SessionRequest]]] = {
     "hearing": lambda x: Hearing(x["text"], x.get("speaker") or "player"),
     "interrupt": lambda x: Interrupt(x.get("speaker")),
     "overhear": lambda x: Overhear(x["speaker"], x["text"], x.get("to") or ""),
