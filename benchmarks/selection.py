@@ -18,12 +18,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from time import perf_counter
-from typing import Any
 
 import trio
 
 from benchmarks.common import Benchmark, Budget, Figure, figure, main
-from glyphoxa_trio.actors import Backoff, Ref, spawn
+from glyphoxa_trio.actors import spawn
 from glyphoxa_trio.npc.keywords import Keywords
 from glyphoxa_trio.npc.phrases_deep import DEEP_KEYWORDS
 from glyphoxa_trio.npc.phrases_standard import STANDARD_KEYWORDS
@@ -72,13 +71,7 @@ async def _actor(n: int) -> Figure:
     took: list[float] = []
     bare: list[float] = []
     async with trio.open_nursery() as nursery:
-        ref: Ref[Any] = spawn(
-            nursery,
-            Selector(rules).run,
-            name="selector",
-            capacity=1024,
-            restart=Backoff(first=0.05, ceiling=5.0),
-        )
+        ref = spawn(nursery, Selector(rules).run, name="selector", capacity=1024)
         request = Select(session="Greymantle", text=text, commit=True)
         await ref.ask(request, within=1.0)
         for _ in range(n):

@@ -3,6 +3,8 @@
 async with npc.say("Roll 2d6+3 for me") as turn:
     async for event in turn:
         ...
+
+Above 300 lines, because each way to reach an NPC says what it does and what it raises.
 """
 
 from __future__ import annotations

@@ -96,6 +96,11 @@ async def test_one_that_dies_is_over_and_the_next_track_has_another(
             assert number not in children()
 
 
+def has_stopped(process: int) -> bool:
+    threads = Path(f"/proc/{process}/task").glob("*/stat")
+    return all(x.read_text().rpartition(")")[2].split()[0] == "T" for x in threads)
+
+
 async def test_one_that_hangs_is_noticed_at_the_next_order_and_killed(
     mpv: None, tmp_path: Path
 ) -> None:
@@ -104,6 +109,7 @@ async def test_one_that_hangs_is_noticed_at_the_next_order_and_killed(
         async with music.open_track(path, 0.0) as track:
             number = min(children())
             os.kill(number, signal.SIGSTOP)
+            await until(lambda: has_stopped(number))  # until then it answers
             with pytest.raises(ToolUnavailable, match="does not answer"):
                 await track.set_volume(5.0)
             async with music.open_track(path, 0.0):
