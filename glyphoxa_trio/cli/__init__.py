@@ -9,7 +9,7 @@ def main() -> None:
     """Entry point of the console script."""
     if sys.argv[1:2] == ["serve"]:
         # Somebody's program started it and waits: nothing of the rest is imported.
-        from glyphoxa_trio.servers.command import main as serve
+        from glyphoxa_trio.servers.program.command import main as serve
 
         sys.exit(serve(sys.argv[2:]))
     from .app import app

@@ -338,7 +338,7 @@ def reload(pid: Pid = None) -> None:
 def serve(context: typer.Context) -> None:
     """Serve tools over MCP to other programs: dice, rules, files and more."""
     # Here for the list of commands: `cli.main` does not come this way.
-    from glyphoxa_trio.servers.command import main
+    from glyphoxa_trio.servers.program.command import main
 
     raise typer.Exit(main(context.args))
 

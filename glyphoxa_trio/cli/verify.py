@@ -25,6 +25,7 @@ from glyphoxa_trio.runtime.assembly import measurements_of
 from glyphoxa_trio.simulation.plans import record
 from glyphoxa_trio.simulation.script import Rehearsal
 from glyphoxa_trio.simulation.survey import survey
+from glyphoxa_trio.simulation.verify.looking import verify as look_at
 from glyphoxa_trio.simulation.verify.report import as_json
 from glyphoxa_trio.simulation.verify.verdict import (
     NOTHING,
@@ -34,7 +35,6 @@ from glyphoxa_trio.simulation.verify.verdict import (
     Severity,
     Verdict,
 )
-from glyphoxa_trio.simulation.verify.verdict import verify as look_at
 from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.units import in_ms
 

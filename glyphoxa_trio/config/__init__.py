@@ -5,6 +5,8 @@
 Importing this is cheap: the YAML reader and cattrs are imported on use.
 """
 
+from .admission import Approve as Approve
+from .admission import admitted as admitted
 from .builtin import BuiltinConfig as BuiltinConfig
 from .builtin import DiceConfig as DiceConfig
 from .builtin import DualityConfig as DualityConfig
@@ -41,7 +43,5 @@ from .servers import OAuth as OAuth
 from .servers import RestartConfig as RestartConfig
 from .servers import ServerSpec as ServerSpec
 from .servers import Transport as Transport
-from .shared import Approve as Approve
 from .shared import LeftOut as LeftOut
 from .shared import SharedServer as SharedServer
-from .shared import admitted as admitted

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import attrs
 import outcome
 
 import trio
 
+from glyphoxa_trio.actors import Flight
 from glyphoxa_trio.tools.definition import AnswerUnusable
 from glyphoxa_trio.tools.window import SampleKind
 
 from .attempts import Attempt, Attempts, kind_of
 
-if TYPE_CHECKING:
-    from .hedging import Hedging
+
+class Second(Protocol):
+    """What a booking needs of whoever has made a second attempt (`hedging`)."""
+
+    async def one_landed(self, *flights: Flight[Any]) -> None: ...
+    def reckon(self, second: Attempt, *, won: bool) -> None: ...
+    def late(self, attempt: Attempt) -> SampleKind | None: ...
+    def in_vain(self, attempt: Attempt) -> None: ...
 
 
 @attrs.define(eq=False)
@@ -41,7 +48,7 @@ class Booking:
 
     _attempts: Attempts
     first: Attempt
-    _hedging: Hedging | None = None
+    _hedging: Second | None = None
     _second_from: float = math.inf
     _ask_also: Callable[[], Attempt | None] = lambda: None
     until: float = attrs.field(init=False)
@@ -94,7 +101,7 @@ class Booking:
         self._decided = True
         return result
 
-    async def _earlier(self, second: Attempt, hedging: Hedging) -> outcome.Maybe[Any]:
+    async def _earlier(self, second: Attempt, hedging: Second) -> outcome.Maybe[Any]:
         first = self.first
         with trio.CancelScope(deadline=second.own_deadline):
             await hedging.one_landed(first.flight, second.flight)

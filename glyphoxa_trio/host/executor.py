@@ -6,8 +6,8 @@ a flight that takes long may become two (`hedging`).
 The caller owns the deadline; the handler runs as a flight in the host's
 nursery, so that nothing it does can hold the caller (D3a). Within one fan-out,
 calls with side effects on one tool group run in call order, all others in
-parallel. This file is above 300 lines because that order is the promise, and reads
-best in one place.
+parallel. Above 300 lines, because that order is the promise, and reads best in one
+place.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ from .connection import spawn_connection
 from .fleet import Fleet, FleetError, open_fleet
 from .known import Known
 from .member import Member
+from .opening import open_session
 from .status import Publish, ServerState, ServerStatus, ServerWarning
-from .transport import ConnectionFailed, Loss, OpenSession, Session, open_session
+from .transport import ConnectionFailed, Loss, OpenSession, Session
 
 __all__ = [
     "Approved",

@@ -61,6 +61,7 @@ from .known import Known, Memory
 from .liveness import Liveness
 from .lives import Starts, keep_alive
 from .metadata import PREFIX, compile_schemas, describe_in_turn, in_turn, result_of
+from .opening import open_session
 from .process import LastLines
 from .resources import READER
 from .status import Publish, ServerState, ServerStatus, ServerWarning
@@ -72,7 +73,6 @@ from .transport import (
     NeverSent,
     OpenSession,
     Session,
-    open_session,
 )
 
 _BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its bugs

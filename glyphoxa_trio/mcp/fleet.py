@@ -28,8 +28,9 @@ from .calls import ConnectionMessages
 from .connection import spawn_connection
 from .known import Known
 from .member import CLOSING, Line, Member
+from .opening import open_session
 from .status import Publish, ServerState, ServerStatus, ServerWarning
-from .transport import OpenSession, open_session
+from .transport import OpenSession
 
 
 class FleetError(GlyphoxaError):

@@ -45,9 +45,10 @@ from .listing import Sieve, paginate
 from .logs import hush_the_sdk
 from .masking import Masked, Masking, masked
 from .process import LastLines
+from .starts import Start
 from .stdio import open_wire
 from .tracing import tracing
-from .transport import Busy, ConnectionFailed, Listing, Loss, NeverSent, Start
+from .transport import Busy, ConnectionFailed, Listing, Loss, NeverSent
 from .wire import Ended, Unsent, Wire
 
 _CUT: Final = 300  # of an error's text

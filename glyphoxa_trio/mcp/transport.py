@@ -1,22 +1,10 @@
-"""What a connection needs of a transport, and how to open one.
-
-`open_session` is the only way to a server. It loads the SDK on first use, in a
-thread, because that costs over a second (D27); `sdk` does the work. Whoever
-opens a session uses and closes it in the same task (T3); its calls may come
-from any task.
-"""
+"""What a connection needs of a transport; `opening` opens one."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
-from types import ModuleType
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
 
 import attrs
 import outcome
@@ -25,14 +13,9 @@ import trio
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.tools.definition import ToolUnavailable
 
-from .masking import Masking
-from .process import LastLines, running
-
-_A_WHILE: Final = 0.05  # seconds; only the first import of the SDK takes longer
-_AT_ONCE: Final = 0.1  # seconds; a server that is up already shakes hands sooner
+from .process import LastLines
 
 
 class ConnectionFailed(GlyphoxaError):
@@ -163,93 +146,3 @@ class OpenSession(Protocol):
         on_tools_changed: Callable[[], None],
         stderr: LastLines,
     ) -> AbstractAsyncContextManager[Session]: ...
-
-
-@asynccontextmanager
-async def open_session(
-    spec: ServerSpec, *, on_tools_changed: Callable[[], None], stderr: LastLines
-) -> AsyncGenerator[Session]:
-    """Start or reach the server of ``spec``, and shake hands with it.
-
-    Args:
-      on_tools_changed: called when the list of tools should be read anew.
-      stderr: takes what a stdio server writes there.
-
-    Leaving ends a stdio server within 1.5 s, cancelled or not.
-
-    Raises:
-      ConnectionFailed: for whatever went wrong on the way in, within
-        ``start_timeout``, or tore the session down from below.
-    """
-    async with AsyncExitStack() as stack:
-        masking = Masking.of(spec)
-        stack.enter_context(quiet(masking.text))
-        start = stack.enter_context(_starting())
-        server: trio.Process | None = None
-        if spec.url is None:
-            try:
-                # It starts while the SDK is loaded: either may take over a second.
-                server = await stack.enter_async_context(running(spec, stderr))
-            except OSError as error:
-                why = masking.text(f"cannot be started: {error}")
-                raise ConnectionFailed(why) from error
-        begun = trio.current_time()
-        sdk: Any = await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
-        start.waited = trio.current_time() - begun
-        yield await stack.enter_async_context(
-            sdk.open_session(
-                spec,
-                on_tools_changed=on_tools_changed,
-                stderr=stderr,
-                server=server,
-                start=start,
-                masking=masking,
-            )
-        )
-
-
-@attrs.define(eq=False)
-class Start:
-    """One start of a server, from its process to the handshake.
-
-    ``alone``: no other server started meanwhile. ``waited``: seconds for the SDK.
-    """
-
-    alone: bool = True
-    waited: float = 0.0
-
-    def over(self, *, shaking_hands: float | None) -> bool:
-        """The session is open. Returns whether this start tells how long the next one
-        will take.
-
-        Args:
-          shaking_hands: seconds that the handshake took; None for a server that we do
-            not start.
-        """
-        _under_way.discard(self)
-        if self.waited < _A_WHILE:
-            return self.alone
-        was_up = shaking_hands is None or shaking_hands < _AT_ONCE
-        return self.alone and not was_up
-
-
-_under_way: set[Start] = set()
-
-
-@contextmanager
-def _starting() -> Generator[Start]:
-    start = Start(alone=not _under_way)
-    for other in tuple(_under_way):  # another thread may start one meanwhile
-        other.alone = False
-    _under_way.add(start)
-    try:
-        yield start
-    finally:
-        _under_way.discard(start)
-
-
-def _load() -> ModuleType:
-    from . import http, sdk
-
-    http.trusted()
-    return sdk

@@ -4,8 +4,9 @@ Subscribes to the events of the other rooms; none of them knows of this one.
 """
 
 from .exposition import open_exposition
+from .family import MetricsError
 from .logs import EventLog, log_events, open_log, open_log_file
-from .metrics import Metrics, MetricsError, open_metrics
+from .metrics import Metrics, open_metrics
 from .outputs import Output, json_lines, key_values
 from .scores import Score, places, ranked, scores_of
 from .telemetry import Telemetry, open_telemetry

@@ -23,7 +23,7 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 
-from .metrics import MetricsError
+from .family import MetricsError
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -7,7 +7,13 @@ from enum import StrEnum
 
 import attrs
 
+from glyphoxa_trio.errors import GlyphoxaError
+
 from .figures import Histogram, Labels
+
+
+class MetricsError(GlyphoxaError):
+    """The metrics cannot be had: a registry that has them, a port that is taken."""
 
 
 class Kind(StrEnum):

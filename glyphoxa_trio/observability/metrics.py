@@ -23,21 +23,16 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import lone_errors
-from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Sampled, ToolStalled
 from glyphoxa_trio.npc import TurnEvent
 from glyphoxa_trio.runtime import Runtime
 
-from .family import Family, Kind
+from .family import Family, Kind, MetricsError
 from .figures import COUNTED, Figures, Histogram
 from .readings import read
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
-
-
-class MetricsError(GlyphoxaError):
-    """The metrics cannot be had: a registry that has them, a port that is taken."""
 
 
 @attrs.define(eq=False)

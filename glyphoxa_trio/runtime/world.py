@@ -12,7 +12,8 @@ from typing import Final
 
 import attrs
 
-from glyphoxa_trio.mcp.transport import OpenSession, open_session
+from glyphoxa_trio.mcp.opening import open_session
+from glyphoxa_trio.mcp.transport import OpenSession
 from glyphoxa_trio.tools.definition import Tool
 
 from .witness import NOBODY, Witness

@@ -5,6 +5,6 @@ any server.
 """
 
 from .budget import budget, remaining_seconds
-from .own import serve
+from .program.own import serve
 
 __all__ = ["budget", "remaining_seconds", "serve"]

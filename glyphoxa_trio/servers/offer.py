@@ -16,7 +16,7 @@ from glyphoxa_trio.tools.definition import Tool
 if TYPE_CHECKING:
     from glyphoxa_trio.actors import Topic
 
-    from .dispatch import Request
+    from .request import Request
 
 
 class ResourceError(GlyphoxaError):

@@ -60,7 +60,7 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
 from . import virtual
-from .scenery import Act, Ending, Scenery
+from .promises.scenery import Act, Ending, Scenery
 
 # Long after every limit there is: whatever is not over by then never ends.
 FOREVER: Final = 7200.0
@@ -233,7 +233,7 @@ def record(plan: Plan, file: IO[bytes]) -> Monitor:
     """Play it once more, and write a recording of it: `glyphoxa replay` shows that."""
     from glyphoxa_trio.observability.recording.lines import Lines
     from glyphoxa_trio.observability.recording.recording import Recorder
-    from glyphoxa_trio.simulation.replay.clock import ExactClock
+    from glyphoxa_trio.simulation.clock import ExactClock
 
     lines = Lines(file)
 

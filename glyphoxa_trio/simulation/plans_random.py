@@ -2,7 +2,7 @@
 
 Times are multiples of 1/64 s, exact in binary. Where chance would nearly always
 draw something broken, the usual is drawn more often: an example should get far.
-Above 300 lines of nothing but strategies, one for each piece of a plan.
+Above 300 lines: nothing but strategies, one for each piece of a plan.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from .plans import (
     Step,
     Utterance,
 )
-from .scenery import Act, Ending
+from .promises.scenery import Act, Ending
 
 T = TypeVar("T")
 TICK = 1 / 64

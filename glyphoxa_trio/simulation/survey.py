@@ -17,8 +17,9 @@ from glyphoxa_trio.config import Config, ServerSpec
 from glyphoxa_trio.config.secrecy import mask_of
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp.known import Known
+from glyphoxa_trio.mcp.opening import open_session
 from glyphoxa_trio.mcp.process import LastLines
-from glyphoxa_trio.mcp.transport import ConnectionFailed, open_session
+from glyphoxa_trio.mcp.transport import ConnectionFailed
 from glyphoxa_trio.runtime.assembly import measurements_of, state_folder
 from glyphoxa_trio.runtime.plans import servers_of
 

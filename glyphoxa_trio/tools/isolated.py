@@ -31,6 +31,7 @@ from glyphoxa_trio.workers import WorkerDied, Workers, WorkersBusy, WorkFailed
 from . import foreign
 from .definition import CallContext, Tool, ToolError, ToolUnavailable
 from .outcome import Media, ToolResult
+from .signature import called_here
 
 MOST_AT_ONCE: Final = 2  # processes of one tool
 MEMORY: Final = 2 << 30  # bytes of address space of each
@@ -205,8 +206,6 @@ async def _called(asked: Mapping[str, Any]) -> ToolResult:
 
 def _found(module: str, file: str, name: str) -> Callable[..., Awaitable[Any] | Any]:
     """What calls the function, with arguments and a context."""
-    from .decorate import called_here
-
     if module != _MAIN and importlib.util.find_spec(module) is not None:
         found: Any = importlib.import_module(module)
     else:  # a program, or a file that was loaded by its path

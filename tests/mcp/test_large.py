@@ -22,8 +22,9 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.mcp import bounds
 from glyphoxa_trio.mcp.chatter import Chatter
 from glyphoxa_trio.mcp.metadata import result_of
+from glyphoxa_trio.mcp.opening import open_session
 from glyphoxa_trio.mcp.process import LastLines
-from glyphoxa_trio.mcp.transport import Session, open_session
+from glyphoxa_trio.mcp.transport import Session
 from glyphoxa_trio.testing import hostile
 from glyphoxa_trio.testing.http_server import Pieces
 from glyphoxa_trio.testing.web_server import Request, Status, open_mcp_server

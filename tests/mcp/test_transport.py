@@ -29,7 +29,7 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session, transport
+from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session, starts
 from glyphoxa_trio.mcp.bounds import MOST_TOOLS
 from glyphoxa_trio.mcp.descendants import NAME
 from glyphoxa_trio.mcp.framing import Framing
@@ -43,8 +43,9 @@ from glyphoxa_trio.mcp.process import (
     command_line,
     environment,
 )
+from glyphoxa_trio.mcp.starts import Start
 from glyphoxa_trio.mcp.stdio import unread
-from glyphoxa_trio.mcp.transport import Busy, NeverSent, Start
+from glyphoxa_trio.mcp.transport import Busy, NeverSent
 from glyphoxa_trio.secret import Mask, Secret
 from glyphoxa_trio.testing import hostile
 from glyphoxa_trio.tools.definition import (
@@ -1058,19 +1059,19 @@ async def test_a_server_that_went_away_was_never_reached() -> None:
 def test_runtimes_in_two_threads_may_start_servers_at_once() -> None:
     """Found: "Set changed size during iteration" ended a start."""
 
-    class Other(transport.Start):
+    class Other(starts.Start):
         """While it is told that it is not alone, another thread's start begins."""
 
         def __setattr__(self, name: str, value: object) -> None:
             super().__setattr__(name, value)
             if name == "alone" and not value:
-                transport._under_way.add(third)
+                starts._under_way.add(third)
 
-    other, third = Other(), transport.Start()
-    transport._under_way.add(other)
+    other, third = Other(), starts.Start()
+    starts._under_way.add(other)
     try:
-        with transport._starting() as start:
+        with starts.starting() as start:
             assert not start.alone
             assert not other.alone
     finally:
-        transport._under_way.difference_update((other, third))
+        starts._under_way.difference_update((other, third))

@@ -15,7 +15,7 @@ from glyphoxa_trio import Config, Runtime, open_runtime
 from glyphoxa_trio.config import load_text
 from glyphoxa_trio.config.voices import FillerConfig
 from glyphoxa_trio.npc import Filler
-from glyphoxa_trio.simulation.scenery import Act, Scenery
+from glyphoxa_trio.simulation.promises.scenery import Act, Scenery
 
 from ..npc.support import Reply, ScriptedLLM, call
 

@@ -14,7 +14,7 @@ from glyphoxa_trio import Tier, tool
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.host import Caller
 from glyphoxa_trio.servers import serve
-from glyphoxa_trio.servers.own import tools_of
+from glyphoxa_trio.servers.tools_file import tools_of
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import ToolCall
 

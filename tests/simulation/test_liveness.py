@@ -16,7 +16,7 @@ from glyphoxa_trio.npc import ToolFinished, ToolsShown
 from glyphoxa_trio.simulation.plans import Asks, Plan, Spell, Utterance, rehearse
 from glyphoxa_trio.simulation.promises.calls import Promise
 from glyphoxa_trio.simulation.promises.monitor import Monitor
-from glyphoxa_trio.simulation.scenery import Act, Ending
+from glyphoxa_trio.simulation.promises.scenery import Act, Ending
 from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.readmission import Readmission
 from glyphoxa_trio.tools.tier import Tier

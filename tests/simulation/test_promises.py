@@ -48,8 +48,8 @@ from glyphoxa_trio.simulation.promises.monitor import (
     Promise,
     conversation_faults,
 )
+from glyphoxa_trio.simulation.promises.scenery import Act, Ending
 from glyphoxa_trio.simulation.promises.turn import judged
-from glyphoxa_trio.simulation.scenery import Act, Ending
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
 from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.outcome import (

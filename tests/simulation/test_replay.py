@@ -54,10 +54,10 @@ from glyphoxa_trio.providers.llm import (
 )
 from glyphoxa_trio.runtime import Runtime, World, open_runtime
 from glyphoxa_trio.simulation import virtual
+from glyphoxa_trio.simulation.clock import ExactClock
+from glyphoxa_trio.simulation.promises.scenery import Act, Ending, Scenery
 from glyphoxa_trio.simulation.replay.again import replay
-from glyphoxa_trio.simulation.replay.clock import ExactClock
 from glyphoxa_trio.simulation.replay.diff import difference
-from glyphoxa_trio.simulation.scenery import Act, Ending, Scenery
 from glyphoxa_trio.tools.outcome import Media, ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 from tests.cli.support import (

@@ -15,7 +15,7 @@ from glyphoxa_trio.config import McpConfig, NpcConfig, RestartConfig, ServerSpec
 from glyphoxa_trio.config.model import CalibrationConfig
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.simulation import virtual
-from glyphoxa_trio.simulation.scenery import Act, Ending, Scenery
+from glyphoxa_trio.simulation.promises.scenery import Act, Ending, Scenery
 from glyphoxa_trio.tools.outcome import Effect, Limit, Status
 
 CONSULT = {"name": "consult", "inputSchema": {"type": "object"}}

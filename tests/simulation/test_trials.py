@@ -34,7 +34,7 @@ from glyphoxa_trio.simulation.plans import (
 )
 from glyphoxa_trio.simulation.promises.consent import Nature, why_not_unasked
 from glyphoxa_trio.simulation.promises.monitor import Monitor
-from glyphoxa_trio.simulation.scenery import Act, Ending
+from glyphoxa_trio.simulation.promises.scenery import Act, Ending
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.outcome import Outcome, Status

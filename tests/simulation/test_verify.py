@@ -28,13 +28,12 @@ from glyphoxa_trio.simulation.latency import Known as How
 from glyphoxa_trio.simulation.latency import Latency
 from glyphoxa_trio.simulation.plans import Plan, rehearse
 from glyphoxa_trio.simulation.promises.monitor import Broken, Promise
-from glyphoxa_trio.simulation.verify import evenings
+from glyphoxa_trio.simulation.verify import evenings, verify
 from glyphoxa_trio.simulation.verify.verdict import (
     Finding,
     Known,
     Severity,
     Verdict,
-    verify,
 )
 from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.gate import TrustMode

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from glyphoxa_trio.simulation.promises.rights import Ledger
-from glyphoxa_trio.simulation.scenery import Performance
+from glyphoxa_trio.simulation.promises.scenery import Performance
 from glyphoxa_trio.tools.definition import ToolDefinition
 
 

@@ -31,7 +31,7 @@ from glyphoxa_trio.simulation.promises.rights import (
     is_down,
     too_slow,
 )
-from glyphoxa_trio.simulation.scenery import Ending, Performance
+from glyphoxa_trio.simulation.promises.scenery import Ending, Performance
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.gate import Reason

@@ -17,7 +17,7 @@ import attrs
 from glyphoxa_trio.simulation.promises.calls import Broken, CallSeen, Promise
 from glyphoxa_trio.simulation.promises.consent import nature, why_not_unasked
 from glyphoxa_trio.simulation.promises.rights import Ledger
-from glyphoxa_trio.simulation.scenery import Ending, Performance
+from glyphoxa_trio.simulation.promises.scenery import Ending, Performance
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.outcome import Effect, Limit, Status

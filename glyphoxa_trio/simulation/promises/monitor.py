@@ -62,8 +62,8 @@ from glyphoxa_trio.simulation.promises.gate import Doorkeeper
 from glyphoxa_trio.simulation.promises.journal import Journal, stale, still_running
 from glyphoxa_trio.simulation.promises.liveness import Watch, Well
 from glyphoxa_trio.simulation.promises.rights import Ledger
+from glyphoxa_trio.simulation.promises.scenery import Performance, Scenery
 from glyphoxa_trio.simulation.promises.turn import judged, judged_late
-from glyphoxa_trio.simulation.scenery import Performance, Scenery
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.outcome import Limit, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier

@@ -33,8 +33,8 @@ from glyphoxa_trio.observability.recording.tools import definition_of
 from glyphoxa_trio.runtime import Runtime, open_runtime
 from glyphoxa_trio.runtime.world import World
 from glyphoxa_trio.simulation import virtual
+from glyphoxa_trio.simulation.clock import ExactClock
 from glyphoxa_trio.simulation.replay.answers import Notes
-from glyphoxa_trio.simulation.replay.clock import ExactClock
 from glyphoxa_trio.simulation.replay.conductor import Conductor
 from glyphoxa_trio.simulation.replay.ear import Ear
 from glyphoxa_trio.simulation.replay.messages import MESSAGES, utterance_of

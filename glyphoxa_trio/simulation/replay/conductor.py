@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.observability.recording.format import Line
-from glyphoxa_trio.simulation.replay.clock import ExactClock
+from glyphoxa_trio.simulation.clock import ExactClock
 
 ANSWERS: Final = frozenset({"model", "answer"})
 # What a replay does by itself, and others may have to wait for.

@@ -38,7 +38,7 @@ from glyphoxa_trio.simulation.plans_random import (
     ticks,
 )
 from glyphoxa_trio.simulation.promises.monitor import Broken, Monitor, Promise
-from glyphoxa_trio.simulation.scenery import Act, Ending
+from glyphoxa_trio.simulation.promises.scenery import Act, Ending
 from glyphoxa_trio.simulation.verify.reach import SETTLED, Scene, arguments_of
 from glyphoxa_trio.simulation.verify.verdict import Finding, Reach, Severity
 from glyphoxa_trio.tools.tier import Tier

@@ -29,7 +29,7 @@ from glyphoxa_trio.simulation.plans import (
     rehearse,
     text_of,
 )
-from glyphoxa_trio.simulation.scenery import Act, Ending, Scenery
+from glyphoxa_trio.simulation.promises.scenery import Act, Ending, Scenery
 from glyphoxa_trio.simulation.verify.verdict import Called, Known, Reach
 from glyphoxa_trio.tools.gate import Reason
 from glyphoxa_trio.tools.history import recalled

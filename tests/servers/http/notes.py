@@ -141,6 +141,6 @@ class _Served:
 
 
 if __name__ == "__main__":
-    from glyphoxa_trio.servers.command import run
+    from glyphoxa_trio.servers.program.command import run
 
     sys.exit(run(_Served(), sys.argv[1:], prog="notes", what="notes, for a test"))

@@ -24,11 +24,11 @@ from glyphoxa_trio.actors import Flights, lone_errors
 from glyphoxa_trio.actors.interrupts import interrupts
 from glyphoxa_trio.errors import GlyphoxaError
 
-from .dispatch import Dispatch
-from .http.options import add_options, http_options, refuse_options
-from .log import Stderr
-from .offer import CannotServe, Offer
-from .shelf import SHELF
+from ..dispatch import Dispatch
+from ..http.options import add_options, http_options, refuse_options
+from ..log import Stderr
+from ..offer import CannotServe, Offer
+from ..shelf import SHELF
 
 USAGE: Final = 2  # the exit status for what cannot be served as it was asked for
 _END_AFTER: Final = 2.0  # seconds; for what does not let itself be cancelled
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     if name in SHELF:
         served, what = _shelved(name), SHELF[name]
     else:
-        from .own import ToolsOfFile
+        from ..tools_file import ToolsOfFile
 
         served, what = ToolsOfFile(Path(name)), f"the tools of {name}"
     return run(served, arguments[1:], prog=f"glyphoxa serve {name}", what=what)
@@ -129,7 +129,7 @@ def _name(word: str) -> str:
 
 
 def _shelved(name: str) -> Served:
-    module: Any = import_module(f".shelf.{name}", __package__)
+    module: Any = import_module(f"glyphoxa_trio.servers.shelf.{name}")
     served: Served = module
     return served
 
@@ -168,14 +168,14 @@ async def _serve(served: Served, options: argparse.Namespace) -> int:
 async def _on_http(served: Served, options: argparse.Namespace) -> int:
     with _usage():
         asked = http_options(options)
-    from .http.serving import serve_http
+    from ..http.serving import serve_http
 
     opening = _opened(served, options)
     return await serve_http(opening, asked, _version(), ending=_end_for_sure)
 
 
 async def _on_stdio(served: Served, options: argparse.Namespace) -> None:
-    from .stdio import own_stdio, serve_stdio
+    from ..stdio import own_stdio, serve_stdio
 
     # First of all: whatever opens the offer may print.
     async with own_stdio() as (incoming, outgoing):

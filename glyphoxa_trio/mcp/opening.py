@@ -1,0 +1,73 @@
+"""How to open a session: the only way to a server.
+
+It loads the SDK on first use, in a thread, because that costs over a second; `sdk`
+does the work. Whoever opens a session uses and closes it in the same task (T3); its
+calls may come from any task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import ModuleType
+from typing import Any
+
+import trio
+
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.quiet import quiet
+
+from .masking import Masking
+from .process import LastLines, running
+from .starts import starting
+from .transport import ConnectionFailed, Session
+
+
+@asynccontextmanager
+async def open_session(
+    spec: ServerSpec, *, on_tools_changed: Callable[[], None], stderr: LastLines
+) -> AsyncGenerator[Session]:
+    """Start or reach the server of ``spec``, and shake hands with it.
+
+    Args:
+      on_tools_changed: called when the list of tools should be read anew.
+      stderr: takes what a stdio server writes there.
+
+    Leaving ends a stdio server within 1.5 s, cancelled or not.
+
+    Raises:
+      ConnectionFailed: for whatever went wrong on the way in, within
+        ``start_timeout``, or tore the session down from below.
+    """
+    async with AsyncExitStack() as stack:
+        masking = Masking.of(spec)
+        stack.enter_context(quiet(masking.text))
+        start = stack.enter_context(starting())
+        server: trio.Process | None = None
+        if spec.url is None:
+            try:
+                # It starts while the SDK is loaded: either may take over a second.
+                server = await stack.enter_async_context(running(spec, stderr))
+            except OSError as error:
+                why = masking.text(f"cannot be started: {error}")
+                raise ConnectionFailed(why) from error
+        begun = trio.current_time()
+        sdk: Any = await trio.to_thread.run_sync(_load, abandon_on_cancel=True)
+        start.waited = trio.current_time() - begun
+        yield await stack.enter_async_context(
+            sdk.open_session(
+                spec,
+                on_tools_changed=on_tools_changed,
+                stderr=stderr,
+                server=server,
+                start=start,
+                masking=masking,
+            )
+        )
+
+
+def _load() -> ModuleType:
+    from . import http, sdk
+
+    http.trusted()
+    return sdk

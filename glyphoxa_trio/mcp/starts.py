@@ -1,0 +1,52 @@
+"""What one start of a server took, and whether that tells of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import attrs
+
+_A_WHILE: Final = 0.05  # seconds; only the first import of the SDK takes longer
+_AT_ONCE: Final = 0.1  # seconds; a server that is up already shakes hands sooner
+
+
+@attrs.define(eq=False)
+class Start:
+    """One start of a server, from its process to the handshake.
+
+    ``alone``: no other server started meanwhile. ``waited``: seconds for the SDK.
+    """
+
+    alone: bool = True
+    waited: float = 0.0
+
+    def over(self, *, shaking_hands: float | None) -> bool:
+        """The session is open. Returns whether this start tells how long the next one
+        will take.
+
+        Args:
+          shaking_hands: seconds that the handshake took; None for a server that we do
+            not start.
+        """
+        _under_way.discard(self)
+        if self.waited < _A_WHILE:
+            return self.alone
+        was_up = shaking_hands is None or shaking_hands < _AT_ONCE
+        return self.alone and not was_up
+
+
+_under_way: set[Start] = set()
+
+
+@contextmanager
+def starting() -> Generator[Start]:
+    start = Start(alone=not _under_way)
+    for other in tuple(_under_way):  # another thread may start one meanwhile
+        other.alone = False
+    _under_way.add(start)
+    try:
+        yield start
+    finally:
+        _under_way.discard(start)

@@ -1,0 +1,1 @@
+"""The programs that serve: ``glyphoxa serve``, and a file of somebody's own tools."""

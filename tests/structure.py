@@ -1,0 +1,202 @@
+"""What the source of a package says of its structure: who imports whom, and who touches
+the world outside. It is read, and nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+import attrs
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Methods that go outside if what they are called on is a path.
+_OF_PATHS = _words(
+    """open read_text read_bytes write_text write_bytes mkdir rmdir unlink touch iterdir
+    glob rglob exists is_file is_dir stat rename replace chmod symlink_to"""
+)
+_MODULES = _words(
+    """socket ssl subprocess shutil tempfile urllib.request http.client httpx2 h11
+    trio_websocket mcp apsw sqlite3 fcntl termios pty"""
+)
+_FUNCTIONS = _words(
+    """open os.open os.listdir os.remove os.rename os.replace os.makedirs os.mkdir
+    os.unlink os.kill os.stat os.scandir os.fork os.system os.popen os.execv
+    trio.open_process trio.run_process trio.lowlevel.open_process trio.open_file
+    trio.open_tcp_stream trio.open_tcp_listeners trio.serve_tcp trio.open_unix_socket
+    trio.open_ssl_over_tcp_stream trio.Path"""
+)
+
+
+@attrs.frozen
+class Module:
+    """One file; its ``name`` is dotted."""
+
+    name: str
+    path: Path
+    is_face: bool
+    tree: ast.Module
+
+    @property
+    def package(self) -> str:
+        """What a single dot means in it."""
+        return self.name if self.is_face else self.name.rpartition(".")[0]
+
+
+@attrs.frozen
+class Import:
+    """``line`` of a file imports from ``module``: the one in which the name is at home,
+    whatever face it is taken from."""
+
+    line: int
+    module: str
+
+
+@attrs.define(eq=False)
+class Source:
+    """The files of a package."""
+
+    package: str
+    modules: Mapping[str, Module]
+
+    @classmethod
+    def of(cls, folder: Path) -> Source:
+        found: dict[str, Module] = {}
+        for path in sorted(folder.rglob("*.py")):
+            parts = [folder.name, *path.relative_to(folder).with_suffix("").parts]
+            is_face = parts[-1] == "__init__"
+            name = ".".join(parts[:-1] if is_face else parts)
+            found[name] = Module(name, path, is_face, ast.parse(path.read_text()))
+        return cls(folder.name, found)
+
+    def place(self, module: Module) -> str:
+        """Its path below the package, as in ``npc/session.py``."""
+        root = self.modules[self.package].path.parent
+        return module.path.relative_to(root).as_posix()
+
+    def imports(self, module: Module) -> Iterator[Import]:
+        """All, wherever they are: in functions, for type checkers, by name."""
+        for node in ast.walk(module.tree):
+            match node:
+                case ast.Import(names=names):
+                    for alias in names:
+                        yield Import(node.lineno, alias.name)
+                case ast.ImportFrom(names=names):
+                    base = _base(module, node)
+                    for alias in names:
+                        yield Import(node.lineno, self.home(base, alias.name))
+                case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
+                    if ast.unparse(func).rpartition(".")[2] in (
+                        "__import__",
+                        "import_module",
+                    ):
+                        dots = len(name) - len(name.lstrip("."))
+                        if dots:
+                            parts = module.package.split(".")
+                            kept = parts[: len(parts) - dots + 1]
+                            name = ".".join([*kept, name.lstrip(".")])
+                        yield Import(node.lineno, name)
+
+    def ours(self, module: Module) -> Iterator[Import]:
+        """The imports from modules of this package, itself excluded."""
+        for found in self.imports(module):
+            name = found.module
+            while name and name not in self.modules:
+                name = name.rpartition(".")[0]
+            if name and name != module.name:
+                yield attrs.evolve(found, module=name)
+
+    def home(self, base: str, name: str, seen: frozenset[str] = frozenset()) -> str:
+        """The module that ``from base import name`` gets it from in the end."""
+        if f"{base}.{name}" in self.modules:
+            return f"{base}.{name}"
+        face = self.modules.get(base)
+        if face is None or not face.is_face or base in seen:
+            return base
+        for node in ast.walk(face.tree):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    if name == (alias.asname or alias.name):
+                        below = _base(face, node)
+                        return self.home(below, alias.name, seen | {base})
+        return base
+
+    def circles(self) -> list[list[str]]:
+        """Files that need each other, as places."""
+        graph = {
+            self.place(module): {
+                self.place(self.modules[found.module]) for found in self.ours(module)
+            }
+            for module in self.modules.values()
+        }
+        return circles(graph)
+
+    def folder_circles(self) -> list[list[str]]:
+        """Folders that need each other. A face only says what there is below."""
+        graph: dict[str, set[str]] = {}
+        for module in self.modules.values():
+            if module.is_face:
+                continue
+            folder = _folder(self.place(module))
+            others = {
+                _folder(self.place(self.modules[found.module]))
+                for found in self.ours(module)
+            }
+            graph.setdefault(folder, set()).update(others - {folder})
+        return circles(graph)
+
+    def outside(self, module: Module) -> Iterator[tuple[int, str]]:
+        """The lines that touch files, processes or networks, and what they call."""
+        for found in self.imports(module):
+            if found.module.split(".")[0] in _MODULES or found.module in _MODULES:
+                yield found.line, f"import {found.module}"
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call):
+                said = ast.unparse(node.func)
+                owner, _, last = said.rpartition(".")
+                if said in _FUNCTIONS or (last in _OF_PATHS and _is_path(owner)):
+                    yield node.lineno, f"{said}()"
+
+
+def _is_path(owner: str) -> bool:
+    """Whether what a method is called on is a path, as far as its name tells."""
+    last = owner.rpartition(".")[2]
+    named = any(word in last for word in ("path", "folder", "file", "directory"))
+    return owner.startswith(("Path(", "trio.Path(")) or (named and last.islower())
+
+
+def _base(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.package.split(".")
+    kept = parts[: len(parts) - node.level + 1]
+    return ".".join([*kept, *filter(None, [node.module])])
+
+
+def _folder(place: str) -> str:
+    return PurePosixPath(place).parent.as_posix()
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Who needs each other, directly or by way of others."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        left = [start]
+        while left:
+            new = graph.get(left.pop(), set()) - seen
+            seen |= new
+            left += new
+        return seen
+
+    reach = {name: reached(name) for name in graph}
+    found = {
+        frozenset(other for other in reach[name] if name in reach.get(other, ()))
+        for name in graph
+        if name in reach[name]
+    }
+    return sorted(sorted(circle) for circle in found)
