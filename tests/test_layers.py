@@ -69,11 +69,10 @@ DOORS = (
     "simulation/pictures.py",
     "simulation/survey.py",  # asks real servers what they offer
 )
-# What still goes in circles: the NPC room is being rebuilt, a witness of a runtime
-# knows the whole of it, and a model server's session and its parts know each other.
+# What still goes in circles: the NPC room is being rebuilt, and the session of a model's
+# server and its parts know each other.
 FILES_IN_A_CIRCLE = [
     ["npc/s2s/bridge.py", "npc/s2s/rounds.py"],
-    ["runtime/runtime.py", "runtime/witness.py"],
     [
         "testing/gemini/calls.py",
         "testing/gemini/generation.py",

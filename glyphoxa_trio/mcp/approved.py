@@ -37,6 +37,10 @@ class Approved:
         """Fingerprints by key, of all servers. Raises as `load_of`."""
         return self.load_of(self.servers())
 
+    def follow(self, servers: Callable[[], Iterable[ServerSpec]]) -> None:
+        """These are the servers of each moment from now on."""
+        self.servers = servers
+
     def load_of(self, servers: Iterable[ServerSpec]) -> dict[str, str]:
         """Fingerprints by key, of these servers.
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import attrs
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -27,10 +24,10 @@ from glyphoxa_trio.actors import (
     lone_errors,
     tell,
 )
-from glyphoxa_trio.config import Approve, Config, ConfigError
+from glyphoxa_trio.config import Approve, Config, LlmConfig
 from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.errors import words
-from glyphoxa_trio.host import Approvals, open_host
+from glyphoxa_trio.host import Approvals, ToolHost, open_host
 from glyphoxa_trio.mcp import Approved, Known, ServerStatus, ServerWarning, open_fleet
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
@@ -40,7 +37,7 @@ from glyphoxa_trio.providers.foreign import Foreign
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
-from glyphoxa_trio.quiet import cleaned, quiet
+from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.tools.definition import Tool
 
 from .assembly import history_of, settings_of, state_folder
@@ -48,26 +45,25 @@ from .cast import Cast
 from .collector import Collector, collecting
 from .generations import Generations, Reloaded
 from .given import needs_trio, tools_given
-from .grants import GrantProblem, approved_by, grants_of, refuse_faults
+from .grants import approved_by, grants_of, refuse_faults
 from .idle import idle_keys
 from .lasting import open_lasting
-from .lateness import name_stalls
+from .lateness import OverloadEvent, name_stalls
 from .lateness import watch as watch_lateness
 from .models import Models
 from .overload import Overload
-from .periodic import Periodic
 from .plans import plan, servers_of
 from .publisher import Publisher
 from .runtime import Runtime
-from .source import OURS, Source
+from .source import Source
 from .voices import voices_of
+from .warned import Warnings
 from .watching import changes, files_of, look
+from .witness import Beginning
 from .world import REAL, World
 
 if TYPE_CHECKING:
     from glyphoxa_trio.builtin.music import MusicEvent
-
-_WARNINGS_KEPT: Final = 100
 
 
 @asynccontextmanager
@@ -142,24 +138,13 @@ async def open_runtime(
     """
     needs_trio()
     own_tools = tools_given(tools)
-    warnings: deque[ServerWarning] = deque(maxlen=_WARNINGS_KEPT)
-
+    warnings = Warnings(on_warning)
     on_server_event, on_server_line = careful(on_server_event), careful(on_server_line)
-
-    def warn(warning: ServerWarning) -> None:
-        warning = attrs.evolve(warning, text=cleaned(warning.text))
-        warnings.append(warning)
-        if on_warning is not None:
-            tell(on_warning, warning)
-
-    def told(server: str, text: str) -> None:
-        warn(ServerWarning(server=server or OURS, text=text))
-
     files = files_of(config, watch)
     seen = () if files is None else look(files)
     source = Source.of(config, approve_servers)
-    chosen = source.read()
-    source.tell(warn)
+    chosen = source.open()
+    source.tell(warnings.add)
     witness = world.witness
     remembered = state_folder(chosen) if chosen.mcp.remember else None
     store = None
@@ -168,87 +153,56 @@ async def open_runtime(
     async with AsyncExitStack() as stack:
         stack.enter_context(lone_errors())
         keeper = stack.enter_context(collecting(collector))
-        host = await stack.enter_async_context(
-            open_host(
-                settings=settings_of(chosen),
-                naming=chosen.mcp.naming,
-                stand_in=world.stand_in,
-                approvals=Approvals(
-                    approved=approved_by(chosen), store=store, warn=told
-                ),
-                history=witness.history(history_of(chosen, partial(told, OURS))),
-                hedging=chosen.hedging,
-                granted=lambda: grants_of(runtime.config),
-            )
-        )
+        host = await _host(stack, source, store, world, warnings)
         music: Topic[MusicEvent] = Topic()
         stack.callback(music.close)
-        lasting = await stack.enter_async_context(
-            open_lasting(
-                chosen,
-                prepare=world.stand_in is None,
-                tell=music.publish,
-                warn=partial(told, OURS),
-            )
+        playing = open_lasting(
+            chosen,
+            prepare=world.stand_in is None,
+            tell=music.publish,
+            warn=warnings.say,
         )
+        lasting = await stack.enter_async_context(playing)
         first = plan(chosen, chosen, lasting)
         host.register(*first.builtin, *own_tools)
         # Before any process is started.
         refuse_faults(chosen, host.snapshot, first.problems)
         for text in idle_keys(chosen):
-            told(OURS, text)
+            warnings.say(text)
         events: Topic[TurnEvent] = Topic()
         stack.callback(events.close)  # after the last turn has told its end
         overload = Overload(chosen.overload)
         # A stack of its own: NPCs make models later, and use them until they end.
         links = await stack.enter_async_context(AsyncExitStack())
-        loads = await stack.enter_async_context(trio.open_nursery())
-        stack.callback(loads.cancel_scope.cancel, "the runtime ends")
-        given = llm
-        if llm is not None and not isinstance(llm, AtEndpoint) and not world.stand_in:
-            given = Foreign(llm, loads, partial(told, OURS))
-        make_models = partial(
-            Models,
-            given,
-            stack=links,
-            loads=loads,
-            heard=witness.model,
-            warn=partial(told, OURS),
-        )
+        make_models = await _models(stack, links, llm, world, warnings)
         voices = voices_of(
-            chosen,
-            synthesizer=synthesizer,
-            recognizer=recognizer,
-            s2s=s2s,
-            stack=links,
+            chosen, synthesizer=synthesizer, recognizer=recognizer, s2s=s2s, stack=links
         )
         models = make_models(chosen.llm)
-        runtime = Runtime(chosen, host, events, models.for_npc(None), warnings, source)
-        stack.enter_context(quiet(Masks(lambda: runtime.config).text))
-        runtime.music, runtime._lasting = music, lasting
-        runtime._models = make_models
-        runtime._warn = warn
-        runtime._approved = store
-        runtime._witness = witness
-        runtime._rehearsed = world.stand_in is not None
-        runtime.run_id = world.run or os.urandom(16).hex()
-        somebody = approvals or approver is not None
-        witness.began(runtime, approver=somebody, patience=approval_timeout)
+        models.for_npc(None)
+        stack.enter_context(quiet(Masks(lambda: source.current).text))
+        run_id = world.run or os.urandom(16).hex()
+        witness.began(
+            Beginning(
+                run_id=run_id,
+                config=chosen,
+                host=host,
+                events=events,
+                approver=approvals or approver is not None,
+                patience=approval_timeout,
+            )
+        )
         holder = await stack.enter_async_context(trio.open_nursery())
         # In a task of its own: ending it must not cancel what is opened below.
         background: trio.Nursery = await holder.start(_nursery)
         publisher = Publisher(
-            host,
-            background,
-            chosen.calibration.at_start,
-            warn,
+            host, background, chosen.calibration.at_start, warnings.add
         )
-        runtime._publisher = publisher
-        runtime._fleet = await stack.enter_async_context(
+        fleet = await stack.enter_async_context(
             open_fleet(
                 servers_of(chosen),
                 publish=witness.publishing(publisher),
-                warn=warn,
+                warn=warnings.add,
                 log=on_server_line,
                 on_event=on_server_event,
                 on_status=on_server_event,
@@ -257,13 +211,12 @@ async def open_runtime(
                 known=None if remembered is None else Known(remembered / "catalogues"),
             )
         )
-        runtime._background = background
-        runtime._context = HotContext(Flights(background))
+        context = HotContext(Flights(background))
         if store is not None:
-            store.servers = runtime._fleet.specs  # with those that are added
-            store.tell(warn)
+            store.follow(fleet.specs)  # with those that are added
+            store.tell(warnings.add)
         sessions = await stack.enter_async_context(trio.open_nursery())
-        runtime._cast = Cast(
+        cast = Cast(
             nursery=sessions,
             config=chosen,
             host=host,
@@ -273,48 +226,63 @@ async def open_runtime(
             approvals=approvals,
             approval_timeout=approval_timeout,
             overload=overload,
-            costs=Costs(chosen.cost, partial(told, OURS)),
-            run=runtime.run_id,
-            context=witness.context(runtime._context),
+            costs=Costs(chosen.cost, warnings.say),
+            run=run_id,
+            context=witness.context(context),
             voices=voices,
-            warn=partial(told, OURS),
+            warn=warnings.say,
+        )
+        overload_events: Topic[OverloadEvent] = Topic()
+        stack.callback(overload_events.close)
+        runtime = Runtime(
+            host=host,
+            events=events,
+            overload_events=overload_events,
+            music=music,
+            run_id=run_id,
+            source=source,
+            warnings=warnings,
+            approved=store,
+            witness=witness,
+            context=context,
+            fleet=fleet,
+            publisher=publisher,
+            cast=cast,
+            generations=Generations(
+                host=host,
+                fleet=fleet,
+                activity=cast.activity,
+                nursery=background,
+                serving=first,
+            ),
+            models=make_models,
+            lasting=lasting,
+            background=background,
+            rehearsed=world.stand_in is not None,
         )
         background.start_soon(
             partial(
                 watch_lateness,
                 overload,
-                runtime._cast.activity,
-                events=runtime.overload_events,
-                warn=warn,
+                cast.activity,
+                events=overload_events,
+                warn=warnings.add,
                 on_late=host.disregard,
             )
         )
-        background.start_soon(name_stalls, host, warn)
-        stack.callback(runtime.overload_events.close)
-        runtime._generations = Generations(
-            host=host,
-            fleet=runtime._fleet,
-            activity=runtime._cast.activity,
-            nursery=background,
-            serving=first,
-        )
+        background.start_soon(name_stalls, host, warnings.add)
         try:
-            if wait_for_servers > 0:
-                await runtime.wait_ready(within=wait_for_servers, known=True)
-                grants = (x for x in runtime.problems() if isinstance(x, GrantProblem))
-                if certain := [str(x) for x in grants if x.error]:
-                    raise ConfigError(*certain)
-            publisher.measure()
-            runtime._advise()
-            if (every := chosen.calibration.every) is not None:
-                periodic = Periodic(host, runtime._cast.activity, every)
-                background.start_soon(periodic.run)
+            await runtime.begin(wait_for_servers)
             if files is not None:
                 changed = changes(files, seen)
-                background.start_soon(_reload_after, runtime, changed, warn, on_reload)
+                background.start_soon(
+                    _reload_after, runtime, changed, warnings, on_reload
+                )
             if signals := tuple(reload_on):
                 received = stack.enter_context(trio.open_signal_receiver(*signals))
-                background.start_soon(_reload_after, runtime, received, warn, on_reload)
+                background.start_soon(
+                    _reload_after, runtime, received, warnings, on_reload
+                )
             keeper.wired()
             background.start_soon(keeper.tend, lambda: not runtime.turns_running)
             yield runtime
@@ -322,6 +290,53 @@ async def open_runtime(
             await witness.leaving()
             sessions.cancel_scope.cancel("the runtime is closed")
             background.cancel_scope.cancel("the runtime is closed")
+
+
+async def _host(
+    stack: AsyncExitStack,
+    source: Source,
+    store: Approved | None,
+    world: World,
+    warnings: Warnings,
+) -> ToolHost:
+    config = source.current
+
+    def told(server: str, text: str) -> None:
+        warnings.say(text, server=server)
+
+    return await stack.enter_async_context(
+        open_host(
+            settings=settings_of(config),
+            naming=config.mcp.naming,
+            stand_in=world.stand_in,
+            approvals=Approvals(approved=approved_by(config), store=store, warn=told),
+            history=world.witness.history(history_of(config, warnings.say)),
+            hedging=config.hedging,
+            granted=lambda: grants_of(source.current),
+        )
+    )
+
+
+async def _models(
+    stack: AsyncExitStack,
+    links: AsyncExitStack,
+    given: LLM | None,
+    world: World,
+    warnings: Warnings,
+) -> Callable[[LlmConfig], Models]:
+    """What makes the models of a configuration; ``links`` ends them."""
+    loads = await stack.enter_async_context(trio.open_nursery())
+    stack.callback(loads.cancel_scope.cancel, "the runtime ends")
+    if given is not None and not isinstance(given, AtEndpoint) and not world.stand_in:
+        given = Foreign(given, loads, warnings.say)
+    return partial(
+        Models,
+        given,
+        stack=links,
+        loads=loads,
+        heard=world.witness.model,
+        warn=warnings.say,
+    )
 
 
 async def _nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
@@ -333,7 +348,7 @@ async def _nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
 async def _reload_after(
     runtime: Runtime,
     occasions: AsyncIterable[object],
-    warn: Callable[[ServerWarning], None],
+    warnings: Warnings,
     told: Callable[[Reloaded], None] | None,
 ) -> None:
     async for _ in occasions:
@@ -344,4 +359,4 @@ async def _reload_after(
         except Exception as error:  # border: what reads it may be foreign code
             why = words(error) or type(error).__name__
             text = f"not reloaded, the old one goes on: {why}"
-            warn(ServerWarning(server=OURS, text=text))
+            warnings.say(text)

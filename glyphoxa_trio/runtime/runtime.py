@@ -41,6 +41,7 @@ from .cast import Cast, find_npc
 from .generations import Generations, Reloaded
 from .given import tools_given
 from .grants import (
+    GrantProblem,
     NameProblem,
     Problem,
     Unapproved,
@@ -53,12 +54,14 @@ from .idle import idle_keys
 from .lateness import OverloadEvent
 from .models import Models
 from .overload import Overload
+from .periodic import Periodic
 from .plans import in_environment
 from .plans import plan as plan_for
 from .publisher import CALIBRATION, Publisher
-from .source import OURS, Source
+from .source import Source
 from .usability import usability_of, warnings_of
-from .witness import NOBODY, Witness
+from .warned import Warnings
+from .witness import Witness
 
 if TYPE_CHECKING:
     from glyphoxa_trio.builtin.music import MusicEvent
@@ -74,40 +77,51 @@ class RuntimeClosed(GlyphoxaError):
     """The block of the runtime was left."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, kw_only=True)
 class Runtime:
     """NPCs, their tools and servers, for as long as `open_runtime`'s block lasts.
 
-    ``events`` has every event of every turn but its audio, ``warnings`` what an
-    operator should see, newest last; ``on_warning`` is told of each.
+    ``events`` has every event of every turn but its audio.
     ``overload_events`` says when turns begin and cease to be turned away, ``music``
     what is to be heard where no program here plays it. ``run_id`` tells this run from
     others.
     """
 
-    config: Config
     host: ToolHost
     events: Topic[TurnEvent]
-    llm: LLM
-    warnings: deque[ServerWarning]
+    overload_events: Topic[OverloadEvent]
+    music: Topic[MusicEvent]
+    run_id: str
     _source: Source
-    overload_events: Topic[OverloadEvent] = attrs.field(factory=Topic, init=False)
-    music: Topic[MusicEvent] = attrs.field(factory=Topic, init=False)
-    run_id: str = attrs.field(init=False)
-    _context: HotContext = attrs.field(init=False)
-    _warn: Callable[[ServerWarning], None] = attrs.field(init=False)
-    _approved: Approved | None = attrs.field(init=False)
-    _witness: Witness = attrs.field(default=NOBODY, init=False)
-    _fleet: Fleet = attrs.field(init=False)
-    _publisher: Publisher = attrs.field(init=False)
-    _cast: Cast = attrs.field(init=False)
-    _generations: Generations = attrs.field(init=False)
-    _models: Callable[[LlmConfig], Models] = attrs.field(init=False)
-    _lasting: tuple[Tool, ...] = attrs.field(default=(), init=False)
-    _background: trio.Nursery = attrs.field(init=False)
-    _rehearsed: bool = attrs.field(default=False, init=False)
+    _warnings: Warnings
+    _approved: Approved | None
+    _witness: Witness
+    _context: HotContext
+    _fleet: Fleet
+    _publisher: Publisher
+    _cast: Cast
+    _generations: Generations
+    _models: Callable[[LlmConfig], Models]
+    _lasting: tuple[Tool, ...]
+    _background: trio.Nursery
+    _rehearsed: bool
     _advice_due: bool = attrs.field(default=False, init=False)
     _reloading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    @property
+    def config(self) -> Config:
+        """What is served now; a reload replaces it."""
+        return self._source.current
+
+    @property
+    def llm(self) -> LLM:
+        """The model of every NPC that names no other."""
+        return self._cast.models.for_npc(None)
+
+    @property
+    def warnings(self) -> deque[ServerWarning]:
+        """What an operator should see, newest last; ``on_warning`` is told of each."""
+        return self._warnings.kept
 
     @property
     def turns_running(self) -> int:
@@ -313,6 +327,23 @@ class Runtime:
         with what would change that. `warnings` has the lines told since the start."""
         return tuple(warnings_of(self.npcs, self.usability(), self.problems()))
 
+    async def begin(self, wait_for_servers: float) -> None:
+        """Whoever has opened it says that all is there: wait for servers, and measure.
+
+        Raises:
+          ConfigError: for a grant that a server which is ready by then does not keep.
+        """
+        if wait_for_servers > 0:
+            await self.wait_ready(within=wait_for_servers, known=True)
+            grants = (x for x in self.problems() if isinstance(x, GrantProblem))
+            if certain := [str(x) for x in grants if x.error]:
+                raise ConfigError(*certain)
+        self._publisher.measure()
+        self._advise()
+        if (every := self.config.calibration.every) is not None:
+            periodic = Periodic(self.host, self._cast.activity, every)
+            self._background.start_soon(periodic.run)
+
     def _advise(self) -> None:
         """Warn of what NPCs cannot use, as soon as the servers have started."""
         if self._rehearsed or self._advice_due:
@@ -332,7 +363,7 @@ class Runtime:
 
     def _tell_advice(self) -> None:
         for text in self.advice():
-            self._warn(ServerWarning(server=OURS, text=text))
+            self._warnings.say(text)
 
     async def reload(self, config: Config | None = None) -> Reloaded:
         """Go over to another configuration; the file, read again, if none is given.
@@ -371,20 +402,20 @@ class Runtime:
                 )
             else:
                 config = self._source.admit(checked(config))
-            self._source.tell(self._warn)
+            self._source.tell(self._warnings.add)
             plan = plan_for(self.config, config, self._lasting)
             self._cast.voices.check(plan.config)
             models = self._cast.models
             if plan.config.llm != self.config.llm:
                 models = self._models(plan.config.llm)
-            llm = models.for_npc(None)
+            models.for_npc(None)  # it may not be possible, and nothing has changed yet
             remembered = await self._recall(self._generations.fresh(plan))
             self._generations.accept(plan, remembered)
             known = set(idle_keys(self.config))
             for text in idle_keys(plan.config):
                 if text not in known:
-                    self._warn(ServerWarning(server=OURS, text=text))
-            self.config, self.llm = plan.config, llm
+                    self._warnings.say(text)
+            self._source.serve(plan.config)
             self.host.approvals.approved = approved_by(plan.config)
             self.host.review()
             self._witness.reloading(plan.config)
@@ -412,9 +443,9 @@ class Runtime:
             approved = found.unwrap()
         except OSError as error:
             text = f"what was approved in earlier runs is lost: {error}"
-            self._warn(ServerWarning(server=OURS, text=text))
+            self._warnings.say(text)
         if self._approved is not None:
-            self._approved.tell(self._warn)
+            self._approved.tell(self._warnings.add)
         return approved
 
     async def calibrate(

@@ -29,7 +29,8 @@ REMEDY: Final = "open_runtime(approve_servers=...) decides"
 @attrs.define(eq=False)
 class Source:
     """Where the configuration comes from, again and again. It may be read in a thread;
-    its warnings are told later, outside of that thread.
+    its warnings are told later, outside of that thread. ``current`` is what is served,
+    from `open` on.
 
     Args:
       approve: which servers of a ``.mcp.json`` may be started.
@@ -39,6 +40,7 @@ class Source:
     _approve: bool | Approve = False
     _again: bool = True
     _said: list[str] = attrs.field(factory=list)
+    current: Config = attrs.field(init=False)
 
     @classmethod
     def of(
@@ -55,6 +57,14 @@ class Source:
         if not callable(config):
             checked(config)  # raises, and says what it should have been
         return cls(lambda: checked(config()), approve)
+
+    def open(self) -> Config:
+        """Serve what it says now."""
+        self.current = self.read()
+        return self.current
+
+    def serve(self, config: Config) -> None:
+        self.current = config
 
     def read(self) -> Config:
         """The configuration as it is now, with the servers that may be started."""

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import attrs
 
+from glyphoxa_trio.actors import Topic
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.host import History
+from glyphoxa_trio.host import History, ToolHost
 from glyphoxa_trio.mcp.status import Publish
-from glyphoxa_trio.npc import Npc
+from glyphoxa_trio.npc import Npc, TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather, HotContext
 from glyphoxa_trio.providers.llm import LLM
 
-if TYPE_CHECKING:
-    from .runtime import Runtime
+
+@attrs.frozen(kw_only=True)
+class Beginning:
+    """What there is of a runtime before the first of its servers is started.
+
+    Args:
+      host: has the built-in tools, and the embedder's own.
+      approver: somebody answers questions about tools, within ``patience`` seconds.
+    """
+
+    run_id: str
+    config: Config
+    host: ToolHost
+    events: Topic[TurnEvent]
+    approver: bool
+    patience: float
 
 
 class Witness:
@@ -39,12 +54,8 @@ class Witness:
         """An NPC, each time that an embedder asks for it."""
         return npc
 
-    def began(self, runtime: Runtime, *, approver: bool, patience: float) -> None:
-        """A runtime has its built-in and own tools, and nothing else yet.
-
-        Args:
-          approver: somebody answers questions about tools, within ``patience``.
-        """
+    def began(self, beginning: Beginning) -> None:
+        """A runtime is about to start its servers."""
 
     def registered(self) -> None:
         """The tools that are no server's may be others now."""

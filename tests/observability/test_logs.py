@@ -356,9 +356,9 @@ async def test_the_secrets_of_a_new_configuration_are_hidden_too() -> None:
         log.server_line("x", TOKEN)
         llm = attrs.evolve(runtime.config.llm, api_key=Secret(TOKEN))
         before = runtime.config
-        runtime.config = attrs.evolve(runtime.config, llm=llm)
+        runtime._source.serve(attrs.evolve(runtime.config, llm=llm))
         log.server_line("x", TOKEN)
-        runtime.config = before
+        runtime._source.serve(before)
         log.server_line("x", TOKEN)  # whoever knew it is still there
     said = [fields["line"] for fields in kept.of("server_line")]
     assert said == [TOKEN, "[secret]", "[secret]"]

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import attrs
 
 import trio
 
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.host import History
+from glyphoxa_trio.host import History, ToolHost
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.npc import ApprovalSettled, Npc, TurnEvent
@@ -53,14 +53,11 @@ from glyphoxa_trio.observability.recording.players import (
 from glyphoxa_trio.observability.recording.tools import definition_as_data
 from glyphoxa_trio.observability.stepping import Quiet, exactness
 from glyphoxa_trio.providers.llm import LLM
-from glyphoxa_trio.runtime.witness import Witness
+from glyphoxa_trio.runtime.witness import Beginning, Witness
 from glyphoxa_trio.runtime.world import REAL, World
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.history import Place
 from glyphoxa_trio.tools.window import Sample
-
-if TYPE_CHECKING:
-    from glyphoxa_trio.runtime import Runtime
 
 Take = Callable[[str, Mapping[str, Any]], None]
 """Takes a line: its kind, and its fields."""
@@ -78,7 +75,7 @@ class Recorder(Witness):
     _take: Take
     _hide: Callable[[Hiding], None]
     failed: int = attrs.field(default=0, init=False)
-    _runtime: Runtime | None = attrs.field(default=None, init=False)
+    _host: ToolHost | None = attrs.field(default=None, init=False)
     _configs: list[Config] = attrs.field(factory=list, init=False)
     _samples: list[tuple[Place, Sample]] = attrs.field(factory=list, init=False)
     _requests: count[int] = attrs.field(factory=partial(count, 1), init=False)
@@ -161,9 +158,9 @@ class Recorder(Witness):
         ref = HeardRef.of(npc._session, told, self._quiet)
         return attrs.evolve(npc, session=ref)
 
-    def began(self, runtime: Runtime, *, approver: bool, patience: float) -> None:
-        self._runtime = runtime
-        self._hide_secrets_of(runtime.config)
+    def began(self, beginning: Beginning) -> None:
+        self._host = beginning.host
+        self._hide_secrets_of(beginning.config)
         clock, tolerance = exactness()
         self._quiet = getattr(trio.lowlevel.current_clock(), "quiet", None)
         self.note(
@@ -172,11 +169,11 @@ class Recorder(Witness):
             package=_version(),
             clock=clock,
             tolerance=tolerance,
-            run=runtime.run_id,
-            approver=approver,
-            approval_timeout=patience,
-            approved=runtime.host.approvals.remembered,
-            config=config_as_data(runtime.config),
+            run=beginning.run_id,
+            approver=beginning.approver,
+            approval_timeout=beginning.patience,
+            approved=beginning.host.approvals.remembered,
+            config=config_as_data(beginning.config),
         )
         for place, sample in self._samples:
             self.note(
@@ -194,11 +191,11 @@ class Recorder(Witness):
         self._samples.clear()
         self._held = self._held_now()
         self.registered()
-        self._listening.enter_context(runtime.events.tap(self._event))
+        self._listening.enter_context(beginning.events.tap(self._event))
 
     def registered(self) -> None:
-        assert self._runtime is not None
-        listings = self._runtime.host.snapshot.listings
+        assert self._host is not None
+        listings = self._host.snapshot.listings
         # In the order of their keys: the catalogue's follows from their estimates.
         ours = sorted((x for x in listings if not x.definition.external), key=_key)
         tools = [definition_as_data(listing.tool) for listing in ours]
@@ -207,9 +204,9 @@ class Recorder(Witness):
             self.note("tools", tools=tools)
 
     def reloading(self, config: Config) -> None:
-        assert self._runtime is not None
+        assert self._host is not None
         self._hide_secrets_of(config)
-        approved = self._runtime.host.approvals.remembered
+        approved = self._host.approvals.remembered
         self.note("reload", config=config_as_data(config), approved=approved)
         self._held = self._held_now()
 
@@ -298,8 +295,8 @@ class Recorder(Witness):
             self._held = held, agreed
 
     def _held_now(self) -> tuple[frozenset[str], frozenset[str]]:
-        assert self._runtime is not None
-        approvals = self._runtime.host.approvals
+        assert self._host is not None
+        approvals = self._host.approvals
         return approvals.held, approvals.agreed
 
     def _hide_secrets_of(self, config: Config) -> None:

@@ -26,8 +26,7 @@ from glyphoxa_trio.observability.recording.format import Line, Recorded
 from glyphoxa_trio.observability.recording.hiding import Hiding
 from glyphoxa_trio.observability.recording.lines import beside
 from glyphoxa_trio.observability.recording.models import mark
-from glyphoxa_trio.runtime import Runtime
-from glyphoxa_trio.runtime.witness import Witness
+from glyphoxa_trio.runtime.witness import Beginning, Witness
 from glyphoxa_trio.simulation.replay.conductor import Conductor
 from glyphoxa_trio.tools.definition import (
     Tool,
@@ -59,9 +58,9 @@ class Stage(Witness):
         self.publish = publish
         return _unheard  # nobody starts the servers: what they offered is recorded
 
-    def began(self, runtime: Runtime, *, approver: bool, patience: float) -> None:
-        runtime.host.approvals.recall(self._recorded.header.get("approved") or {})
-        self._listening.enter_context(runtime.events.tap(self._note))
+    def began(self, beginning: Beginning) -> None:
+        beginning.host.approvals.recall(self._recorded.header.get("approved") or {})
+        self._listening.enter_context(beginning.events.tap(self._note))
 
     def _note(self, event: TurnEvent) -> None:
         mark(event)
