@@ -69,8 +69,8 @@ DOORS = (
     "simulation/pictures.py",
     "simulation/survey.py",  # asks real servers what they offer
 )
-# What still goes in circles: the NPC room is being rebuilt, and the session of a model's
-# server and its parts know each other.
+# What still goes in circles: the NPC room is being rebuilt, and in a model's server a
+# session and its parts know each other.
 FILES_IN_A_CIRCLE = [
     ["npc/s2s/bridge.py", "npc/s2s/rounds.py"],
     [
