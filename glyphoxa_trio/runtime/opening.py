@@ -24,7 +24,7 @@ from glyphoxa_trio.actors import (
     lone_errors,
     tell,
 )
-from glyphoxa_trio.config import Approve, Config, LlmConfig
+from glyphoxa_trio.config import Approve, Config, ConfigError, LlmConfig
 from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
@@ -45,13 +45,14 @@ from .cast import Cast
 from .collector import Collector, collecting
 from .generations import Generations, Reloaded
 from .given import needs_trio, tools_given
-from .grants import approved_by, grants_of, refuse_faults
+from .grants import GrantProblem, approved_by, grants_of, refuse_faults
 from .idle import idle_keys
 from .lasting import open_lasting
 from .lateness import OverloadEvent, name_stalls
 from .lateness import watch as watch_lateness
 from .models import Models
 from .overload import Overload
+from .periodic import Periodic
 from .plans import plan, servers_of
 from .publisher import Publisher
 from .runtime import Runtime
@@ -272,7 +273,16 @@ async def open_runtime(
         )
         background.start_soon(name_stalls, host, warnings.add)
         try:
-            await runtime.begin(wait_for_servers)
+            if wait_for_servers > 0:
+                await runtime.wait_ready(within=wait_for_servers, known=True)
+                grants = (x for x in runtime.problems() if isinstance(x, GrantProblem))
+                if certain := [str(x) for x in grants if x.error]:
+                    raise ConfigError(*certain)
+            publisher.measure()
+            runtime._advise()
+            if (every := chosen.calibration.every) is not None:
+                periodic = Periodic(host, cast.activity, every)
+                background.start_soon(periodic.run)
             if files is not None:
                 changed = changes(files, seen)
                 background.start_soon(

@@ -41,7 +41,6 @@ from .cast import Cast, find_npc
 from .generations import Generations, Reloaded
 from .given import tools_given
 from .grants import (
-    GrantProblem,
     NameProblem,
     Problem,
     Unapproved,
@@ -54,7 +53,6 @@ from .idle import idle_keys
 from .lateness import OverloadEvent
 from .models import Models
 from .overload import Overload
-from .periodic import Periodic
 from .plans import in_environment
 from .plans import plan as plan_for
 from .publisher import CALIBRATION, Publisher
@@ -326,23 +324,6 @@ class Runtime:
         """A line for each NPC that cannot use any of its tools, or can never use some,
         with what would change that. `warnings` has the lines told since the start."""
         return tuple(warnings_of(self.npcs, self.usability(), self.problems()))
-
-    async def begin(self, wait_for_servers: float) -> None:
-        """Whoever has opened it says that all is there: wait for servers, and measure.
-
-        Raises:
-          ConfigError: for a grant that a server which is ready by then does not keep.
-        """
-        if wait_for_servers > 0:
-            await self.wait_ready(within=wait_for_servers, known=True)
-            grants = (x for x in self.problems() if isinstance(x, GrantProblem))
-            if certain := [str(x) for x in grants if x.error]:
-                raise ConfigError(*certain)
-        self._publisher.measure()
-        self._advise()
-        if (every := self.config.calibration.every) is not None:
-            periodic = Periodic(self.host, self._cast.activity, every)
-            self._background.start_soon(periodic.run)
 
     def _advise(self) -> None:
         """Warn of what NPCs cannot use, as soon as the servers have started."""

@@ -30,7 +30,7 @@ from glyphoxa_trio.tools.tier import Tier
 from . import virtual
 from .latency import Latency, usual
 from .plans import rehearsable
-from .scenery import Act, Ending, Scenery
+from .promises.scenery import Act, Ending, Scenery
 from .script import Line, Rehearsal, ScriptedModel, usual_script
 from .seen import Simulated, ToolSeen, TurnSeen
 

@@ -35,7 +35,7 @@ from glyphoxa_trio.providers.endpointing import IsSpeech
 
 from .addressing import NobodyAddressed, Why
 from .messages import Follow, SceneMessages, Unfollow, Whom
-from .place import Place, SceneTurn
+from .place import Place, SceneTurn, turn_of
 
 _PATIENCE: Final = 10.0  # seconds for the scene to take a message
 _REMEMBERED: Final = 8  # turns whose audio may still be played
@@ -138,7 +138,7 @@ class SceneEar:
 
         def spoken(utterance: Utterance) -> None:
             place = Place(utterance, npc.name, spoken=True)
-            turn = SceneTurn.of(self.scene, place)
+            turn = turn_of(self.scene, place)
             self._nursery.start_soon(self._listen, turn)
 
         def interrupted() -> None:
@@ -168,7 +168,7 @@ class SceneEar:
             other = await self._relay(turn, until_named=True)
             if other is not None:
                 place = Place(Utterance(turn.spoken_text, self.speaker), other)
-                told = SceneTurn.of(self.scene, place)
+                told = turn_of(self.scene, place)
                 await self._relay(told)
         except GlyphoxaError as error:
             self._fail(str(error))

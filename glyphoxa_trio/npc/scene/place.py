@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from types import TracebackType
-from typing import Self
 
 import attrs
 
@@ -159,12 +158,6 @@ class SceneTurn(Turn):
         """Have the NPC stop; its last event is still to come."""
         self._utterance.interrupt(reason)
 
-    @classmethod
-    def of(cls, scene: Ref[SceneMessages], place: Place) -> Self:
-        """The turn that begins by entering the scene."""
-        enter = partial(scene.ask, Enter(place), within=PATIENCE)
-        return cls(enter, place.utterance, place=place)
-
     async def __anext__(self) -> TurnEvent:
         place = self._place
         if self._entered and (event := await place.next_news()) is not None:
@@ -190,3 +183,9 @@ class SceneTurn(Turn):
         super()._leave()
         if not self._place.told.is_set():  # else the rest may still be played
             self._place.leave("the listener left")
+
+
+def turn_of(scene: Ref[SceneMessages], place: Place) -> SceneTurn:
+    """The turn that begins by entering the scene."""
+    enter = partial(scene.ask, Enter(place), within=PATIENCE)
+    return SceneTurn(enter, place.utterance, place=place)

@@ -29,7 +29,7 @@ from .messages import (
     TurnTo,
     Whom,
 )
-from .place import Place, SceneTurn
+from .place import Place, SceneTurn, turn_of
 
 # Taking a message is quick; telling all NPCs something takes each of them a moment.
 _PATIENCE: Final = 10.0
@@ -95,7 +95,7 @@ class Scene:
         return self._turn(Place(Utterance("", speaker, greets=True), npc))
 
     def _turn(self, place: Place) -> SceneTurn:
-        return SceneTurn.of(self._scene, place)
+        return turn_of(self._scene, place)
 
     async def addressed(self, text: str, *, speaker: str = "player") -> Addressed:
         """Who would be meant by ``text`` now, and how that is told. It leaves no trace.
