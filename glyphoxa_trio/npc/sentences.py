@@ -122,26 +122,27 @@ class Beginning:
     def feed(self, text: str) -> str | None:
         """The opening, if this piece decides it."""
         for part in _PARTS.findall(text):
-            if first := self._sentences.feed(part):
-                return first[0]
-            if not part.isspace():
-                if (opening := self._add(part)) is not None:
+            # Where words need no blanks, any character may be the one that decides.
+            for piece in (part,) if max(part) < _NO_BLANKS else part:
+                if first := self._sentences.feed(piece):
+                    return first[0]
+                if (opening := self._add(piece)) is not None:
                     return opening
-            elif self._word:
+        return None
+
+    def _add(self, piece: str) -> str | None:
+        """Go on with a word, or with the blank behind it; the opening, if that is long
+        enough now."""
+        if piece.isspace():
+            if self._word:
                 self._words.append(self._word)
                 self._word = ""
                 if len(self._words) == self.most_words:
                     return " ".join(self._words)
-        return None
-
-    def _add(self, part: str) -> str | None:
-        """Go on with a word; the opening, if it is long enough without a blank."""
-        if max(part) < _NO_BLANKS:
-            self._word += part
             return None
-        for character in part:
-            self._word += character
-            self._wide += character >= _NO_BLANKS
+        self._word += piece
+        if max(piece) >= _NO_BLANKS:
+            self._wide += 1
             if len(self._words) + self._wide // _A_WORD >= self.most_words:
                 return " ".join([*self._words, self._word])
         return None
