@@ -34,7 +34,7 @@ from glyphoxa_trio import Config, Runtime, Tool, open_runtime, tool
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.npc import Flush, Npc, Sentence
-from glyphoxa_trio.npc.engines.round import only_opens
+from glyphoxa_trio.npc.prompting import only_opens
 from glyphoxa_trio.providers.chat_completions import ChatCompletions
 from glyphoxa_trio.providers.llm import LLMEvent, LLMRequest, TextChunk
 from glyphoxa_trio.testing.model_server import (

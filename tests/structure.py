@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import attrs
@@ -100,6 +101,25 @@ class Source:
                             kept = parts[: len(parts) - dots + 1]
                             name = ".".join([*kept, name.lstrip(".")])
                         yield Import(node.lineno, name)
+
+    def written_from_outside(self, module: Module) -> Iterator[tuple[int, str]]:
+        """Where it assigns an attribute of a class of this package that no class in
+        this file has: line and text. What trio has under the same name is trio's."""
+        own = _attributes(module.tree)
+        for node in ast.walk(module.tree):
+            for target in _targets(node):
+                if (
+                    isinstance(target, ast.Attribute)
+                    and ast.unparse(target.value) not in ("self", "cls")
+                    and target.attr in self.attributes - own - {"deadline"}
+                ):
+                    yield target.lineno, ast.unparse(target)
+
+    @cached_property
+    def attributes(self) -> frozenset[str]:
+        """Of all classes together."""
+        found = (_attributes(module.tree) for module in self.modules.values())
+        return frozenset().union(*found)
 
     def ours(self, module: Module) -> Iterator[Import]:
         """The imports from modules of this package, itself excluded."""
@@ -200,3 +220,36 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
         if name in reach[name]
     }
     return sorted(sorted(circle) for circle in found)
+
+
+def _attributes(tree: ast.AST) -> frozenset[str]:
+    """What the classes of a file have: fields, and what their methods assign."""
+    found: set[str] = set()
+    for klass in (x for x in ast.walk(tree) if isinstance(x, ast.ClassDef)):
+        for line in klass.body:
+            match line:
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    found.add(name)
+        for node in ast.walk(klass):
+            for target in _targets(node):
+                match target:
+                    case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+                        found.add(attr)
+    return frozenset(found)
+
+
+def _targets(node: ast.AST) -> Iterator[ast.expr]:
+    """What a node assigns, tuples taken apart."""
+    match node:
+        case ast.Assign(targets=targets):
+            found = targets
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            found = [target]
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            found = [target]
+        case ast.withitem(optional_vars=ast.expr() as target):
+            found = [target]
+        case _:
+            return
+    for each in found:
+        yield from each.elts if isinstance(each, ast.Tuple | ast.List) else [each]

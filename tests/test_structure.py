@@ -140,3 +140,27 @@ def test_two_circles_are_two(tree: Path) -> None:
         ["errors.py", "low/deep/down.py"],
         ["low/other.py", "low/thing.py"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def f(x): x.size = 1", ["x.size"]),
+        ("def f(x): x.size += 1", ["x.size"]),
+        ("def f(x): a, x.thing.size = 1, 2", ["x.thing.size"]),
+        ("async def f(x, y):\n    async with y as x.size: ...", ["x.size"]),
+        ("class Mine:\n    def f(self, x): self.own.size = 1", ["self.own.size"]),
+        ("class Mine:\n    size: int\n    def f(self, x): x.size = 1", []),
+        ("def f(x): x.other = 1", []),
+        ("def f(scope): scope.deadline = 1", []),
+    ],
+)
+def test_an_attribute_that_another_file_assigns_is_seen(
+    tree: Path, text: str, found: list[str]
+) -> None:
+    (tree / "low/thing.py").write_text(
+        "class Thing:\n    size: int\n    deadline: int\n"
+    )
+    source = planted(tree, "low/other.py", text)
+    module = source.modules["pack.low.other"]
+    assert [what for _, what in source.written_from_outside(module)] == found

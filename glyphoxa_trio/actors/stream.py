@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Generic, TypeVar
 
 import attrs
@@ -54,8 +55,8 @@ class Stream(Generic[E]):
     _peak: int = attrs.field(default=0, init=False)
     _sent: int = attrs.field(default=0, init=False)
 
-    async def send(self, event: E, *, spare: int = 0) -> None:
-        """Append ``event``, waiting while the stream is full.
+    async def send(self, event: E, *, spare: int = 0, within: float = inf) -> bool:
+        """Append ``event``, waiting while the stream is full. Whether it was appended.
 
         When the consumer has left, the event goes nowhere. Cancelled before it
         appends, or not at all.
@@ -63,6 +64,7 @@ class Stream(Generic[E]):
         Args:
           spare: so many places are left to those who leave none; one is for whoever
             is this modest all the same. They have no order among themselves.
+          within: seconds to wait for a place.
 
         Raises:
           ValueError: if the stream has ended, or ends while this waits.
@@ -71,9 +73,17 @@ class Stream(Generic[E]):
         await trio.lowlevel.checkpoint()
         room = max(1, self.capacity - spare)
         lot = self._modest if spare else self._writers
-        while len(self._events) >= room and not (self._left or self._ended):
-            await lot.park()
+        if self._is_full(room):
+            with trio.move_on_after(within) as patience:
+                while self._is_full(room):
+                    await lot.park()
+            if patience.cancelled_caught:
+                return False
         self.post(event)
+        return True
+
+    def _is_full(self, room: int) -> bool:
+        return len(self._events) >= room and not (self._left or self._ended)
 
     def post(self, event: E) -> None:
         """Append ``event`` at once, whatever the capacity."""

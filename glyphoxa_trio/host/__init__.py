@@ -8,7 +8,7 @@ from .ahead import Ahead, AheadStatistics
 from .approvals import Approvals, ApprovalStore, ChangedAgain
 from .calibrator import PROBES, Probed, Sampled
 from .catalogue import Catalogue, Listing, Snapshot, UnknownTool
-from .executor import Caller
+from .executor import Caller, RunsCalls
 from .history import History, HistoryFile, HistoryStatistics
 from .host import HostStatistics, ToolHost, open_host
 from .measurements import CalibratorSettings
@@ -31,6 +31,7 @@ __all__ = [
     "HostStatistics",
     "Listing",
     "Probed",
+    "RunsCalls",
     "Sampled",
     "Shelf",
     "Showing",

@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import outcome
@@ -107,6 +107,19 @@ class Caller:
     def rights(self) -> tuple[Grant, Tier]:
         """What is permitted at this moment."""
         return (self.grant, self.tier) if self.still is None else self.still()
+
+
+class RunsCalls(Protocol):
+    """Runs the calls of one response: `ToolHost.fan_out`, or what stands before it."""
+
+    async def __call__(
+        self,
+        calls: Sequence[ToolCall],
+        caller: Caller,
+        *,
+        deadline: float,
+        remaining: float,
+    ) -> list[Outcome]: ...
 
 
 @attrs.frozen(kw_only=True)

@@ -42,7 +42,6 @@ from .events import (
     UsageReported,
 )
 from .hot_context import Moment, Provide
-from .npc import CannotHear, Npc, Turn, TurnNotOver
 from .scene import (
     Addressed,
     NobodyAddressed,
@@ -54,8 +53,9 @@ from .scene import (
     SceneTurn,
     Why,
 )
-from .session import NpcSession, QueueFull
-from .speculator import SpeculationStatistics
+from .session import CannotHear, Npc, NpcSession, Turn, TurnNotOver
+from .turn.tally import SpeculationStatistics
+from .turn_queue import QueueFull
 from .voice import Voice
 
 __all__ = [

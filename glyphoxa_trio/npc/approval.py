@@ -17,9 +17,10 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host import Listing, ToolHost
 from glyphoxa_trio.tools.arguments import MAX_BYTES, cut
 from glyphoxa_trio.tools.definition import ToolDefinition
+from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .events import ApprovalNeeded, ApprovalSettled, Decision
@@ -85,6 +86,41 @@ class Questions:
         found = self._open.get(question)
         decision = Decision.APPROVED if yes else Decision.DENIED
         return found is not None and found.settle(decision)
+
+    async def approved(
+        self,
+        calls: Sequence[ToolCall],
+        *,
+        host: ToolHost,
+        grant: Grant,
+        nursery: trio.Nursery,
+        turn: int,
+        post: Callable[[ApprovalNeeded | ApprovalSettled], None],
+    ) -> frozenset[str]:
+        """Which of these calls may run because somebody said so: those are asked about
+        that the grant covers and that need it. Takes its own time, see `ask`."""
+        if not grant.approver:
+            return frozenset()
+        found = host.snapshot.by_exposed
+        listed = [(call, found[call.name]) for call in calls if call.name in found]
+        doubtful = [
+            (call, listing)
+            for call, listing in listed
+            if grant.covers(listing.definition, listing.exposed)
+            and not grant.approves(listing.definition, listing.exposed)
+            and listing.key not in host.approvals.agreed
+        ]
+        approved = await self.ask(nursery, turn, doubtful, post)
+        # A yes is for the tool that was asked about, not for what its server has
+        # put under the same name since.
+        now = host.snapshot.by_key
+        return frozenset(
+            call.id
+            for call, listing in doubtful
+            if call.id in approved
+            and listing.key in now
+            and now[listing.key].definition == listing.definition
+        )
 
     async def ask(
         self,

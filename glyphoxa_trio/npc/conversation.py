@@ -46,6 +46,10 @@ class Round:
         """What counts as delivered (D12a)."""
         return self.sentences[: self.delivered] if self.by_ear is None else self.by_ear
 
+    def echo(self, verbatim: Verbatim | None) -> None:
+        """The model has written it so, while its turn goes on."""
+        self.verbatim = verbatim
+
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
         said = self.heard if heard_only else self.sentences
         # A history is told in every round, and writing all of it anew would be
@@ -85,6 +89,17 @@ class Exchange:
     late: tuple[Outcome, ...] = ()
     # What a later turn is told of this one, until more of it is heard or forgotten.
     _past: tuple[Message, ...] | None = attrs.field(default=None, init=False)
+
+    def is_aloud(self, aloud: Aloud | SpokenItems) -> None:
+        """This is what is said aloud of it."""
+        self.aloud = aloud
+
+    def understood(self, text: str) -> None:
+        """These are the words that were spoken, as far as they are known."""
+        self.text = text
+
+    def knows(self, context: tuple[str, ...]) -> None:
+        self.context = context
 
     def taken(self, seconds: float) -> None:
         """The listener has taken so much more audio; nothing if they say themselves

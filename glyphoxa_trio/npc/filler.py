@@ -37,6 +37,9 @@ class Fillers:
     config: FillerConfig
     _said: int = attrs.field(default=0, init=False)
 
+    def configure(self, config: FillerConfig) -> None:
+        self.config = config
+
     def awaiting(
         self,
         calls: Sequence[ToolCall],

@@ -34,12 +34,18 @@ class Opening:
     def __attrs_post_init__(self) -> None:
         self._greeting = self.npc.greeting
 
-    def become(self, npc: NpcConfig, *, begun: bool) -> None:
+    def become(
+        self, npc: NpcConfig, defaults: Mapping[str, str], *, begun: bool
+    ) -> None:
         """Take over another configuration. Once the conversation has ``begun``, its
         greeting stays: it has been said."""
-        self.npc = npc
+        self.npc, self.defaults = npc, defaults
         if not begun:
             self._greeting = npc.greeting
+
+    def situate(self, scene: tuple[str, ...]) -> None:
+        """This holds where it is, and nothing else."""
+        self.scene = scene
 
     def introduce(self, values: Mapping[str, object]) -> None:
         """These values, too, from now on."""

@@ -85,7 +85,7 @@ class Speaking:
 
     def __attrs_post_init__(self) -> None:
         if not self.engine_speaks:
-            self.exchange.aloud = self._aloud
+            self.exchange.is_aloud(self._aloud)
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
@@ -112,7 +112,7 @@ class Speaking:
         """An event that the listener has got: what can be said is said after it."""
         if isinstance(event, EngineSwitched):
             self.engine_speaks = False
-            self.exchange.aloud = self._aloud
+            self.exchange.is_aloud(self._aloud)
         if self.engine_speaks:
             return
         if isinstance(event, Sentence | TextDelta):

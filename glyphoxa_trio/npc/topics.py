@@ -19,8 +19,8 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .keywords import Heard, Index, Phrases
 from .phrases import ASKING
-from .scene.addressing import STOP_WORDS, TITLES
 from .stems import plain_words
+from .words import STOP_WORDS, TITLES
 
 _COMMON: Final = (
     STOP_WORDS | TITLES | {"about", "let", "lets", "knows", "know", "known"}

@@ -1,4 +1,4 @@
-"""Whether two transcripts say the same: pure, and careful where it matters.
+"""What words say: whether two transcripts are the same, and which name nobody. Pure.
 
 A recogniser's last partial and its final text differ in case, punctuation and
 blanks. What a sign says stays: "2d6+3" is not "2d6-3", ".5" is not "5", and 6' are
@@ -7,6 +7,7 @@ not 6".
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Final
 
@@ -19,6 +20,35 @@ _EDGES: Final = (
 
 _BEFORE_NUMBERS: Final = ".,\u2013\u2014"  # a fraction's sign, and a minus
 _AFTER_NUMBERS: Final = "\"'\u201d"  # feet, inches, minutes
+
+# What names share with sentences: nobody is called by such a word alone.
+STOP_WORDS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+a an the and or nor but so if as at by for from in into of off on onto out over to under
+up upon with without i me my mine we us our ours you your yours he him his she her hers
+it its they them their theirs this that these those who whom whose what which when where
+why how am is are was were be been being do does did done have has had having can could
+may might must shall should will would not no yes all any both each few more most other
+some such only own same than too very just also again here there now then once ever
+never always
+al auf bin das de del den der des di die du el et ibn la las le les los und van von y zu
+zum zur
+""",
+    )
+)
+# What is said of many and to some: "Captain, ...", but not "the captain".
+TITLES: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+lord lady sir dame mister mr mrs ms miss dr doctor master mistress king queen prince
+princess captain sergeant guard brother sister father mother uncle aunt saint st
+old young big little great small tall good bad poor dear
+""",
+    )
+)
 
 
 def words_of(text: str) -> tuple[str, ...]:

@@ -21,11 +21,10 @@ from glyphoxa_trio.actors import (
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import ToolHost
-from glyphoxa_trio.npc import Approver, Costs, Npc, NpcSession, Scene, TurnEvent
+from glyphoxa_trio.npc import Approver, Costs, Npc, Scene, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import Gather
-from glyphoxa_trio.npc.s2s import Live
 from glyphoxa_trio.npc.scene import (
     Attention,
     Company,
@@ -34,8 +33,11 @@ from glyphoxa_trio.npc.scene import (
     SceneSettings,
 )
 from glyphoxa_trio.npc.selector import Learn, Selector
-from glyphoxa_trio.npc.speculator import Tally
-from glyphoxa_trio.npc.utterance import Adopt
+from glyphoxa_trio.npc.session import run_session
+from glyphoxa_trio.npc.session.messages import SessionMessages
+from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
+from glyphoxa_trio.npc.turn.tally import Tally
 from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
@@ -109,6 +111,7 @@ class Cast:
     tally: Tally = attrs.field(factory=Tally)  # of all sessions that there were
     activity: Activity = attrs.field(init=False)
     _selector: Ref[Selector] = attrs.field(init=False)
+    _services: Services = attrs.field(init=False)
     _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
     _scenes: dict[tuple[str, ...], Scene] = attrs.field(factory=dict, init=False)
     _named: dict[str, NpcConfig] = attrs.field(init=False)
@@ -123,6 +126,20 @@ class Cast:
             capacity=1024,
             restart=_AFTER_A_FAULT,
             on_event=self._report,
+        )
+        self._services = Services(
+            host=self.host,
+            links=self._links,
+            selector=self._selector,
+            events=self.events,
+            activity=self.activity,
+            costs=self.costs,
+            tally=self.tally,
+            approver=self.approver,
+            approval_timeout=self.approval_timeout,
+            context=self.context,
+            synthesizer=self.voices.synthesizer,
+            warn=self.warn,
         )
 
     def npc(self, name: str) -> Npc:
@@ -187,7 +204,6 @@ class Cast:
 
         Whoever is not in it any more ends the turn that runs and is gone.
         """
-        other_scene = config.scene.context != self.config.scene.context
         self.config, self.models = config, models
         self.overload.adopt(config.overload)
         self.costs.adopt(config.cost)
@@ -198,65 +214,48 @@ class Cast:
                 del self._npcs[name]
                 npc.dismiss()
                 continue
-            adopt = Adopt(
-                npc=successor,
-                config=config.turn,
-                grant=self._grant(successor),
-                llm=models.for_npc(successor.model),
-                fast=models.opening(successor),
-                defer_threshold=config.mcp.defer_threshold,
-                speculation=config.speculation,
-                live=self._live(successor),
-                s2s=config.s2s,
-                filler=config.filler,
-                overheard=config.scene.overheard,
-                template_defaults=config.template_defaults,
-                scene=config.scene.context if other_scene else None,
-            )
+            settings = self._settings(successor)
             try:
-                self._npcs[name] = await npc.become(adopt)
+                self._npcs[name] = await npc.become(settings)
             except GlyphoxaError:  # it crashed just now: the next one is another
                 del self._npcs[name]
                 npc.dismiss()
         await self._selector.ask(Learn(rules=rules_of(config)), within=_PATIENCE)
 
-    def _open(self, npc: NpcConfig) -> Npc:
-        grant, live = self._grant(npc), self._live(npc)
-        session = NpcSession(
+    def _settings(self, npc: NpcConfig) -> SessionSettings:
+        config = self.config
+        return SessionSettings(
             npc=npc,
-            config=self.config.turn,
-            grant=grant,
+            grant=self._grant(npc),
+            turn=config.turn,
+            defer_threshold=config.mcp.defer_threshold,
+            speculation=config.speculation,
+            filler=config.filler,
+            s2s=config.s2s,
+            overheard=config.scene.overheard,
+            scene=config.scene.context,
+            template_defaults=config.template_defaults,
+        )
+
+    def _links(self, settings: SessionSettings) -> Links:
+        npc = settings.npc
+        return Links(
             llm=self.models.for_npc(npc.model),
             fast=self.models.opening(npc),
-            host=self.host,
-            selector=self._selector,
-            events=self.events,
-            activity=self.activity,
-            approver=self.approver,
-            approval_timeout=self.approval_timeout,
-            defer_threshold=self.config.mcp.defer_threshold,
-            speculation=self.config.speculation,
-            filler=self.config.filler,
-            tally=self.tally,
-            live=live,
-            s2s=self.config.s2s,
-            costs=self.costs,
-            overheard=self.config.scene.overheard,
-            scene=self.config.scene.context,
-            template_defaults=self.config.template_defaults,
-            call_id=session_id(self.run, npc.name),
-            context=self.context,
-            synthesizer=self.voices.synthesizer,
-            warn=self.warn,
+            live=self.voices.live(npc, settings.s2s),
         )
-        ref = spawn(
+
+    def _open(self, npc: NpcConfig) -> Npc:
+        settings = self._settings(npc)
+        memory = Memory(settings, session_id(self.run, npc.name))
+        ref: Ref[SessionMessages] = spawn(
             self.nursery,
-            session.run,
+            lambda inbox: run_session(inbox, memory, self._services),
             name=f"npc {npc.name}",
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
-        return Npc(npc, grant, ref, ears=self._ear)
+        return Npc(npc, settings.grant, ref, ears=self._ear)
 
     def _report(self, event: SupervisionEvent) -> None:
         if isinstance(event, Failed):
@@ -266,15 +265,12 @@ class Cast:
         """The NPC's ear as it is configured now; ``npc`` may be older than a reload."""
         if (now := self._npcs.get(npc.name)) is not None:
             npc = attrs.evolve(npc, config=now.config, grant=now.grant)
-        live = self._live(npc.config)
+        live = self.voices.live(npc.config, self.config.s2s)
         if live is None:
             ears = self.voices.ears(npc.config.engine, self.warn)
         else:
             ears = model_ears(live)
         return None if ears is None else ears(npc, speaker)
-
-    def _live(self, npc: NpcConfig) -> Live | None:
-        return self.voices.live(npc, self.config.s2s)
 
     def _grant(self, npc: NpcConfig) -> Grant:
         somebody = self.approvals or self.approver is not None

@@ -22,10 +22,10 @@ from glyphoxa_trio.config.voices import (
 )
 from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.ear import RecognizedEar
-from glyphoxa_trio.npc.npc import OpenEar
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
-from glyphoxa_trio.npc.s2s.ear import ModelEar
 from glyphoxa_trio.npc.scene import SceneEar, SceneMessages
+from glyphoxa_trio.npc.session.model_ear import ModelEar
+from glyphoxa_trio.npc.session.npc import OpenEar
 from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.s2s import S2S

@@ -38,7 +38,7 @@ from glyphoxa_trio.config.voices import SpeechConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import History
 from glyphoxa_trio.npc import ApprovalRequest
-from glyphoxa_trio.npc.engines.round import only_opens
+from glyphoxa_trio.npc.prompting import only_opens
 from glyphoxa_trio.providers.llm import (
     CallReady,
     ErrorKind,

@@ -21,7 +21,7 @@ import trio
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.config.fields import InMs, Text, above_zero, not_negative
-from glyphoxa_trio.npc.engines.round import only_opens
+from glyphoxa_trio.npc.prompting import only_opens
 from glyphoxa_trio.npc.selection import SelectionRules
 from glyphoxa_trio.providers.llm import (
     CallReady,

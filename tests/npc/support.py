@@ -15,14 +15,20 @@ from typing import Any, Final
 import attrs
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
-from glyphoxa_trio.actors import Ref, Topic, lone_errors, spawn
+from glyphoxa_trio.actors import Inbox, Ref, Topic, lone_errors, spawn
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.config.voices import Engine, FillerConfig
 from glyphoxa_trio.host import ToolHost, open_host
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, Turn, TurnDone, TurnEvent
+from glyphoxa_trio.npc.s2s import Live
 from glyphoxa_trio.npc.selection import SelectionRules
 from glyphoxa_trio.npc.selector import Selector
+from glyphoxa_trio.npc.session import open_session
+from glyphoxa_trio.npc.session.messages import SessionMessages
+from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
 from glyphoxa_trio.providers.llm import (
     CallReady,
     Finished,
@@ -45,6 +51,7 @@ from glyphoxa_trio.tools.outcome import ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
 
 HANG: Final = inf
+NOBODY: Any = None
 Step = float | str | ToolCall | Working | Waiting | Switched | Finished | Exception
 Reply = Sequence[Step]
 Script = Sequence[Reply] | Callable[[LLMRequest], Reply]
@@ -209,10 +216,17 @@ class Table:
     host: ToolHost
     session: NpcSession
     ref: Ref[Any]
+    # What a session gets that begins now, or is configured again.
+    links: Links
     events: Chronicle
     ran: Ran
     # Cancelled, it is the end of the session, as when a runtime is closed.
     scope: trio.CancelScope
+
+    async def reload(self, **changes: Any) -> Npc:
+        """Have the NPC be configured otherwise, as a reload does."""
+        settings = attrs.evolve(self.session.settings, **changes)
+        return await self.npc.become(settings)
 
 
 @asynccontextmanager
@@ -228,12 +242,17 @@ async def open_table(
     approver: Approver | None = None,
     rules: SelectionRules | None = None,
     fast: Script | None = None,
-    **session: Any,
+    llm: ScriptedLLM | None = None,
+    live: Live | None = None,
+    call_id: str = "session",
+    **more: Any,
 ) -> AsyncIterator[Table]:
     """One NPC named Bob, by default with every tool, a DEEP ceiling, and no fillers.
 
     Args:
       fast: what the fast model of a sentence cascade says; None is no cascade.
+      llm: plays the script, if it is not an ordinary one.
+      more: of `SessionSettings` or `Services`.
     """
     config = npc or NpcConfig(
         name="Bob",
@@ -241,39 +260,58 @@ async def open_table(
         fallback=("Hm?", "What was that?"),
         engine=Engine.CASCADED if fast is None else Engine.SENTENCE_CASCADE,
     )
-    session.setdefault("filler", FillerConfig(enabled=False))
     granted = grant or Grant(npc="Bob", tools=("*",), approver=approver is not None)
-    llm, events = ScriptedLLM(script), Chronicle()
+    llm, events = llm or ScriptedLLM(script), Chronicle()
     opening = ScriptedLLM(fast or [])
+    of_settings = {x.name for x in attrs.fields(SessionSettings)} & more.keys()
+    more.setdefault("filler", FillerConfig(enabled=False))
+    settings = SessionSettings(
+        npc=config,
+        turn=turn or TurnConfig(),
+        grant=granted,
+        **{name: more.pop(name) for name in {"filler", *of_settings}},
+    )
+    table: Table
+
+    def links(settings: SessionSettings) -> Links:
+        speaks = settings.npc.engine is Engine.S2S
+        return table.links if speaks else attrs.evolve(table.links, live=None)
+
     with lone_errors():
         async with open_host() as host, trio.open_nursery() as nursery:
             host.register(*tools)
             actor: Any = selector or Selector(rules or SelectionRules()).run
-            npc_session = NpcSession(
-                npc=config,
-                config=turn or TurnConfig(),
-                grant=granted,
-                llm=llm,
-                fast=opening,
+            services = Services(
                 host=host,
+                links=links,
                 selector=spawn(nursery, actor, name="selector"),
                 events=events,
                 approver=approver,
-                **session,
+                **more,
             )
-            ref = spawn(nursery, npc_session.run, name="bob")
+            table = Table(
+                npc=NOBODY,
+                llm=llm,
+                fast=opening,
+                host=host,
+                session=NOBODY,
+                ref=NOBODY,
+                links=Links(llm=llm, fast=opening, live=live),
+                events=events,
+                ran=ran or Ran(),
+                scope=nursery.cancel_scope,
+            )
+            memory = Memory(settings, call_id)
+
+            async def body(inbox: Inbox[SessionMessages]) -> None:
+                async with open_session(memory, services) as table.session:
+                    await table.session.read(inbox)
+
+            table.ref = spawn(nursery, body, name="bob")
+            table.npc = Npc(config, granted, table.ref)
+            await wait_all_tasks_blocked()  # it has begun
             try:
-                yield Table(
-                    npc=Npc(config, granted, ref),
-                    llm=llm,
-                    fast=opening,
-                    host=host,
-                    session=npc_session,
-                    ref=ref,
-                    events=events,
-                    ran=ran or Ran(),
-                    scope=nursery.cancel_scope,
-                )
+                yield table
             finally:
                 nursery.cancel_scope.cancel()
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from glyphoxa_trio.config import TurnConfig
 from glyphoxa_trio.npc import (
     ApprovalNeeded,
     ApprovalRequest,
@@ -26,10 +27,10 @@ from glyphoxa_trio.npc import (
     TurnEnd,
 )
 from glyphoxa_trio.npc.approval import for_people
-from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.gate import Grant, Reason
 from glyphoxa_trio.tools.outcome import Status
+from glyphoxa_trio.tools.tier import Tier
 
 from .support import Heard, Ran, Reply, Table, ask, call, open_table
 
@@ -325,17 +326,11 @@ async def test_nobody_is_asked_any_more_once_a_reload_took_the_approver_away(
     ran = Ran()
     script: list[Reply] = [[2.0, call(TELL)], ["Well."]]
     async with open_table(script, tell(ran), grant=ASKED) as table:
-        adopt = Adopt(
-            npc=table.session.npc,
-            config=table.session.config,
-            grant=attrs.evolve(ASKED, approver=False),
-            llm=table.llm,
-        )
         async with trio.open_nursery() as nursery:
             heard = Heard()
             nursery.start_soon(_listen, table, heard)
             await trio.sleep(1)
-            await table.ref.ask(adopt, within=1)
+            await table.reload(grant=attrs.evolve(ASKED, approver=False))
     assert heard.of(ToolsShown)[0].shown == (TELL,)
     assert heard.of(ApprovalNeeded) == []
     assert heard.done.outcomes[0].status is Status.DENIED
@@ -389,3 +384,29 @@ def test_arguments_for_people_are_one_printable_line_of_a_screen(
     shown = for_people(arguments)
     assert shown.isprintable()
     assert len(shown) <= 6 * 2000
+
+
+async def test_nobody_is_asked_about_a_call_that_is_refused_whatever_they_say(
+    autojump_clock: MockClock,
+) -> None:  # N29: too slow for the tier, or the turn may not call any more
+    ran = Ran()
+    asked: list[str] = []
+
+    async def approver(request: ApprovalRequest) -> bool:
+        asked.append(request.tool)
+        return True
+
+    slow = tell(ran, seconds=4.0)
+    script: list[Reply] = [[call(TELL)], ["Well."]]
+    async with open_table(script, slow, grant=ASKED, approver=approver) as table:
+        heard = await ask(table.npc, tier=Tier.FAST)
+        assert heard.done.outcomes[0].status is Status.DENIED
+        assert asked == []
+    quick, last = tell(ran), TurnConfig(max_rounds=1)
+    script = [[call(TELL)], [call(TELL, '{"n": 2}')]]
+    async with open_table(
+        script, quick, grant=ASKED, approver=approver, turn=last
+    ) as table:
+        heard = await ask(table.npc)
+    assert asked == ["world.tell"]
+    assert len(heard.of(ApprovalNeeded)) == 1

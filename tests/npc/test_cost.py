@@ -288,7 +288,7 @@ async def test_a_turn_that_crosses_the_ceiling_is_finished_and_the_next_turned_a
         assert heard.only(FellBack).reason is Fallback.COST_CEILING
         assert [event.text for event in heard.of(Sentence)] == ["Hm?"]
         assert len(table.llm.requests) == 2
-        assert table.session.activity.running == 0
+        assert table.session.services.activity.running == 0
     assert len(warnings) == 1
     assert purse.statistics().turned_away == 1
 

@@ -9,8 +9,6 @@ import json
 from functools import partial
 from typing import Any
 
-import attrs
-
 import trio
 from trio.testing import MockClock
 
@@ -22,7 +20,6 @@ from glyphoxa_trio.npc import (
     ToolStarted,
     TurnEnd,
 )
-from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.gate import Grant, Reason
@@ -296,16 +293,9 @@ async def test_another_configuration_may_have_another_threshold(
     script: list[Reply] = [["One."], ["Two."], ["Three."]]
     async with open_table(script, *external(ran), grant=ALL) as table:
         await ask(table.npc, SLOWLY)
-        adopt = Adopt(
-            npc=table.session.npc,
-            config=table.session.config,
-            grant=ALL,
-            llm=table.llm,
-            defer_threshold=20,
-        )
-        await table.ref.ask(adopt, within=1)
+        await table.reload(defer_threshold=20)
         await ask(table.npc, SLOWLY)
-        await table.ref.ask(attrs.evolve(adopt, defer_threshold=None), within=1)
+        await table.reload(grant=ALL)
         await ask(table.npc, SLOWLY)
     assert [len(names) for names in table.llm.shown()] == [1, 20, 20]
 
@@ -317,17 +307,11 @@ async def test_what_is_taken_away_in_a_turn_is_not_found_in_it(
     script: list[Reply] = [[2.0, find("temple", limit=10)], ["Hm."]]
     async with open_table(script, *external(ran), grant=ALL) as table:
         less = Grant(npc="Bob", tools=("*_02", "*_07"), allow_tools=("*.*",))
-        adopt = Adopt(
-            npc=table.session.npc,
-            config=table.session.config,
-            grant=less,
-            llm=table.llm,
-        )
         async with trio.open_nursery() as nursery:
             heard = Heard()
             nursery.start_soon(partial(ask, table.npc, SLOWLY, heard=heard))
             await trio.sleep(1)
-            await table.ref.ask(adopt, within=1)
+            await table.reload(grant=less)
     (outcome,) = heard.done.outcomes
     names = [tool["name"] for tool in outcome.data["tools"]]
     assert names == ["mcp__world__go_02", "mcp__world__go_07"]

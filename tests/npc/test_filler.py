@@ -22,7 +22,6 @@ from glyphoxa_trio.npc import (
     Sentence,
     TextDelta,
 )
-from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import ToolCall
@@ -235,14 +234,7 @@ async def test_a_reload_changes_what_is_said(autojump_clock: MockClock) -> None:
     script: list[Reply] = [[call("slow")], ["So."]] * 2
     async with open_table(script, slow, filler=FillerConfig()) as table:
         await ask(table.npc, tier=DEEP)
-        adopt = Adopt(
-            npc=table.npc.config,
-            config=TurnConfig(),
-            grant=table.npc.grant,
-            llm=table.llm,
-            filler=FillerConfig(lines=("Wait.", "Hold on.")),
-        )
-        await table.npc.become(adopt)
+        await table.reload(filler=FillerConfig(lines=("Wait.", "Hold on.")))
         heard = await ask(table.npc, tier=DEEP)
     assert [text for _, text in fillers(heard)] == ["Hold on."]
 

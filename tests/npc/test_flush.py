@@ -189,7 +189,7 @@ async def test_nothing_comes_in_the_moment_of_the_interruption(
     def reply() -> Iterator[Step]:
         yield "One. "
         yield 1.0
-        utterance = table.session._current
+        utterance = table.session._queue.running
         assert utterance is not None
         utterance.interrupt("interrupted")
         yield "Two. "

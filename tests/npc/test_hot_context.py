@@ -7,18 +7,24 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
+import attrs
+
 import trio
 import trio.lowlevel
 
 from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.config.model import SpeculationConfig
-from glyphoxa_trio.npc import ContextAdded, Moment, SpeculationDone
+from glyphoxa_trio.npc import ContextAdded, Moment, SpeculationDone, ToolsShown
 from glyphoxa_trio.npc.events import SpeculationEnd
 from glyphoxa_trio.npc.hot_context import HotContext
 from glyphoxa_trio.providers.llm import LLMRequest
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.tier import Tier
 
-from .support import HANG, Reply, Table, ask, open_table
+from .support import HANG, Ran, Reply, Table, ask, open_table
 
+BOB = NpcConfig(name="Bob", budget_tier=Tier.DEEP)
 KNOWN = "(What you know of this moment:\n"
 
 
@@ -50,6 +56,24 @@ async def test_lines_are_told_for_this_turn_and_no_longer(
         assert table.llm.told() == [("user", told), ("user", "Hm?")]
         await ask(table.npc, "So?")
         assert table.llm.told()[:2] == [("user", "Hm?"), ("assistant", "Hello.")]
+
+
+async def test_what_is_taken_away_while_the_turn_is_prepared_is_not_shown_in_it(
+    autojump_clock: object,
+) -> None:  # D16
+    ran = Ran()
+    async with knowing() as (table, context):
+        table.host.register(ran.tool("look"), ran.tool("list"))
+
+        async def reloads(_: Moment) -> str:
+            less = Grant(npc="Bob", tools=("list",))
+            await table.reload(grant=less, npc=attrs.evolve(BOB, budget_tier=Tier.FAST))
+            return "It rains."
+
+        context.add(reloads)
+        heard = await ask(table.npc, tier=Tier.DEEP)
+    assert heard.only(ToolsShown).shown == ("list",)
+    assert heard.done.tier is Tier.FAST
 
 
 async def test_without_a_hook_there_is_no_event(autojump_clock: object) -> None:

@@ -6,7 +6,6 @@ import json
 
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.npc import Npc, Scripted, Sentence, Turn, TurnEnd
-from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
 from glyphoxa_trio.tools.outcome import ToolCall, ToolResult
@@ -226,10 +225,7 @@ async def test_another_configuration_keeps_what_was_said_of_player_and_scene(
         await table.npc.introduce({"caller_name": "Aria"})
         await table.npc.situate("Night.")
         await ask(table.npc)
-        session = table.session
-        npc: Npc = await table.npc.become(
-            Adopt(other, session.config, session.grant, session.llm)
-        )
+        npc: Npc = await table.reload(npc=other)
         await ask(npc)
         assert "Likes Aria." in prompt(table)
         assert prompt(table).endswith("The scene:\n- Night.")
@@ -241,10 +237,7 @@ async def test_another_greeting_counts_until_a_conversation_has_begun(
 ) -> None:
     other = NpcConfig(name="Bob", greeting="Ho, {caller_name}!")
     async with open_table(hello, npc=BOB) as table:
-        session = table.session
-        npc: Npc = await table.npc.become(
-            Adopt(other, session.config, session.grant, session.llm)
-        )
+        npc: Npc = await table.reload(npc=other)
         await npc.introduce({"caller_name": "Aria"})
         async with npc.greet(speaker="Aria") as greeting:
             assert (await greeting.finish()).text == "Ho, Aria!"

@@ -139,7 +139,7 @@ async def test_it_is_not_turned_away_from_a_busy_machine(
     async with open_table(slow, activity=Activity(Full())) as table:
         assert (await ask(table.npc)).done.end is TurnEnd.SHED
         assert (await dictate(table, "Hear me.")).done.end is TurnEnd.COMPLETED
-        assert table.session.activity.running == 0
+        assert table.session.services.activity.running == 0
 
 
 async def test_the_dm_too_waits_only_so_long_a_queue(autojump_clock: object) -> None:

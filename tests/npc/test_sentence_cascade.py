@@ -24,8 +24,7 @@ from glyphoxa_trio.npc import (
     TurnEnd,
     UsageReported,
 )
-from glyphoxa_trio.npc.engines.round import CONTINUING, OPENING
-from glyphoxa_trio.npc.utterance import Adopt
+from glyphoxa_trio.npc.prompting import CONTINUING, OPENING
 from glyphoxa_trio.providers.llm import (
     ErrorKind,
     Finished,
@@ -188,7 +187,7 @@ async def test_a_long_beginning_is_cut_at_25_words(autojump_clock: MockClock) ->
     words: Reply = [step for n in range(1, 60) for step in (0.125, f"w{n} ")]
     script: list[Reply] = [["and so on."]]
     async with open_table(script, Ran().tool("look"), fast=[words]) as table:
-        table.session.config = TurnConfig(opener=5.0)
+        await table.reload(turn=TurnConfig(opener=5.0))
         heard = await ask(table.npc)
     cut = " ".join(f"w{n}" for n in range(1, 26))
     assert spoken(heard) == [(3.125, cut), (3.125, "and so on.")]
@@ -477,24 +476,17 @@ async def test_a_reload_counts_from_the_next_turn(autojump_clock: MockClock) -> 
 
     async def reload(table: Table) -> None:
         await trio.sleep(0.125)
-        await table.npc.become(
-            Adopt(
-                npc=attrs.evolve(table.npc.config, engine=Engine.CASCADED),
-                config=TurnConfig(),
-                grant=table.npc.grant,
-                llm=table.llm,
-            )
-        )
+        npc = attrs.evolve(table.npc.config, engine=Engine.CASCADED)
+        await table.reload(npc=npc)
 
     async with open_table([["Yes."]] * 4, look, fast=[OPENER]) as table:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reload, table)
             first = await ask(table.npc)
         second = await ask(table.npc)
-        back = Adopt(
-            npc=bob(), config=TurnConfig(), grant=table.npc.grant, llm=table.llm
-        )
-        await table.npc.become(back)  # and nobody else opens now: its own model does
+        # Nobody else opens now: its own model does.
+        table.links = attrs.evolve(table.links, fast=None)
+        await table.reload(npc=bob())
         third = await ask(table.npc)
     assert [x.done.text for x in (first, second)] == ["Well, now. Yes.", "Yes."]
     assert third.done.text == "Yes."

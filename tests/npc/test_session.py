@@ -345,7 +345,7 @@ async def test_what_was_heard_before_an_interruption_is_remembered(
     ]
 
 
-async def test_what_was_said_in_between_ends_in_order_and_without_delay(
+async def test_what_was_said_in_between_ends_at_once_and_is_told_in_order(
     autojump_clock: MockClock,
 ) -> None:
     # D12a: the model needs 0.5 s to hang up, and the speaker goes on twice.
@@ -362,8 +362,8 @@ async def test_what_was_said_in_between_ends_in_order_and_without_delay(
             nursery.start_soon(say, "two", "A", 2)
             nursery.start_soon(say, "three", "A", 2.25)
     assert ends(table) == [
+        (3, CUT, 2.25),  # when it is replaced: it needs no model to hang up
         (1, CUT, 2.5),
-        (3, CUT, 2.5),  # not when the turn that replaced it is over
         (4, DONE, 3),
         (2, DONE, 3.5),
     ]
@@ -377,10 +377,10 @@ async def test_what_was_said_in_between_ends_in_order_and_without_delay(
     ]
 
 
-async def test_an_older_utterance_far_back_in_the_queue_is_superseded_too(
+async def test_a_speaker_waits_once_and_keeps_their_place(
     autojump_clock: MockClock,
 ) -> None:
-    # A waits twice, with C in between; then A is answered and goes on.
+    # A waits, and goes on while C waits behind; then A is answered and goes on again.
     async with open_table(slow) as table, trio.open_nursery() as nursery:
         for after, speaker, text in (
             (0.0, "B", "b"),
@@ -393,8 +393,8 @@ async def test_an_older_utterance_far_back_in_the_queue_is_superseded_too(
                 partial(ask, table.npc, text, speaker=speaker, after=after)
             )
     assert ends(table) == [
+        (2, CUT, 0.75),
         (1, DONE, 1),
-        (2, CUT, 1.5),
         (4, CUT, 1.5),
         (5, DONE, 2.5),
         (3, DONE, 3.5),
@@ -896,8 +896,7 @@ async def test_a_link_that_does_not_hang_up_is_left_behind(
                 yield events
                 await trio.sleep_forever()
 
-    async with open_table(hello) as table:
-        table.session.llm = Sticky(hello)
+    async with open_table(hello, llm=Sticky(hello)) as table:
         heard = await ask(table.npc)
         assert heard.done.end is DONE
         assert heard.done.text == "Hello."
@@ -920,24 +919,21 @@ async def test_a_turn_that_was_not_entered_says_so(autojump_clock: MockClock) ->
             await table.npc.say("Hello").finish()
 
 
-async def test_even_the_own_speakers_utterances_have_a_bound(
+async def test_one_speaker_cannot_fill_the_queue_nor_the_memory(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_table(slow, turn=TurnConfig(queue=2)) as table:
+    # A model that takes its time to be hung up on, and a speaker who goes on and on.
+    async with open_table(slow, turn=TurnConfig(queue=1, history=3)) as table:
         table.llm.hang_up = 50.0
-        refused: list[str] = []
-
-        async def say(text: str) -> None:
-            try:
-                await ask(table.npc, text)
-            except QueueFull:
-                refused.append(text)
-
         async with trio.open_nursery() as nursery:
             for number in range(8):
-                nursery.start_soon(say, str(number))
+                nursery.start_soon(ask, table.npc, str(number))
                 await trio.sleep(0.1)
-    assert len(refused) == 3
+        assert [end for _, end, _ in ends(table)] == [*[CUT] * 7, DONE]
+        table.llm.hang_up = 0.0
+        await ask(table.npc, "go on")
+    said = [text for role, text in table.llm.told() if role == "user"]
+    assert said == ["5", "6", "7", "go on"]
 
 
 async def test_a_yes_is_for_the_tool_that_was_asked_about(

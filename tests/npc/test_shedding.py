@@ -22,7 +22,6 @@ from glyphoxa_trio.npc import (
     TurnEnd,
 )
 from glyphoxa_trio.npc.activity import Activity
-from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.providers.llm import LLMRequest
 
 from .support import Reply, Table, open_table, protocol_faults
@@ -83,7 +82,7 @@ async def test_a_turn_is_turned_away_at_once_in_the_npcs_words_and_every_event_i
         assert {at for at, _ in heard} == {0.0}
         assert table.events.of(1) == [event for _, event in heard]
         assert (turn.delivered, table.llm.requests) == ("Hm?", [])
-        assert table.session.activity.running == 0
+        assert table.session.services.activity.running == 0
 
 
 async def test_what_was_said_is_remembered_so_that_it_need_not_be_said_again(
@@ -159,7 +158,7 @@ async def test_a_machine_that_is_late_does_not_serve_who_interrupts_either(
             done = await hear(table, "No, wait.")
         assert (done.end, trio.current_time()) == (TurnEnd.SHED, 0.5)
         assert table.events.all(TurnDone)[0].end is TurnEnd.INTERRUPTED
-        assert table.session.activity.running == 0
+        assert table.session.services.activity.running == 0
 
 
 async def test_what_its_speaker_gave_up_before_it_began_is_not_asked_about(
@@ -183,13 +182,6 @@ async def test_after_a_turn_that_was_turned_away_the_next_configuration_is_taken
     async with open_table(slow, activity=Activity(door)) as table:
         with_one_line = NpcConfig(name="Bob", fallback=("Not now.",))
         async with table.npc.say("Hello?") as turn:
-            await table.npc.become(
-                Adopt(
-                    npc=with_one_line,
-                    config=table.session.config,
-                    grant=table.npc.grant,
-                    llm=table.llm,
-                )
-            )
+            await table.reload(npc=with_one_line)
             await turn.finish()
         assert (await hear(table, "Hello?")).text == "Not now."

@@ -35,7 +35,6 @@ from glyphoxa_trio.npc import (
     TurnEvent,
 )
 from glyphoxa_trio.npc.activity import Activity
-from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.npc.words import words_of
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError, LLMRequest
 from glyphoxa_trio.tools.gate import Availability, Grant
@@ -97,7 +96,7 @@ async def test_a_turn_that_was_begun_ahead_waits_only_for_the_rest(
     async with open_table(looks, look, speculation=ON) as table:
         heard = await hear_and_say(table, at=0.75)
         (done,) = speculations(table)
-        assert table.session.tally.statistics().hit_rate == 1.0
+        assert table.session.services.tally.statistics().hit_rate == 1.0
     async with open_table(looks, look) as table:
         begun = trio.current_time()
         plain = await ask(table.npc, SAID)
@@ -225,7 +224,7 @@ async def test_other_words_in_the_end_cancel_it_and_the_turn_is_as_ever(
     ran = Ran()
     async with open_table(looks, ran.tool("look", 0.5), speculation=ON) as table:
         heard = await hear_and_say(table, at=0.5, said="What do you hear?")
-        stats = table.session.tally.statistics()
+        stats = table.session.services.tally.statistics()
     assert ran.cancelled == [("look", 0.5)]
     assert heard.done.timings.total == 0.75
     assert heard.done.timings.head_start == 0
@@ -482,7 +481,7 @@ async def test_words_said_in_the_moment_of_its_beginning_are_counted_right(
     for _ in range(40):
         async with open_table(looks, Ran().tool("look", 0.5), speculation=ON) as table:
             await hear_and_say(table, at=trio.current_time() + 0.125)
-            wasted = table.session.tally.statistics().rounds_wasted
+            wasted = table.session.services.tally.statistics().rounds_wasted
             assert len(table.llm.requests) == 2 + wasted
 
 
@@ -576,12 +575,6 @@ async def test_a_tool_behind_the_same_words_is_called_itself(
     assert heard.done.timings.total == 0.25
 
 
-def adopt(table: Table, **more: Any) -> Adopt:
-    session = table.session
-    now = Adopt(session.npc, session.config, session.grant, session.llm)
-    return attrs.evolve(now, **more)
-
-
 async def test_a_reload_ends_it_and_its_calls_at_once(
     autojump_clock: MockClock,
 ) -> None:  # D16
@@ -590,7 +583,7 @@ async def test_a_reload_ends_it_and_its_calls_at_once(
     async with open_table(looks, look, speculation=ON) as table:
         await table.npc.hearing(WORDS)
         await trio.sleep(0.5)
-        await table.npc.become(adopt(table, grant=Grant(npc="Bob", tools=("dice",))))
+        await table.reload(grant=Grant(npc="Bob", tools=("dice",)))
         await wait_all_tasks_blocked()
         assert ran.cancelled == [("look", 0.5)]
         heard = await ask(table.npc, SAID)
@@ -607,11 +600,11 @@ async def test_a_reload_switches_it_on_and_off(autojump_clock: MockClock) -> Non
             return len(table.llm.requests)
 
         assert await heard("one two") == 0
-        await table.npc.become(adopt(table, speculation=ON))
+        await table.reload(speculation=ON)
         assert await heard("one two") == 1
-        await table.npc.become(adopt(table))  # which says nothing of it
+        await table.reload(overheard=3)  # which says nothing of it
         assert await heard("one two") == 2  # they would be answered otherwise now
-        await table.npc.become(adopt(table, speculation=SpeculationConfig()))
+        await table.reload(speculation=SpeculationConfig())
         assert ended(table)[-1] == (DISCARDED, "another configuration")
         assert await heard("one four") == 2
 
@@ -629,7 +622,7 @@ async def test_a_reload_while_its_turn_runs_narrows_what_was_begun(
             said = partial(ask, table.npc, "Think carefully, now.")
             nursery.start_soon(partial(said, after=0.5, heard=heard))
             await trio.sleep(0.75)
-            await table.npc.become(adopt(table, grant=Grant(npc="Bob")))
+            await table.reload(grant=Grant(npc="Bob"))
     (outcome,) = heard.only(FanOutDone).outcomes
     assert outcome.status == "denied"
     assert ran.began == [("look", 0.125)]
@@ -863,8 +856,7 @@ async def test_a_model_that_has_ended_is_let_go_gently(
                 await trio.sleep(0.5)
                 gentle.append(trio.current_time())
 
-    async with open_table([], speculation=ON) as table:
-        table.session.llm = Gentle([["Yes."]])
+    async with open_table([], speculation=ON, llm=Gentle([["Yes."]])) as table:
         heard = await hear_and_say(table, at=0.25)
     assert (heard.done.timings.total, gentle) == (0.375, [0.625])
 
@@ -881,9 +873,9 @@ async def test_a_model_that_fails_as_it_is_let_go_fails_the_turn_as_ever(
                 raise LLMError(ErrorKind.INTERRUPTED, "at last")
 
     for speculation in (ON, SpeculationConfig()):
-        async with open_table([], speculation=speculation) as table:
+        model = Rude([["Yes."], ["No."]])
+        async with open_table([], speculation=speculation, llm=model) as table:
             begun = trio.current_time()
-            table.session.llm = Rude([["Yes."], ["No."]])
             heard = await hear_and_say(table, at=begun + 0.25)
             assert heard.done.end is TurnEnd.FAILED
             assert heard.done.text == "Yes."

@@ -34,7 +34,6 @@ from glyphoxa_trio.npc import (
     TurnEvent,
 )
 from glyphoxa_trio.npc.conversation import Exchange
-from glyphoxa_trio.npc.utterance import Adopt
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError, LLMRequest, Message
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import Effect, Outcome
@@ -164,10 +163,10 @@ async def perform(steps: Sequence[Any], speculation: SpeculationConfig) -> Story
         await check_that_nothing_is_left(table)
         return Story(
             events=[e for _, e in table.events.kept],
-            memory=table.session._conversation.prompt(Exchange("Ann", "?")),
+            memory=table.session.memory.conversation.prompt(Exchange("Ann", "?")),
             prompts=[request.messages for request in table.llm.requests],
             writes=len([name for name, _ in ran.began if name in ("write", "set")]),
-            statistics=table.session.tally.statistics(),
+            statistics=table.session.services.tally.statistics(),
             spent=spent,
         )
 
@@ -181,11 +180,9 @@ async def change(table: Table, ran: Ran, what: str, more: bool) -> bool:
         case "grant":
             session = table.session
             less = ("look", "list", "write", "set", "smell")
-            tools = less if session.grant.tools == ("*",) else ("*",)
+            tools = less if session.settings.grant.tools == ("*",) else ("*",)
             grant = Grant(npc="Bob", tools=tools)
-            await table.npc.become(
-                Adopt(session.npc, session.config, grant, session.llm)
-            )
+            await table.reload(grant=grant)
         case "elevate":
             await table.npc.elevate(Tier.DEEP, seconds=1000)
         case "write":
@@ -204,7 +201,7 @@ async def check_that_nothing_is_left(table: Table) -> None:
         adopted = done.end is SpeculationEnd.ADOPTED
         assert (done.turn > 0, done.calls_used <= 0 or adopted) == (adopted, True)
         assert done.wasted >= 0
-    counted = table.session.tally.statistics()
+    counted = table.session.services.tally.statistics()
     assert counted.ends == Counter(done.end for done in told)
     assert counted.calls == sum(done.calls for done in told)
     assert counted.calls_used + counted.calls_wasted == counted.calls

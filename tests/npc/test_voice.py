@@ -34,7 +34,7 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import Flush, HearingFailed, Speech, Transcript
-from glyphoxa_trio.npc.npc import CannotHear
+from glyphoxa_trio.npc.session.npc import CannotHear
 from glyphoxa_trio.npc.voice import MOST_NEWS, Output, Voice
 from glyphoxa_trio.providers.speech import (
     Began,
@@ -148,7 +148,7 @@ async def test_what_is_said_is_answered_aloud(autojump_clock: MockClock) -> None
     chosen = talk.speaker.of(TierSelected)[0]
     assert (chosen.text, chosen.speaker) == ("Is it open?", "Ann")
     assert not talk.speaker.of(Flush)
-    assert talk.table.session._conversation._past[0].heard == LOCKED
+    assert talk.table.session.memory.conversation._past[0].heard == LOCKED
 
 
 async def test_the_recognizer_is_told_the_language(autojump_clock: MockClock) -> None:
@@ -210,7 +210,7 @@ async def test_an_npc_without_a_voice_is_heard_in_text(
         await talk.say("Well?")
         await trio.sleep(1)
     assert [x.text for x in talk.speaker.of(Sentence)] == ["Yes.", "No."]
-    assert talk.table.session._conversation._past[0].heard == "Yes. No."
+    assert talk.table.session.memory.conversation._past[0].heard == "Yes. No."
 
 
 # Interrupting.
@@ -260,7 +260,7 @@ async def test_what_is_still_played_when_the_turn_is_over_is_flushed_as_well(
         ("user", "Is it open?"),
         ("assistant", "The door is"),
     ]
-    assert talk.table.session._conversation._past[1].heard == "Yes."
+    assert talk.table.session.memory.conversation._past[1].heard == "Yes."
 
 
 async def test_what_was_played_to_its_end_is_not_flushed(
@@ -379,7 +379,7 @@ async def test_a_sentence_counts_once_the_next_event_is_asked_for(
                 if isinstance(event, Sentence) and event.text == "Two.":
                     break
             await trio.sleep(1)
-    assert table.session._conversation._past[0].heard == "One."
+    assert table.session.memory.conversation._past[0].heard == "One."
 
 
 async def test_a_listener_who_stops_is_bounded(autojump_clock: MockClock) -> None:
@@ -613,7 +613,7 @@ async def talk_at_random(steps: list[tuple[str, float, float]], report: float) -
                 assert event.turn not in flushed
                 flushed.add(event.turn)
             assert not (isinstance(event, Speech) and event.turn in flushed)
-        past = {x.text: x for x in talk.table.session._conversation._past}
+        past = {x.text: x for x in talk.table.session.memory.conversation._past}
         said = {x.turn: x.text for x in talk.speaker.of(TierSelected)}
         for turn, done in zip(ends, talk.speaker.of(TurnDone), strict=True):
             whole = audio_of("".join(talk.speaker.sentences(turn)))

@@ -16,14 +16,18 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio import Config, Runtime, Tier, open_runtime
 from glyphoxa_trio.actors import Ref, Request
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig, ServerSpec
+from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.errors import ActorGone, NotUnderstood
 from glyphoxa_trio.host.calibrator import Calibrator
 from glyphoxa_trio.mcp.connection import spawn_connection
 from glyphoxa_trio.npc import TurnDone, TurnEnd
-from glyphoxa_trio.npc.scene.floor import Floor
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.session import NpcSession
+from glyphoxa_trio.npc.turn_queue import TurnQueue
+from glyphoxa_trio.providers.s2s import SendAudio
+from glyphoxa_trio.providers.speech import SpeechError
 
+from ..npc.s2s.support import Links
 from ..npc.support import HANG, ScriptedLLM
 
 CONFIG = Config(
@@ -89,6 +93,59 @@ async def test_a_crash_is_told_with_its_cause_and_costs_no_turn_in_silence(
         assert any("in fails" in line for line in trace), "where it happened"
         async with runtime.npc("Ann").say("Go on!") as turn:
             assert (await turn.finish()).text == "Again."
+
+
+async def test_what_an_npc_remembers_outlives_its_crash(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedLLM([["Once. ", HANG], ["Again."]])
+    async with open_runtime(CONFIG, llm=model) as runtime:
+        npc = runtime.npc("Ann")
+        await npc.situate("Night.")
+        await npc.overhear("Bo", "Hush!")
+        await npc.elevate(Tier.DEEP, seconds=100)
+        async with ann_talks(runtime):
+            async with trio.open_nursery() as nursery:
+                # While the turn runs: it is somebody else from the next one on.
+                kind = attrs.evolve(CONFIG.npcs[0], personality="Kind.")
+                other = attrs.evolve(CONFIG, npcs=(kind, CONFIG.npcs[1]))
+                nursery.start_soon(runtime.reload, other)
+                await wait_all_tasks_blocked()
+                with monkeypatch.context() as broken:
+                    broken.setattr(NpcSession, "_interrupt", fails)
+                    with pytest.raises(ActorGone):
+                        await npc.interrupt()
+        async with npc.say("Think carefully: why?") as turn:
+            done = await turn.finish()
+    assert done.tier is Tier.DEEP
+    told = [m.content for m in model.requests[-1].messages]
+    assert "Personality: Kind." in told[0]
+    assert told[0].endswith("The scene:\n- Night.")
+    assert "Bo: Hush!" in told[1]
+    assert told[2:] == ["Tell me all!", "Once.", "Think carefully: why?"]
+
+
+async def test_whoever_is_heard_is_told_that_the_session_has_crashed(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = Links()
+    speaks = attrs.evolve(CONFIG, npcs=(NpcConfig(name="Ann", engine=Engine.S2S),))
+    async with open_runtime(speaks, llm=ScriptedLLM([]), s2s=links) as runtime:
+        npc = runtime.npc("Ann")
+        async with npc.voice(rate=24_000) as voice:
+            await wait_all_tasks_blocked()
+            with monkeypatch.context() as broken:
+                broken.setattr(NpcSession, "_interrupt", fails)
+                with pytest.raises(ActorGone):
+                    await npc.interrupt()
+            with trio.fail_after(60), pytest.raises(SpeechError, match="again"):
+                async for _ in voice:
+                    pass
+        async with npc.voice(rate=24_000) as voice:  # and it hears again
+            await wait_all_tasks_blocked()
+            voice.hear(bytes(960))
+            await wait_all_tasks_blocked()
+        assert links.last.all(SendAudio)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +229,7 @@ async def test_a_scene_that_crashes_keeps_who_is_muted(
         scene = runtime.scene()
         await scene.mute("Bo")
         with monkeypatch.context() as broken:
-            broken.setattr(Floor, "come", fails)
+            broken.setattr(TurnQueue, "come", fails)
             with pytest.raises(ActorGone) as gone:
                 async with scene.say("Ann, hello!"):
                     pass

@@ -38,7 +38,7 @@ from glyphoxa_trio.host import open_host
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.mcp.transport import Listing
 from glyphoxa_trio.npc import Npc, TierSelected, ToolsShown, TurnDone
-from glyphoxa_trio.npc.utterance import Adopt
+from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, World
 from glyphoxa_trio.runtime.models import Models
@@ -512,10 +512,10 @@ async def test_an_npc_that_crashed_in_between_does_not_hold_up_the_others(
             await say(runtime, "hi", npc)
         become = Npc.become
 
-        async def crash(self: Npc, successor: Adopt) -> Npc:
+        async def crash(self: Npc, settings: SessionSettings) -> Npc:
             if self.name == "Bo":
                 raise ActorGone("it crashed")
-            return await become(self, successor)
+            return await become(self, settings)
 
         monkeypatch.setattr(Npc, "become", crash)
         after = [attrs.evolve(npc, tools=("roll",)) for npc in twice]

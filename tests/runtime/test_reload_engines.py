@@ -18,7 +18,7 @@ from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig, Select
 from glyphoxa_trio.config.voices import Engine, S2SConfig
 from glyphoxa_trio.npc import EngineSwitched, TurnEnd
 from glyphoxa_trio.npc.events import HearingFailed, TurnEvent
-from glyphoxa_trio.npc.npc import CannotHear
+from glyphoxa_trio.npc.session.npc import CannotHear
 from glyphoxa_trio.npc.voice import Voice
 from glyphoxa_trio.providers.s2s import SendAudio
 from glyphoxa_trio.providers.speech import SpeechError

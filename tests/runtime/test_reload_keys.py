@@ -62,9 +62,11 @@ from glyphoxa_trio.config.voices import (
     VoiceConfig,
 )
 from glyphoxa_trio.npc import NpcSession
-from glyphoxa_trio.npc.engines.choice import may_speculate
+from glyphoxa_trio.npc.engines.speech import SpeechEngine
+from glyphoxa_trio.npc.engines.text import TextEngine
 from glyphoxa_trio.npc.scene import SceneActor
 from glyphoxa_trio.npc.selector import Selector
+from glyphoxa_trio.npc.session import actor
 from glyphoxa_trio.npc.speaking import voice_of
 from glyphoxa_trio.observability import open_telemetry
 from glyphoxa_trio.runtime import World, cast
@@ -386,15 +388,19 @@ class Seen:
     def latest(self, kind: type) -> Any:
         return [x for x in self.made if isinstance(x, kind)][-1]
 
-    def sessions(self) -> list[NpcSession]:
-        """Of those NPCs that there are."""
+    async def settled(self) -> None:
+        """Every NPC that there is has a session, and nothing is under way."""
         for npc in self.runtime.npcs:
             self.runtime.npc(npc.name)
-        found = {x.npc.name: x for x in self.made if isinstance(x, NpcSession)}
+        await wait_all_tasks_blocked()
+
+    def sessions(self) -> list[NpcSession]:
+        """Of those NPCs that there are."""
+        found = {x.settings.npc.name: x for x in self.made if isinstance(x, NpcSession)}
         return [found[npc.name] for npc in self.runtime.npcs]
 
     def session(self, name: str) -> NpcSession:
-        (found,) = [x for x in self.sessions() if x.npc.name == name]
+        (found,) = [x for x in self.sessions() if x.settings.npc.name == name]
         return found
 
 
@@ -405,24 +411,30 @@ def npcs(seen: Seen) -> Any:
     """Who there is, and how each of them answers."""
     return [
         (
-            session.npc.name,
-            session._conversation.prompt_text,
-            session._opening._greeting,
-            (session.npc.engine, session._s2s is not None, may_speculate(session.npc)),
-            session.npc.cascade_mode,
+            (npc := session.settings.npc).name,
+            session.memory.conversation.prompt_text,
+            session.memory.opening._greeting,
+            (npc.engine, session.runner.engine.speaks),
+            session.runner.engine.may_speculate,
+            npc.cascade_mode,
             # Asked for in each turn, and for the variables of its prompt.
-            (session.npc.select_tier, session.npc.context_name),
-            insides(session._fast.llm),
-            insides(session.llm),
-            session.ceiling,
-            session.grant,
-            session.npc.fallback,
-            voice_of(session.npc.voice),
-            session.npc.voice.extra,
-            session.live and (session.live.voice, session.live.language),
+            (npc.select_tier, npc.context_name),
+            insides(fast_of(session)),
+            insides(session.runner.links.llm),
+            session.runner.tiers.ceiling(session.settings),
+            session.settings.grant,
+            npc.fallback,
+            voice_of(npc.voice),
+            npc.voice.extra,
+            (live := session.runner.engine.live) and (live.voice, live.language),
         )
         for session in seen.sessions()
     ]
+
+
+def fast_of(session: NpcSession) -> Any:
+    engine = session.runner.engine
+    return engine._fast.llm if isinstance(engine, TextEngine) else None
 
 
 def servers(seen: Seen) -> Any:
@@ -448,21 +460,23 @@ def tools(seen: Seen) -> Any:
 
 
 def models(seen: Seen) -> Any:
-    return insides(seen.runtime.llm), [insides(x.llm) for x in seen.sessions()]
+    return insides(seen.runtime.llm), [
+        insides(x.runner.links.llm) for x in seen.sessions()
+    ]
 
 
 def grants(seen: Seen) -> Any:
-    return [session.grant for session in seen.sessions()]
+    return [session.settings.grant for session in seen.sessions()]
 
 
 def conversation(seen: Seen) -> Any:
     """How much of a conversation is remembered, and what is known in it."""
     return [
         (
-            session.config,
-            session._conversation.limit,
-            session._conversation.most_overheard,
-            session._conversation.prompt_text,
+            session.runner.settings.turn,
+            session.memory.conversation.limit,
+            session.memory.conversation.most_overheard,
+            session.memory.conversation.prompt_text,
         )
         for session in seen.sessions()
     ]
@@ -471,21 +485,23 @@ def conversation(seen: Seen) -> Any:
 def s2s(seen: Seen) -> Any:
     """The conversation with a model that speaks, and the bridge to its tools."""
     session = seen.session("Vi")
-    live, engine = session.live, session._s2s
-    assert live is not None
-    assert engine is not None
+    engine = session.runner.engine
+    assert isinstance(engine, SpeechEngine)
+    live, config = engine.live, engine._settings.s2s
     return (
         insides(live.provider),
         (live.voice, live.language, live.automatic),
         (live._sockets.settings.rotate, live._sockets.settings.idle),
         insides(live._sockets.provider),
-        (engine.route, engine.filler),
+        (config.route, config.filler),
         (engine._bridge.tool_timeout, engine._bridge.defer_threshold),
     )
 
 
 def deferral(seen: Seen) -> Any:
-    return [session.defer_threshold for session in seen.sessions()], s2s(seen)
+    return [
+        session.runner.settings.defer_threshold for session in seen.sessions()
+    ], s2s(seen)
 
 
 # By how a key begins: the longest that fits is asked.
@@ -501,10 +517,10 @@ LOOKS: dict[str, Look] = {
     "selector": lambda seen: seen.latest(Selector).rules,
     "turn": conversation,
     "overload": lambda seen: seen.runtime.overload.config,
-    "speculation": lambda seen: [x._speculator.config for x in seen.sessions()],
+    "speculation": lambda seen: [x.runner.speculator.config for x in seen.sessions()],
     "telemetry": lambda seen: seen.telemetry._runtime.config.telemetry,
     "s2s": s2s,
-    "filler": lambda seen: [x._fillers.config for x in seen.sessions()],
+    "filler": lambda seen: [x.runner._fillers.config for x in seen.sessions()],
     "scene": conversation,
     "scene.players": lambda seen: seen.latest(SceneActor).settings().players,
     "cost": lambda seen: seen.runtime._cast.costs.config,
@@ -534,8 +550,8 @@ async def opened(
         return make
 
     with monkeypatch.context() as patched:
-        for kind in (NpcSession, Selector, SceneActor):
-            patched.setattr(cast, kind.__name__, noting(kind))
+        for kind, where in ((NpcSession, actor), (Selector, cast), (SceneActor, cast)):
+            patched.setattr(where, kind.__name__, noting(kind))
         world = World(open_session=FakeServer().open, run="f" * 32)
         async with AsyncExitStack() as stack:
             opening = open_runtime(chosen, world=world)
@@ -544,8 +560,7 @@ async def opened(
             await runtime.wait_ready(within=5)
             runtime.scene()
             seen = Seen(runtime, made, telemetry)
-            seen.sessions()
-            await wait_all_tasks_blocked()
+            await seen.settled()
             yield seen
 
 
@@ -594,7 +609,7 @@ async def test_a_changed_key_is_seen_or_said(
         assert was != wanted, "LOOKS has nothing that shows the difference"
         done = await seen.runtime.reload(after)
         await seen.runtime.wait_ready(within=5)
-        await wait_all_tasks_blocked()
+        await seen.settled()
         assert done.at_next_start == ()
         assert look(seen) == wanted
 

@@ -25,7 +25,7 @@ from glyphoxa_trio.config.voices import (
 )
 from glyphoxa_trio.npc import TurnDone
 from glyphoxa_trio.npc.events import Speech, SpeechFailed
-from glyphoxa_trio.npc.npc import CannotHear
+from glyphoxa_trio.npc.session.npc import CannotHear
 from glyphoxa_trio.observability.recording.recording import open_recording
 from glyphoxa_trio.providers.espeak import Espeak
 from glyphoxa_trio.providers.pocketsphinx import link

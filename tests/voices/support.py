@@ -101,8 +101,9 @@ def _hearing(table: Table, live: Live) -> Npc:
 
 
 def live_of(table: Table) -> Live:
-    assert table.session.live is not None
-    return table.session.live
+    live = table.session.runner.engine.live
+    assert live is not None
+    return live
 
 
 def sent_by(server: Server, word: str) -> list[dict[str, Any]]:

@@ -122,7 +122,7 @@ def check(model: str, table: Table, server: Server) -> None:
     """What holds in the end, whatever was done."""
     assert not server.violations, server.violations
     done = table.events.all(TurnDone)
-    assert len({x.turn for x in done}) == len(done) == table.session._turns
+    assert len({x.turn for x in done}) == len(done) == table.session.memory.turns
     assert all(x.timings.total <= PATIENCE for x in done)
     assert not live_of(table).statistics().owed
     cap = live_of(table).capabilities.max_result

@@ -9,9 +9,9 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.npc.engines.patience import FAREWELL, Patience
+from glyphoxa_trio.npc.clock import Clock
+from glyphoxa_trio.npc.patience import FAREWELL, Patience
 from glyphoxa_trio.npc.sentences import Beginning
-from glyphoxa_trio.npc.turn import Clock
 from glyphoxa_trio.providers.llm import (
     LLM,
     ErrorKind,

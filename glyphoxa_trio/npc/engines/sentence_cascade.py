@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from functools import partial
 
-import trio
-
 from glyphoxa_trio.config.voices import CascadeMode
 from glyphoxa_trio.host import Showing
 from glyphoxa_trio.npc.conversation import Round
-from glyphoxa_trio.npc.events import ModelFailed, Sentence, TextDelta
+from glyphoxa_trio.npc.prompting import opening_request
+from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.providers.llm import (
     Finished,
     LLMError,
@@ -27,52 +26,41 @@ from glyphoxa_trio.providers.llm import (
 )
 
 from . import cascaded
-from .cascaded import TurnInProgress
-from .round import opening_request
+from .fast import FastModel
 
 
-async def run(turn: TurnInProgress) -> None:
+async def run(turn: TurnState, fast: FastModel) -> None:
     """Answer once. Ends within its limits; cancelling it interrupts the turn."""
-    await cascaded.run(turn, opener=partial(_open, turn))
+    await cascaded.run(turn, opener=partial(_open, turn, fast))
 
 
-async def _open(turn: TurnInProgress, round_: Round, view: Showing) -> bool:
+async def _open(turn: TurnState, fast: FastModel, round_: Round, view: Showing) -> bool:
     """Say the first sentence; whether that is the whole answer."""
-    if turn.fast is None or not _opens(turn.cascade, view):
+    if not _opens(turn.settings.npc.cascade_mode, view):
         return False
 
     def told(event: LLMEvent) -> None:
         match event:
             case Switched():
-                turn.post(cascaded.switched(turn, event))
+                turn.switched(event)
             case Finished(usage=Usage() as usage):
                 turn.spent(usage)
 
     try:
-        opened = await turn.fast.open(
-            opening_request(turn.conversation, turn.exchange),
+        opened = await fast.open(
+            opening_request(turn.memory.conversation, turn.exchange),
             within=turn.config.opener,
             clock=turn.model_clock,
             nursery=turn.nursery,
             told=told,
         )
     except LLMError as error:
-        turn.post(
-            ModelFailed(
-                npc=turn.npc,
-                turn=turn.turn,
-                kind=error.kind,
-                detail=f"the fast model: {error.detail}",
-            )
-        )
+        turn.post(turn.model_failed(error, which="the fast model: "))
         return False
     if opened is None:
         return False
-    turn.opener = opened.text
-    turn.first_text_at = trio.current_time()
-    round_.sentences.append(opened.text)
-    await turn.emit(TextDelta(npc=turn.npc, turn=turn.turn, text=opened.text))
-    await turn.emit(Sentence(npc=turn.npc, turn=turn.turn, text=opened.text, round=0))
+    turn.opened_with(opened.text)
+    await turn.say_at_once(round_, 0, opened.text)
     return opened.whole and not view.shown
 
 

@@ -1,14 +1,15 @@
 """Speech-to-speech NPCs: the conversation, which outlives sockets, and the bridge.
 
 `live` keeps a socket open and knows what is owed; `bridge` runs the calls through the
-host's gate; `engines/s2s` makes turns of it.
+host's gate; `engines/speech` makes turns of it.
 """
 
-from .bridge import TOOL_TIMEOUT, Bridge, StandingBridge, open_bridge
+from .bridge import TOOL_TIMEOUT, Bridge
 from .interaction import Interaction
 from .ledger import Ledger, Way
 from .live import Live, open_live
 from .sockets import LiveSettings
+from .standing import StandingBridge, open_bridge
 
 __all__ = [
     "TOOL_TIMEOUT",

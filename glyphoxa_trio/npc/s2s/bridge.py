@@ -1,38 +1,30 @@
 """Between a tool host and a speech-to-speech conversation (G35).
 
 The model sees the tools of a tier as native functions; its calls run through the
-host's one gate, and each is answered once. Closing the bridge takes the tools away
-and closes neither the conversation nor the host.
-
-    async with open_bridge(host, live, tier=Tier.FAST, grant=grant) as bridge:
-        async for event in bridge:      # what is said, as the model says it
-            ...
-        await bridge.update_tier(Tier.DEEP)
-
-Above 300 lines: the bridge of an NPC and the one that stands by itself are one.
+host's one gate, and each is answered once. An NPC has one, and so has an embedder
+without NPCs (`standing`).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import partial
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Signal, Stream
-from glyphoxa_trio.host import Caller, Listing, Shelf, Showing, ToolHost
-from glyphoxa_trio.npc.engines.round import specs_of, view_of
-from glyphoxa_trio.npc.turn import Clock
-from glyphoxa_trio.providers.llm import LLMError
+from glyphoxa_trio.host import (
+    Caller,
+    Listing,
+    Shelf,
+    Showing,
+    ToolHost,
+)
+from glyphoxa_trio.npc.prompting import specs_of, view_of
 from glyphoxa_trio.providers.s2s import (
     Calling,
     Capabilities,
-    Complaint,
-    Event,
-    Line,
     S2STool,
     Schedule,
 )
@@ -42,9 +34,7 @@ from glyphoxa_trio.tools.search import DEFER_THRESHOLD
 from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
 
-from .interaction import Interaction
 from .live import Live
-from .rounds import Rounds
 
 TOOL_TIMEOUT = 30.0
 
@@ -52,8 +42,6 @@ TOOL_TIMEOUT = 30.0
 @attrs.define(eq=False, kw_only=True)
 class Bridge:
     """The tools of one conversation.
-
-    `open_bridge` is for a conversation without an NPC.
 
     Args:
       tool_timeout: seconds that no call exceeds, whatever its tool, its server and
@@ -73,6 +61,20 @@ class Bridge:
     _declared: list[S2STool] = attrs.field(factory=list, init=False)
     # What the model certainly knows of, while it may not know of the rest yet.
     _known: Tier | None = attrs.field(default=None, init=False)
+
+    def become(
+        self,
+        grant: Grant,
+        *,
+        tool_timeout: float | None = None,
+        defer_threshold: int | None = None,
+    ) -> None:
+        """Go by these from the next `show` on; None changes nothing."""
+        self.grant = grant
+        if tool_timeout is not None:
+            self.tool_timeout = tool_timeout
+        if defer_threshold is not None:
+            self.defer_threshold = defer_threshold
 
     def show(self, tier: Tier, *, remaining: float | None = None) -> Showing:
         """Declare the tools of this tier; what a call may do changes with it.
@@ -117,15 +119,6 @@ class Bridge:
             else:
                 declared = declarations(self._showing.shown, self.live.capabilities)
                 self._revision = self.live.set_tools(declared)
-
-    def caller(self) -> Caller:
-        """On whose behalf calls run, without an NPC."""
-        return Caller(
-            grant=self.grant,
-            tier=self.effective,
-            still=lambda: (self.grant, self.effective),
-            showing=self._showing,
-        )
 
     @property
     def effective(self) -> Tier:
@@ -230,103 +223,3 @@ def declarations(shown: Sequence[Listing], capabilities: Capabilities) -> list[S
         )
         for listing, spec in zip(shown, specs_of(shown), strict=True)
     ]
-
-
-@attrs.define(eq=False)
-class _Standing:
-    """A bridge without an NPC: one interaction after another, each with a clock."""
-
-    bridge: Bridge
-    stream: Stream[Event]
-    _next: Interaction | None = attrs.field(default=None, init=False)
-    _arrived: Signal = attrs.field(factory=Signal, init=False)
-
-    def begin(self, interaction: Interaction) -> None:
-        self._next = interaction
-        self._arrived.set()
-
-    async def run(self) -> None:
-        while True:
-            while (interaction := self._next) is None:
-                await self._arrived.changed()
-            self._next = None
-            await self._follow(interaction)
-
-    async def _follow(self, interaction: Interaction) -> None:
-        bridge, live = self.bridge, self.bridge.live
-        budget = bridge.host.settings.limits.ceiling(bridge.tier)
-        rounds = Rounds(
-            bridge=bridge,
-            interaction=interaction,
-            clock=Clock(budget),
-            hear=self.stream.send,
-            caller=lambda _, __: bridge.caller(),
-        )
-        try:
-            await rounds.run()
-        except LLMError as error:
-            self.stream.post(
-                Complaint(kind=error.kind, code=error.kind, detail=error.detail)
-            )
-        finally:
-            if not rounds.finished:
-                live.interrupt({}, of=interaction)
-            live.end(interaction)
-
-
-@attrs.define(eq=False)
-class StandingBridge:
-    """A bridge as an embedder without NPCs holds it: events out, calls answered."""
-
-    bridge: Bridge
-    _standing: _Standing
-
-    async def update_tier(self, tier: Tier, *, within: float = 5.0) -> bool:
-        """As `Bridge.update_tier`."""
-        return await self.bridge.update_tier(tier, within=within)
-
-    def say(self, text: str) -> None:
-        """Something said in text; what is going on is interrupted."""
-        self._standing.begin(self.bridge.live.begin())
-        self.bridge.live.say(Line("user", text))
-
-    def __aiter__(self) -> AsyncIterator[Event]:
-        return self._standing.stream
-
-
-@asynccontextmanager
-async def open_bridge(
-    host: ToolHost,
-    live: Live,
-    *,
-    grant: Grant,
-    tier: Tier = Tier.FAST,
-    tool_timeout: float = TOOL_TIMEOUT,
-) -> AsyncGenerator[StandingBridge]:
-    """Declare the tools of ``tier`` on ``live`` and run its calls until left.
-
-    Leaving takes the tools away, lets no call run and answers those that come later
-    with an error. It closes neither the conversation nor the host.
-
-    Raises:
-      ValueError: if the conversation has a bridge already.
-    """
-    if live.on_spoken is not None:
-        raise ValueError("this conversation has a bridge already")
-    bridge = Bridge(
-        host=host, live=live, grant=grant, tier=tier, tool_timeout=tool_timeout
-    )
-    standing = _Standing(bridge, Stream())
-    live.on_spoken = standing.begin
-    bridge.show(tier)
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(standing.run)
-            try:
-                yield StandingBridge(bridge, standing)
-            finally:
-                nursery.cancel_scope.cancel("the bridge was closed")
-    finally:
-        standing.stream.end()
-        live.on_spoken = None
-        live.set_tools(())

@@ -77,14 +77,13 @@ class Interaction:
 
     ``spoken``: it was said, not written; then ``words`` are what the server has
     understood so far. ``automatic``: and it is answered without being asked to.
-    ``on_words`` is told of them, also when the turn is long over.
     """
 
     spoken: bool = False
     automatic: bool = True
     words: str = ""
     understood: bool = False  # the words are final
-    on_words: Callable[[str], None] | None = None
+    _on_words: Callable[[str], None] | None = attrs.field(default=None, init=False)
     _events: deque[Happening] = attrs.field(factory=deque, init=False)
     _arrived: Signal = attrs.field(factory=Signal, init=False)
     _heard: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -110,10 +109,14 @@ class Interaction:
     def understand(self, text: str, *, final: bool) -> None:
         """The words so far, or all of them."""
         self.words, self.understood = text, final
-        if self.on_words is not None:
-            self.on_words(text)
+        if self._on_words is not None:
+            self._on_words(text)
         if final:
             self._heard.set()
+
+    def tell_words(self, told: Callable[[str], None]) -> None:
+        """Tell ``told`` of them, also when the turn is long over."""
+        self._on_words = told
 
     async def wait_understood(self) -> None:
         """Return once the words are final. Has no end of its own."""

@@ -91,16 +91,35 @@ class LiveStatistics:
     owed: int
 
 
+@attrs.frozen(eq=False, kw_only=True)
+class Owner:
+    """Whoever makes something of what the model hears.
+
+    Args:
+      spoken: told of each utterance that the server has heard; None ends each of them.
+      speech: told when somebody begins to speak.
+      history: what was said before, for a socket that has to be told.
+      usage, complaint: told of tokens, and of what a server did not take.
+    """
+
+    spoken: Callable[[Interaction], None] | None
+    speech: Callable[[], None] = lambda: None
+    history: Callable[[], tuple[Line, ...]] = tuple
+    usage: Callable[[Usage], None] = lambda _: None
+    complaint: Callable[[Complaint], None] = lambda _: None
+
+
+_NOBODY: Final = Owner(spoken=None)
+
+
 @attrs.define(eq=False, kw_only=True)
 class Live:
     """The conversation. `run` must run as long as it is used.
 
     Args:
-      history: what was said before, for a socket that has to be told.
-      on_spoken: told of each utterance that the server heard; without one nobody is.
-      fault: why there is no socket, if one was lost or could not be had.
-      on_speech: told when somebody begins to speak.
-      on_usage, on_complaint: told of tokens and of what a server did not take.
+
+    Somebody owns it (`belong_to`), or nobody is told of what it hears. ``fault`` says
+    why there is no socket, if one was lost or could not be had.
     """
 
     provider: S2S
@@ -110,11 +129,7 @@ class Live:
     automatic: bool = True
     speaks: bool = True
     settings: LiveSettings = attrs.field(factory=LiveSettings)
-    history: Callable[[], tuple[Line, ...]] = tuple
-    on_spoken: Callable[[Interaction], None] | None = None
-    on_speech: Callable[[], None] | None = None
-    on_usage: Callable[[Usage], None] | None = None
-    on_complaint: Callable[[Complaint], None] | None = None
+    _owner: Owner = attrs.field(default=_NOBODY, init=False)
     fault: LinkClosed | None = attrs.field(default=None, init=False)
     _sockets: Sockets = attrs.field(init=False)
     _handle: str | None = attrs.field(default=None, init=False)
@@ -148,6 +163,23 @@ class Live:
 
     def __attrs_post_init__(self) -> None:
         self._sockets = Sockets(self.provider, self.settings, self)
+
+    @property
+    def owned(self) -> bool:
+        """Whether somebody is told of what it hears."""
+        return self._owner.spoken is not None
+
+    def belong_to(self, owner: Owner | None) -> None:
+        """Tell this one from now on, or nobody."""
+        self._owner = owner or _NOBODY
+
+    def ignore_speech(self) -> None:
+        """Whatever is spoken from now on is ended at once."""
+        self._owner = attrs.evolve(self._owner, spoken=None)
+
+    def history(self) -> tuple[Line, ...]:
+        """What was said before, as its owner has it."""
+        return self._owner.history()
 
     async def run(self) -> None:
         """Keep a socket while one is wanted. Ends when it is cancelled."""
@@ -187,7 +219,7 @@ class Live:
         left = interaction.end()
         for at, event in enumerate(left):
             if isinstance(event, ResponseStarted) and event.response not in self._void:
-                if self._current is interaction and self.on_spoken is not None:
+                if self._current is interaction and self._owner.spoken is not None:
                     self._hear_out()
                     for later in left[at:]:
                         self._pass_on(later)
@@ -620,8 +652,7 @@ class Live:
 
     def _hear_speech(self) -> None:
         self._barge_in()
-        if self.on_speech is not None:
-            self.on_speech()
+        self._owner.speech()
 
     def _barge_in(self) -> None:
         if self._current is not None:
@@ -630,10 +661,10 @@ class Live:
     def _hear_out(self, *, stop: bool = False) -> None:
         """Somebody has spoken: what comes from now on answers them. ``stop``: what was
         asked for before is to be stopped by us."""
-        if self.on_spoken is not None:
+        if self._owner.spoken is not None:
             heard = Interaction(spoken=True, automatic=self.automatic)
             self._unheard = self._begin(heard, stop=stop)
-            self.on_spoken(heard)
+            self._owner.spoken(heard)
 
     def _understand(self, text: str, *, final: bool) -> None:
         # Transcripts are not ordered: this one may come before the turn, in it, or when
@@ -653,13 +684,11 @@ class Live:
         self._tell_complaint(told)
 
     def _tell_complaint(self, complaint: Complaint) -> None:
-        if self.on_complaint is not None:
-            self.on_complaint(complaint)
+        self._owner.complaint(complaint)
         self._pass_on(complaint)
 
     def _count(self, usage: Usage) -> None:
-        if self.on_usage is not None:
-            self.on_usage(usage)
+        self._owner.usage(usage)
 
     def _pass_on(self, event: Happening) -> None:
         if self._current is not None:

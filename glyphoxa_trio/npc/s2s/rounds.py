@@ -8,16 +8,16 @@ whoever barges in ends both. The tool clock runs while any call does (D3).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import attrs
 
 import trio
 
 from glyphoxa_trio.actors import lone_errors
-from glyphoxa_trio.host import Caller
-from glyphoxa_trio.npc.engines.patience import Patience
-from glyphoxa_trio.npc.turn import Clock
+from glyphoxa_trio.host import RunsCalls
+from glyphoxa_trio.npc.clock import Clock
+from glyphoxa_trio.npc.patience import Patience
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError
 from glyphoxa_trio.providers.s2s import (
     CallsCancelled,
@@ -30,8 +30,9 @@ from glyphoxa_trio.providers.s2s import (
     ResponseStarted,
     Schedule,
 )
-from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.outcome import ToolCall
 
+from .bridge import Bridge
 from .interaction import (
     Answered,
     BargedIn,
@@ -44,11 +45,23 @@ from .interaction import (
     Overflowed,
 )
 
-if TYPE_CHECKING:
-    from .bridge import Bridge
-
 _RETELLINGS = 2  # of one turn, over as many lost sockets
 _FATAL = (ErrorKind.RATE_LIMITED, ErrorKind.AUTHENTICATION, ErrorKind.NOT_FOUND)
+
+
+class CallsRound(Protocol):
+    """The calls of one response, for whoever made the turn."""
+
+    async def run(self, fan_out: RunsCalls) -> object:
+        """Run them with ``fan_out``, in the time of the turn."""
+        ...
+
+    async def tell(self) -> None:
+        """Say what came of them, when the model goes on already."""
+        ...
+
+
+RoundOf = Callable[[int, Sequence[ToolCall], bool], CallsRound]
 
 
 @attrs.frozen(eq=False)
@@ -66,22 +79,18 @@ class Rounds:
     Args:
       clock: the tool time of the turn.
       hear: given every event of the wire, in order; may wait for a slow listener.
-      caller: on whose behalf these calls of that round run; rounds count from 0.
-      approve: which calls somebody says yes to, outside the clock.
-      ran: told of the outcomes of a round, and its time, before the model goes on.
+      round_of: runs these calls of that round; rounds count from 0. In the last one
+        the model may not call any more.
       retell: what the model is told of this turn on a socket that knows nothing of
         it; empty if nobody knows.
       patience: how long the model is waited for; None for ever.
-      begun: there is something to answer already, so the model's time runs.
     """
 
     bridge: Bridge
     interaction: Interaction
     clock: Clock
-    hear: Callable[[Event], Awaitable[None]]
-    caller: Callable[[int, Sequence[ToolCall]], Caller]
-    approve: Callable[[Sequence[ToolCall]], Awaitable[frozenset[str]]] | None = None
-    ran: Callable[[int, list[Outcome], float], Awaitable[None]] | None = None
+    hear: Callable[[Event], Awaitable[object]]
+    round_of: RoundOf
     retell: Callable[[], tuple[Line, ...]] = tuple
     patience: Patience | None = None
     first_token: float = 5.0
@@ -215,30 +224,12 @@ class Rounds:
         index, bridge = self._round, self.bridge
         self._round += 1
         last = index >= self.max_rounds
-        caller = self.caller(index, batch.calls)
-        approved: frozenset[str] = frozenset()
-        began = trio.current_time()
-        outcomes: list[Outcome] = []
+        round_ = self.round_of(index, batch.calls, last)
         try:
             with batch.scope:
-                if self.approve is not None and not last:
-                    approved = await self.approve(batch.calls)
-                began = trio.current_time()
-                remaining = self.clock.remaining(began)
-                deadline = self._start(began)
-                limited = attrs.evolve(
-                    caller,
-                    approved=approved,
-                    max_calls=0 if last else caller.max_calls,
-                )
-                outcomes = await bridge.run(
-                    batch.calls, limited, deadline=deadline, remaining=remaining
-                )
+                await round_.run(bridge.run)
         finally:
-            ended = trio.current_time()
             self._batches.remove(batch)
-            if not self._batches:
-                self.clock.stop(ended)
             bridge.live.refuse(batch.calls)  # what nobody came to
             self.interaction.put(Answered())
         if not batch.scope.cancelled_caught:
@@ -250,13 +241,7 @@ class Rounds:
                 self._expecting = False
             else:
                 self._go_on(last=last)
-            if self.ran is not None:
-                await self.ran(index, outcomes, ended - began)
-
-    def _start(self, now: float) -> float:
-        if self.clock.running:
-            return now + self.clock.remaining(now)
-        return self.clock.start(now)
+            await round_.tell()
 
     def _go_on(self, *, last: bool) -> None:
         """The results are on their way: the model is to speak of them."""

@@ -10,8 +10,8 @@ before, or has left. What was said, and what was delivered of an answer, everybo
 has heard.
 
 `scene` is what an embedder holds, `actor` its owner, `place` an utterance on its way,
-`ear` a microphone, `company` the NPCs; `addressing`, `attention` and `floor` are pure:
-who is meant, what that needs to know, and who is next.
+`ear` a microphone, `company` the NPCs; `addressing` and `attention` are pure:
+who is meant, what that needs to know, and what is told of it.
 """
 
 from .actor import SceneActor
@@ -19,8 +19,13 @@ from .addressing import Addressed, NobodyAddressed, NpcMuted, Why
 from .attention import Attention
 from .company import Company
 from .ear import SceneEar
-from .floor import SceneFull
-from .messages import NotHere, SceneMessages, SceneSettings, SceneStatistics
+from .messages import (
+    NotHere,
+    SceneFull,
+    SceneMessages,
+    SceneSettings,
+    SceneStatistics,
+)
 from .place import SceneTurn
 from .scene import Scene
 

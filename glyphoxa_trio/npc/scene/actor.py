@@ -19,12 +19,12 @@ import trio
 from glyphoxa_trio.actors import Inbox
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.hearsay import Overheard
-from glyphoxa_trio.npc.utterance import Say
+from glyphoxa_trio.npc.session.messages import Say
+from glyphoxa_trio.npc.turn_queue import TurnQueue
 
 from .addressing import NobodyAddressed, NpcMuted
 from .attention import Attention
 from .company import Company
-from .floor import Floor
 from .messages import (
     Bind,
     Follow,
@@ -32,6 +32,7 @@ from .messages import (
     Look,
     Mute,
     Partial,
+    SceneFull,
     SceneMessages,
     SceneSettings,
     SceneStatistics,
@@ -63,7 +64,9 @@ class SceneActor:
     company: Company
     settings: Callable[[], SceneSettings]
     _attention: Attention
-    _floor: Floor[Place] = attrs.field(factory=lambda: Floor(1), init=False)
+    _queue: TurnQueue[Place] = attrs.field(
+        factory=lambda: TurnQueue(1, SceneFull.of), init=False
+    )
     _said: int = attrs.field(default=0, init=False)
     _cut: int = attrs.field(default=0, init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
@@ -75,7 +78,7 @@ class SceneActor:
             async for call in inbox:
                 with call.answering():
                     settings = self.settings()
-                    self._floor.most = settings.players
+                    self._queue.allow(settings.players)
                     company.become(settings.npcs)
                     match call.request:
                         case Enter(place):
@@ -85,7 +88,7 @@ class SceneActor:
                             call.reply(self._mute(company.here(npc), muted=muted))
                         case Bind(npc):
                             bound = None if npc is None else company.here(npc)
-                            attention.puppet = bound
+                            attention.bind(bound)
                             call.reply(bound)
                         case TurnTo(npc, speaker):
                             name = company.here(npc)
@@ -117,11 +120,11 @@ class SceneActor:
     # Who speaks.
 
     def _enter(self, place: Place) -> None:
-        place.npc = self._meant(place)
-        interrupts = self._floor.interrupts(place)
-        for earlier in self._floor.come(place):
+        place.goes_to(self._meant(place))
+        interrupts = self._queue.interrupts(place)
+        for earlier in self._queue.come(place):
             self._end(earlier, "the speaker went on")
-        now = self._floor.speaking
+        now = self._queue.running
         if now is None or now is place:
             place.given.set()
         else:
@@ -131,7 +134,7 @@ class SceneActor:
                 self._end(now, "the speaker went on", told=by_itself)
             elif now.own and not place.own and now.npc == place.npc:
                 self._end(now, f"somebody speaks as {now.npc}")
-            place.queue(self._floor.waiting.index(place) + 1)
+            place.queue(self._queue.waiting.index(place) + 1)
         if place.own:
             self._attention.remember(place.npc, place.speaker)
         self._nursery.start_soon(self._carry, place)
@@ -151,13 +154,13 @@ class SceneActor:
             self._attention.muted.discard(npc)
             return npc
         self._attention.muted.add(npc)
-        for place in (self._floor.speaking, *self._floor.waiting):
+        for place in (self._queue.running, *self._queue.waiting):
             if place is not None and place.npc == npc and place.own:
                 self._end(place, f"{npc} is muted")
         return npc
 
     def _silence(self, speaker: str | None) -> bool:
-        now = self._floor.speaking
+        now = self._queue.running
         if now is None or (speaker is not None and speaker != now.speaker):
             return False
         if speaker is not None and not now.own:
@@ -167,12 +170,9 @@ class SceneActor:
 
     def _end(self, place: Place, why: str, *, told: bool = False) -> None:
         """Interrupt it, or have it not begin. ``told``: its NPC knows."""
-        if place.cut:
+        if not place.end_because(why):
             return
-        place.cut = why
         self._cut += 1
-        place.scope.cancel(why)
-        place.over.set()  # what is left of it is not to be played
         if not told:  # of one that has left the company, too: it ends what it began
             place.utterance.interrupt(why)
 
@@ -191,7 +191,7 @@ class SceneActor:
         finally:
             place.end("the scene has ended")
             place.gone.set()
-            following = self._floor.go(place)
+            following = self._queue.go(place)
             if following is not None:
                 following.given.set()
 
@@ -199,12 +199,13 @@ class SceneActor:
         """Hand it over, and wait until it has been heard."""
         utterance = place.utterance
         if not place.spoken:
-            utterance.waiting = self._floor.asking
+            utterance.beside(self._queue.asking)
             await self.company.situate(place.npc)
             session = self.company.npc(place.npc)._session
             await session.ask(Say(utterance), within=_PATIENCE)
         place.hand_over()
-        self._attention.spoke, self._said = place.npc, self._said + 1
+        self._said += 1
+        self._attention.has_spoken(place.npc)
         self._attention.tell(self.company.names)
         if place.scope.cancel_called and not place.cut:  # its listener left just now
             utterance.interrupt("the listener left")
@@ -235,18 +236,18 @@ class SceneActor:
         await self.company.let_hear(lines, but=but)
 
     async def _hear_ahead(self, text: str, speaker: str) -> None:
-        if self._floor.speaking is not None:
+        if self._queue.running is not None:
             return
         with suppress(NobodyAddressed):  # they have perhaps not finished
             meant = self._attention.whom(text, speaker, self.company.names)
             await self.company.npc(meant.npc).hearing(text, speaker=speaker)
 
     def _statistics(self) -> SceneStatistics:
-        speaking = self._floor.speaking
+        speaking = self._queue.running
         return SceneStatistics(
             npcs=self.company.names.npcs,
             speaking=None if speaking is None else speaking.npc,
-            waiting=tuple((x.speaker, x.npc) for x in self._floor.waiting),
+            waiting=tuple((x.speaker, x.npc) for x in self._queue.waiting),
             muted=frozenset(self._attention.muted),
             puppet=self._attention.puppet,
             context=self.company.context,

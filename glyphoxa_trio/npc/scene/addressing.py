@@ -12,7 +12,6 @@ ale"), set off from the sentence ("Bartok, ..."), the full name, the first.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -22,35 +21,8 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc.words import STOP_WORDS, TITLES
 
-# What names share with sentences: nobody is called by such a word alone.
-STOP_WORDS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-a an the and or nor but so if as at by for from in into of off on onto out over to under
-up upon with without i me my mine we us our ours you your yours he him his she her hers
-it its they them their theirs this that these those who whom whose what which when where
-why how am is are was were be been being do does did done have has had having can could
-may might must shall should will would not no yes all any both each few more most other
-some such only own same than too very just also again here there now then once ever
-never always
-al auf bin das de del den der des di die du el et ibn la las le les los und van von y zu
-zum zur
-""",
-    )
-)
-# What is said of many and to some: "Captain, ...", but not "the captain".
-TITLES: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """
-lord lady sir dame mister mr mrs ms miss dr doctor master mistress king queen prince
-princess captain sergeant guard brother sister father mother uncle aunt saint st
-old young big little great small tall good bad poor dear
-""",
-    )
-)
 _MOST: Final = 2000  # characters of a text that are looked at, from either end
 _SETS_OFF: Final = frozenset(",;:!?.\u2013\u2014\u3001\u3002")
 _APOSTROPHES: Final = frozenset("'\u2019\u02bc")

@@ -41,6 +41,13 @@ class Attention:
             last=(self._last.get(speaker), self.spoke),
         )
 
+    def bind(self, npc: str | None) -> None:
+        """Everything is for this one, whatever it names."""
+        self.puppet = npc
+
+    def has_spoken(self, npc: str) -> None:
+        self.spoke = npc
+
     def remember(self, npc: str, speaker: str) -> None:
         """This player has spoken to that NPC."""
         self._last[speaker] = npc

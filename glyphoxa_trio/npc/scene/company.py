@@ -11,7 +11,7 @@ import trio
 
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.hearsay import Overheard
-from glyphoxa_trio.npc.npc import Npc
+from glyphoxa_trio.npc.session.npc import Npc
 
 from .addressing import Names
 from .messages import NotHere

@@ -25,9 +25,9 @@ from glyphoxa_trio.actors import Ref
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import HearingFailed, Transcript
-from glyphoxa_trio.npc.npc import Npc
 from glyphoxa_trio.npc.s2s.talking import Talking
-from glyphoxa_trio.npc.utterance import Utterance
+from glyphoxa_trio.npc.session.npc import Npc
+from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.npc.voice import Output, Which, which
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.audio import Resampler

@@ -8,6 +8,7 @@ import attrs
 
 from glyphoxa_trio.actors import Request
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc.turn_queue import QueueFull
 
 from .addressing import Addressed
 
@@ -24,6 +25,14 @@ class SceneSettings:
     npcs: Sequence[str]
     players: int
     listener: float
+
+
+class SceneFull(QueueFull):
+    """Too many wait to be answered in this scene."""
+
+    @classmethod
+    def of(cls, waiting: int) -> SceneFull:
+        return cls(f"{waiting} wait in this scene")
 
 
 class SceneMessages:

@@ -12,9 +12,16 @@ import trio
 
 from glyphoxa_trio.actors import Ref, Request, Signal
 from glyphoxa_trio.npc.aloud import TOLERANCE
-from glyphoxa_trio.npc.events import Queued, Timings, TurnDone, TurnEnd, TurnEvent
-from glyphoxa_trio.npc.npc import FAREWELL, PATIENCE, Turn
-from glyphoxa_trio.npc.utterance import Utterance
+from glyphoxa_trio.npc.events import (
+    Flush,
+    Queued,
+    Timings,
+    TurnDone,
+    TurnEnd,
+    TurnEvent,
+)
+from glyphoxa_trio.npc.session.npc import FAREWELL, PATIENCE, Turn
+from glyphoxa_trio.npc.turn.utterance import Utterance
 
 from .messages import SceneMessages
 
@@ -41,6 +48,7 @@ class Place:
     since: float = attrs.field(factory=trio.current_time, init=False)
     cut: str = attrs.field(default="", init=False)
     begun: bool = attrs.field(default=False, init=False)
+    _flushed: bool = attrs.field(default=False, init=False)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     given: trio.Event = attrs.field(factory=trio.Event, init=False)
     handed: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -58,6 +66,19 @@ class Place:
     def own(self) -> bool:
         """Whether the NPC speaks for itself."""
         return self.utterance.script is None
+
+    def goes_to(self, npc: str) -> None:
+        """This one is meant."""
+        self.npc = npc
+
+    def end_because(self, why: str) -> bool:
+        """Cut it, or have it not begin; False if it was cut before."""
+        if self.cut:
+            return False
+        self.cut = why
+        self.scope.cancel(why)
+        self.over.set()  # what is left of it is not to be played
+        return True
 
     def post(self, event: TurnEvent) -> None:
         """Tell the listener something that is not its session's to say."""
@@ -97,11 +118,17 @@ class Place:
         self.utterance.interrupt(why)
         self.utterance.stream.leave()
 
+    def heard(self, event: TurnEvent) -> None:
+        """The listener has got this."""
+        if isinstance(event, Flush):
+            self._flushed = True
+        if isinstance(event, TurnDone):
+            self.listened()
+
     def listened(self) -> None:
         """The listener has the last event, and perhaps more to hear."""
         self.told.set()
-        utterance = self.utterance
-        if utterance.flushed or utterance.exchange.unplayed <= TOLERANCE:
+        if self._flushed or self.utterance.exchange.unplayed <= TOLERANCE:
             self.over.set()
 
     def leave(self, why: str) -> None:
@@ -170,8 +197,7 @@ class SceneTurn(Turn):
         except StopAsyncIteration:
             place.listened()
             raise
-        if isinstance(event, TurnDone):
-            place.listened()
+        place.heard(event)
         return event
 
     def played(self, ms: float) -> None:

@@ -10,8 +10,8 @@ import attrs
 
 from glyphoxa_trio.actors import Ref
 from glyphoxa_trio.npc.arguments import check_text, check_tier
-from glyphoxa_trio.npc.npc import CannotHear
-from glyphoxa_trio.npc.utterance import Utterance
+from glyphoxa_trio.npc.session.npc import CannotHear
+from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
 from glyphoxa_trio.tools.tier import Tier
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import attrs
@@ -12,7 +13,8 @@ import trio
 from glyphoxa_trio.actors import Ref, Stream
 from glyphoxa_trio.npc import FanOutDone, TurnDone, TurnEvent
 from glyphoxa_trio.npc.events import Speech, SpeechFailed
-from glyphoxa_trio.npc.utterance import SessionMessages, SessionRequest, Utterance
+from glyphoxa_trio.npc.session.messages import SessionMessages, SessionRequest
+from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.observability.recording.models import Note
 from glyphoxa_trio.observability.stepping import Quiet
 
@@ -93,12 +95,14 @@ class HeardStream(Stream[TurnEvent]):
         self._is_over = isinstance(event, TurnDone)
         return event
 
-    async def send(self, event: TurnEvent, *, spare: int = 0) -> None:
+    async def send(
+        self, event: TurnEvent, *, spare: int = 0, within: float = inf
+    ) -> bool:
         if self.quiet is not None and isinstance(event, FanOutDone):
             # What the calls say of their tools counts from the next round on, and
             # is told to an actor: it must not depend on who is first.
             await until_quiet(self.quiet, first=True)
-        await super().send(event, spare=spare)
+        return await super().send(event, spare=spare, within=within)
 
     def leave(self) -> None:
         if self.quiet is None or self._is_over:

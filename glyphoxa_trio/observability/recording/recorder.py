@@ -22,9 +22,9 @@ from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.npc import ApprovalSettled, Npc, TurnEvent
 from glyphoxa_trio.npc.events import Decision
 from glyphoxa_trio.npc.hot_context import Gather, Gathered, HotContext, Moment
-from glyphoxa_trio.npc.utterance import (
-    Adopt,
+from glyphoxa_trio.npc.session.messages import (
     Approve,
+    Configure,
     Elevate,
     Hearing,
     Interrupt,
@@ -34,8 +34,8 @@ from glyphoxa_trio.npc.utterance import (
     Say,
     SessionRequest,
     Situate,
-    Utterance,
 )
+from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.observability.recording.config import config_as_data
 from glyphoxa_trio.observability.recording.format import FORMAT
 from glyphoxa_trio.observability.recording.handlers import HeardHandler, Threads
@@ -241,7 +241,7 @@ class Recorder(Witness):
                 self._tell_who_is_behind(npc)
                 self._hearing.setdefault(npc, set()).add(heard)
                 return Say(with_scope(utterance, heard.scope))
-            case Preview() | Adopt() | Approve():
+            case Preview() | Configure() | Approve():
                 pass  # leaves no trace; is a reload's; is known by its event
             case Introduce() | Situate() | Overhear():
                 # Whoever is told answers nothing: nobody is behind for it.

@@ -23,7 +23,8 @@ from glyphoxa_trio.actors import Call, Ref, lone_errors
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
-from glyphoxa_trio.npc.utterance import Say, SessionMessages, SessionRequest, Utterance
+from glyphoxa_trio.npc.session.messages import Say, SessionMessages, SessionRequest
+from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.observability.recording.format import (
     Line,
     Recorded,
@@ -203,8 +204,7 @@ class _Play:
                     self._ears[line["say"]].resume()
             case "left" if line.get("over"):
                 pass  # there was nothing more to hear
-            case "left":
-                # As `Turn` leaves.
+            case "left":  # as `Turn` leaves
                 self._turns[line["say"]].scope.cancel("the listener left")
                 self._ears[line["say"]].leave()
             case "approved":

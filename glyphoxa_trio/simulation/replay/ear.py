@@ -46,10 +46,12 @@ class Ear(Stream[TurnEvent]):
         self._resumed = self.asked
         self._go_on()
 
-    async def send(self, event: TurnEvent, *, spare: int = 0) -> None:
+    async def send(
+        self, event: TurnEvent, *, spare: int = 0, within: float = inf
+    ) -> bool:
         if isinstance(event, FanOutDone):  # as `HeardStream` does
             await until_quiet(self.quiet, first=True)
-        await super().send(event, spare=spare)
+        return await super().send(event, spare=spare, within=within)
 
     def post(self, event: TurnEvent) -> None:
         super().post(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from glyphoxa_trio.npc.utterance import (
+from glyphoxa_trio.npc.session.messages import (
     Approve,
     Elevate,
     Hearing,
@@ -14,8 +14,8 @@ from glyphoxa_trio.npc.utterance import (
     Overhear,
     SessionRequest,
     Situate,
-    Utterance,
 )
+from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.observability.recording.format import Line
 from glyphoxa_trio.tools.tier import Tier
 

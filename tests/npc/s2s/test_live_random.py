@@ -199,7 +199,7 @@ def test_every_call_has_at_most_one_answer_and_every_turn_an_end(
             await trio.sleep(100.0)  # beyond every limit there is
             spoken = [d.turn for d in table.events.all(TurnDone)]
             assert len(spoken) == len(set(spoken)) >= len(asked)
-            assert len(spoken) == table.session._turns, table.session._current
+            assert len(spoken) == table.session.memory.turns
             # Silent by now: the socket is closed, and the next word opens one.
             assert not conversation.statistics().owed
             conversation.hear(bytes(960))

@@ -12,7 +12,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from glyphoxa_trio.npc import TierSelected, ToolsShown, TurnDone, TurnEnd
 from glyphoxa_trio.npc.events import EngineSwitched, Transcript
-from glyphoxa_trio.npc.utterance import Utterance
+from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.s2s import (
     AudioOut,
     Capabilities,
@@ -41,10 +42,15 @@ from .test_turns import BOB, BOTH, Model, open_voice
 FRAME = bytes(960)
 
 
+def conversation(table: Table) -> Live:
+    live = table.session.runner.engine.live
+    assert live is not None
+    return live
+
+
 async def connected(table: Table, links: Links) -> None:
     """The microphone opens the conversation."""
-    assert table.session.live is not None
-    table.session.live.hear(FRAME)
+    conversation(table).hear(FRAME)
     await wait_all_tasks_blocked()
     assert links.last.all(SendAudio)
 
@@ -78,7 +84,7 @@ async def test_what_was_said_is_a_turn_like_any_other(
         (words,) = table.events.all(Transcript)
         assert (words.text, words.speaker) == ("What is there?", "player")
         # Both sides of it are remembered for a model that was not there.
-        lines = table.session.live.history() if table.session.live else ()
+        lines = conversation(table).history()
     assert lines[0] == Line("user", "What is there?")
 
 
@@ -291,5 +297,4 @@ async def test_a_turn_that_is_overtaken_before_it_began_owes_nothing(
         await trio.sleep(30.0)
         answered = {c.call_id for c in link.all(SendResult)}
         assert answered == {"c0", "c1", "c2"}
-        assert table.session.live is not None
-        assert table.session.live.quiet
+        assert conversation(table).quiet

@@ -10,8 +10,6 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.npc.scene.addressing import (
-    STOP_WORDS,
-    TITLES,
     Addressed,
     Names,
     NobodyAddressed,
@@ -19,6 +17,7 @@ from glyphoxa_trio.npc.scene.addressing import (
     Why,
     addressed,
 )
+from glyphoxa_trio.npc.words import STOP_WORDS, TITLES
 
 from .support import BARTOK, GREYMANTLE, NAMES, YSOLDE
 

@@ -20,7 +20,7 @@ from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.config.voices import Engine, S2SConfig, VoiceConfig
 from glyphoxa_trio.npc import TierSelected, TurnDone, TurnEnd
 from glyphoxa_trio.npc.events import Flush, HearingFailed, Speech, Transcript
-from glyphoxa_trio.npc.npc import CannotHear
+from glyphoxa_trio.npc.session.npc import CannotHear
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.s2s import (
     Heard,

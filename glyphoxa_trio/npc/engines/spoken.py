@@ -2,8 +2,7 @@
 
 The model hears, answers and calls; what the turn adds is the gate, the clock, the
 events, and what is remembered. The tools are declared before the turn's first words,
-so that an upgrade counts from the first response where the wire allows it. Above 300
-lines: what is shown, heard and called in a turn is read in one place.
+so that an upgrade counts from the first response where the wire allows it.
 """
 
 from __future__ import annotations
@@ -14,25 +13,17 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.host import Caller, Listing
 from glyphoxa_trio.npc.conversation import Round
-from glyphoxa_trio.npc.engines.cascaded import TurnInProgress, fall_back, why_nothing
-from glyphoxa_trio.npc.engines.patience import Patience
-from glyphoxa_trio.npc.events import (
-    Fallback,
-    FanOutDone,
-    Filler,
-    ModelFailed,
-    Sentence,
-    Speech,
-    TextDelta,
-    ToolFinished,
-    ToolsShown,
-    ToolStarted,
-    Transcript,
-)
+from glyphoxa_trio.npc.events import Fallback, Speech, Transcript
+from glyphoxa_trio.npc.patience import Patience
+from glyphoxa_trio.npc.s2s.bridge import Bridge
+from glyphoxa_trio.npc.s2s.interaction import Interaction
+from glyphoxa_trio.npc.s2s.live import Live
+from glyphoxa_trio.npc.s2s.rounds import Rounds
 from glyphoxa_trio.npc.sentences import Sentences
 from glyphoxa_trio.npc.sound import SpokenItems
+from glyphoxa_trio.npc.turn.state import TurnState
+from glyphoxa_trio.npc.turn.tool_round import ToolRound
 from glyphoxa_trio.providers.llm import LLMError
 from glyphoxa_trio.providers.s2s import (
     AudioOut,
@@ -43,15 +34,9 @@ from glyphoxa_trio.providers.s2s import (
     ResponseEnded,
     Spoken,
 )
-from glyphoxa_trio.tools.gate import Reason
-from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
-
-from .bridge import Bridge
-from .interaction import Interaction
-from .live import Live
-from .rounds import Rounds
 
 # An upgrade of the tools is waited for so long, before the words are said. Seconds.
 _TOOLS_WITHIN = 3.0
@@ -69,7 +54,7 @@ class SpokenTurn:
         tier that they call for.
     """
 
-    turn: TurnInProgress
+    turn: TurnState
     live: Live
     bridge: Bridge
     speaker: str
@@ -88,9 +73,8 @@ class SpokenTurn:
         turn, live = self.turn, self.live
         heard = self.interaction
         self._known = self.asks or (heard is not None and heard.understood)
-        self.bridge.grant = turn.grant
-        self.bridge.defer_threshold = turn.defer_threshold
-        turn.exchange.aloud = self.sound
+        self.bridge.become(turn.grant, defer_threshold=turn.settings.defer_threshold)
+        turn.exchange.is_aloud(self.sound)
         await self._show()
         interaction = self.interaction
         if interaction is None:
@@ -107,9 +91,7 @@ class SpokenTurn:
             interaction=interaction,
             clock=turn.tool_clock,
             hear=self._hear,
-            caller=self._caller,
-            approve=turn.approve,
-            ran=self._ran,
+            round_of=self._round_of,
             retell=self._retell,
             patience=Patience(turn.model_clock),
             first_token=turn.config.first_token,
@@ -140,21 +122,7 @@ class SpokenTurn:
         turn = self.turn
         remaining = turn.tool_clock.remaining(trio.current_time())
         view = self.bridge.show(turn.tier, remaining=remaining)
-        await turn.emit(
-            ToolsShown(
-                npc=turn.npc,
-                turn=turn.turn,
-                round=0,
-                shown=tuple(listing.exposed for listing in view.shown),
-                hidden=tuple(
-                    (listing.exposed, no)
-                    for listing, no in view.hidden
-                    if no.reason is not Reason.NOT_GRANTED
-                ),
-                remaining=remaining,
-                deferred=tuple(listing.exposed for listing in view.deferred),
-            )
-        )
+        await turn.tell_shown(view, 0, remaining=remaining)
 
     # What is heard.
 
@@ -166,12 +134,12 @@ class SpokenTurn:
                 speech = Speech(npc=turn.npc, turn=turn.turn, pcm=pcm, rate=rate)
                 self._begin_round()
                 self.sound.give(self._index, item, speech.seconds)
-                self._first()
+                turn.text_begins()
                 await turn.emit(speech)
             case Spoken(text=text):
-                self._first()
+                turn.text_begins()
                 self._begin_round()
-                await turn.emit(TextDelta(npc=turn.npc, turn=turn.turn, text=text))
+                await turn.write(text)
                 await self._say(self._sentences.feed(text))
             case ResponseEnded() | InteractionEnded():
                 await self._say(self._sentences.end())
@@ -181,16 +149,13 @@ class SpokenTurn:
                 pass
 
     async def _say(self, whole: list[str]) -> None:
-        turn = self.turn
         for text in whole:
-            self._begin_round().sentences.append(text)
-            await turn.emit(
-                Sentence(npc=turn.npc, turn=turn.turn, text=text, round=self._index)
-            )
+            round_ = self._begin_round()
+            await self.turn.say(round_, self._index, text)
 
     async def _understand(self, text: str, *, final: bool) -> None:
         turn = self.turn
-        turn.exchange.text = text
+        turn.exchange.understood(text)
         await turn.emit(
             Transcript(
                 npc=turn.npc,
@@ -204,14 +169,9 @@ class SpokenTurn:
             self._known = True
             # The server answers already: what the words call for is for the rounds
             # that follow, upwards as soon as the model knows of it (D23a).
-            turn.tier = await self.understood(text)
+            turn.become(await self.understood(text))
             now = trio.current_time()
-            turn.tool_clock.budget = turn.host.settings.limits.ceiling(turn.tier)
             self.bridge.show(turn.tier, remaining=turn.tool_clock.remaining(now))
-
-    def _first(self) -> None:
-        if self.turn.first_text_at is None:
-            self.turn.first_text_at = trio.current_time()
 
     def _begin_round(self) -> Round:
         """The round that is going on: another one once its calls have begun."""
@@ -222,69 +182,15 @@ class SpokenTurn:
 
     # What is called.
 
-    def _caller(self, index: int, calls: Sequence[ToolCall]) -> Caller:
-        turn, bridge = self.turn, self.bridge
-        round_ = self._begin_round()
-        awaiting = None
-        if turn.fillers is not None:
-            left = turn.tool_clock.remaining(trio.current_time())
-            shown = bridge.showing.shown
-            awaiting = turn.fillers.awaiting(calls, shown, bridge.effective, left)
-
-        def say(text: str) -> None:
-            turn.post(Filler(npc=turn.npc, turn=turn.turn, text=text, round=index))
-
-        def started(slot: int, listing: Listing) -> None:
-            if awaiting is not None:
-                awaiting.begin(turn.nursery, say)
-            turn.shelf.use(listing.key)
-            turn.post(
-                ToolStarted(
-                    npc=turn.npc,
-                    turn=turn.turn,
-                    call=calls[slot],
-                    tool=listing.key,
-                    round=index,
-                )
-            )
-
-        def finished(slot: int, outcome: Outcome) -> None:
-            round_.outcomes.append(outcome)
-            if awaiting is not None:
-                awaiting.ended(slot)
-            turn.post(
-                ToolFinished(npc=turn.npc, turn=turn.turn, outcome=outcome, round=index)
-            )
-
-        return Caller(
-            grant=turn.grant,
-            tier=bridge.effective,
-            still=lambda: (turn.grant, min(turn.tier, bridge.effective)),
-            npc=turn.npc,
-            session=turn.npc,
-            max_calls=turn.config.max_calls,
-            unknown_effects=turn.unknown_effects,
-            pending=turn.pending,
-            showing=bridge.showing,
-            on_start=started,
-            on_outcome=finished,
-            on_late=turn.on_late,
-        )
-
-    async def _ran(self, index: int, outcomes: list[Outcome], elapsed: float) -> None:
-        turn = self.turn
-        now = trio.current_time()
-        await turn.emit(
-            FanOutDone(
-                npc=turn.npc,
-                turn=turn.turn,
-                round=index,
-                tier=turn.tier,
-                shown=len(self.bridge.showing.shown),
-                budget=turn.tool_clock.remaining(now) + elapsed,
-                elapsed=elapsed,
-                outcomes=tuple(outcomes),
-            )
+    def _round_of(self, index: int, calls: Sequence[ToolCall], last: bool) -> ToolRound:
+        return ToolRound(
+            turn=self.turn,
+            round_=self._begin_round(),
+            index=index,
+            calls=calls,
+            showing=self.bridge.showing,
+            tier=lambda: min(self.turn.tier, self.bridge.effective),
+            last=last,
         )
 
     # What goes wrong.
@@ -302,19 +208,11 @@ class SpokenTurn:
         return tuple(lines)
 
     async def _fail(self, error: LLMError) -> None:
-        turn = self.turn
-        turn.error = error
-        await turn.emit(
-            ModelFailed(
-                npc=turn.npc, turn=turn.turn, kind=error.kind, detail=error.detail
-            )
-        )
+        await self.turn.fail(error)
         if not self._said:
-            await self._fall_back(failed=True)
+            await self._fall_back(Fallback.MODEL_FAILED)
 
-    async def _fall_back(self, *, failed: bool = False) -> None:
+    async def _fall_back(self, reason: Fallback | None = None) -> None:
         round_ = self._begin_round()
-        reason = Fallback.MODEL_FAILED
-        if not failed:
-            reason = why_nothing(round_, self.turn, last=False)
-        await fall_back(self.turn, self._index, round_, reason)
+        reason = reason or self.turn.why_nothing(round_, last=False)
+        await self.turn.fall_back(round_, self._index, reason)

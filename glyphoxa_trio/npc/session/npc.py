@@ -22,16 +22,17 @@ import trio
 from glyphoxa_trio.actors import Ref
 from glyphoxa_trio.config.model import NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.tools.gate import Grant
-from glyphoxa_trio.tools.tier import Tier
-from glyphoxa_trio.units import seconds
-
-from .arguments import check_seconds, check_text, check_tier, check_values
-from .events import TurnDone, TurnEvent
-from .s2s import Live
-from .utterance import (
-    Adopt,
+from glyphoxa_trio.npc.arguments import (
+    check_seconds,
+    check_text,
+    check_tier,
+    check_values,
+)
+from glyphoxa_trio.npc.events import TurnDone, TurnEvent
+from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.session.messages import (
     Approve,
+    Configure,
     Elevate,
     Hearing,
     Interrupt,
@@ -43,9 +44,13 @@ from .utterance import (
     SessionMessages,
     Situate,
     TakeEarBack,
-    Utterance,
 )
-from .voice import Ear, Voice, open_voice
+from glyphoxa_trio.npc.turn.settings import SessionSettings
+from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.units import seconds
 
 # An NPC takes an utterance at once or says that its queue is full. Seconds.
 PATIENCE = 5.0
@@ -100,8 +105,9 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         self._leave()
-        with trio.move_on_after(FAREWELL, shield=True):
-            await self._utterance.ended.wait()
+        if not self._utterance.ended.is_set():
+            with trio.move_on_after(FAREWELL, shield=True):
+                await self._utterance.ended.wait()
 
     def _leave(self) -> None:
         self._utterance.interrupt("the listener left")
@@ -303,10 +309,10 @@ class Npc:
         check_text(speaker=speaker or "")
         return await self._session.ask(Interrupt(speaker), within=PATIENCE)
 
-    async def become(self, successor: Adopt) -> Npc:
+    async def become(self, settings: SessionSettings) -> Npc:
         """This NPC, its conversation included, as another configuration has it."""
-        await self._session.ask(successor, within=PATIENCE)
-        return attrs.evolve(self, config=successor.npc, grant=successor.grant)
+        await self._session.ask(Configure(settings), within=PATIENCE)
+        return attrs.evolve(self, config=settings.npc, grant=settings.grant)
 
     def dismiss(self) -> None:
         """Accept nothing more; what was said before is still answered."""

@@ -27,8 +27,11 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Stream
-from glyphoxa_trio.config.model import TurnConfig
-from glyphoxa_trio.host import Ahead, Caller, Shelf, ToolHost
+from glyphoxa_trio.host import Ahead, Caller, ToolHost
+from glyphoxa_trio.npc.conversation import Exchange
+from glyphoxa_trio.npc.events import SpeculationEnd
+from glyphoxa_trio.npc.prompting import request_of, view_of
+from glyphoxa_trio.npc.words import words_of
 from glyphoxa_trio.providers.llm import (
     LLM,
     CallReady,
@@ -37,13 +40,10 @@ from glyphoxa_trio.providers.llm import (
     LLMRequest,
     Usage,
 )
-from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
-from .conversation import Conversation, Exchange
-from .engines.round import request_of, view_of
-from .events import SpeculationEnd
-from .words import words_of
+from .memory import Memory
+from .settings import SessionSettings
 
 # Events of a model that wait for the words to be said; beyond it the model waits.
 _BUFFER = 1024
@@ -62,43 +62,40 @@ class Foreseen:
 
 
 def foresee(
-    *,
-    npc: str,
-    tier: Tier,
-    grant: Grant,
+    settings: SessionSettings,
+    memory: Memory,
     llm: LLM,
     host: ToolHost,
-    shelf: Shelf,
-    defer_threshold: int,
-    conversation: Conversation,
+    *,
+    tier: Tier,
     exchange: Exchange,
-    config: TurnConfig,
-    expires: float,
 ) -> Foreseen:
     """The first round of the turn that would begin now; it leaves no trace."""
+    grant, config = settings.grant, settings.turn
     budget = host.settings.limits.ceiling(tier)
     view = view_of(
         host,
-        shelf.copy(),
+        memory.shelf.copy(),
         tier=tier,
         grant=grant,
         remaining=budget,
-        threshold=defer_threshold,
+        threshold=settings.defer_threshold,
         permitted=lambda left: host.tools(tier, grant=grant, remaining=left),
     )
     caller = Caller(
         grant=grant,
         tier=tier,
-        npc=npc,
-        session=npc,
+        npc=settings.npc.name,
+        session=settings.npc.name,
         max_calls=config.max_calls,
         showing=view,
     )
+    expires = settings.speculation.expires
     until = trio.current_time() + expires + config.model_total + budget
     return Foreseen(
         tier=tier,
         llm=llm,
-        request=request_of(conversation, exchange, view, last=False),
+        request=request_of(memory.conversation, exchange, view, last=False),
         ahead=host.ahead(caller, remaining=budget, until=until),
     )
 

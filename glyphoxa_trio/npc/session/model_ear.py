@@ -16,26 +16,20 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Signal
-from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import HearingFailed, TurnDone
+from glyphoxa_trio.npc.s2s.live import Live
+from glyphoxa_trio.npc.s2s.talking import Talking
 from glyphoxa_trio.providers.speech import SpeechError
 
-from .live import Live
-from .talking import Talking
-
 if TYPE_CHECKING:
-    from glyphoxa_trio.npc.npc import Npc
-    from glyphoxa_trio.npc.utterance import Utterance
+    from glyphoxa_trio.npc.session.npc import Npc
+    from glyphoxa_trio.npc.turn.utterance import Utterance
     from glyphoxa_trio.npc.voice import Output, Which
     from glyphoxa_trio.providers.endpointing import IsSpeech
 
 # Turns whose audio may still be playing.
 _REMEMBERED: Final = 32
-
-
-class MicrophoneTaken(GlyphoxaError):
-    """A speech-to-speech model hears one microphone at a time."""
 
 
 @attrs.define(eq=False)

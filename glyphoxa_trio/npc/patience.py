@@ -10,7 +10,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.npc.turn import Clock
+from glyphoxa_trio.npc.clock import Clock
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError
 
 # Seconds. Whoever takes longer to ask for the next event is waited for; up to that,

@@ -1,0 +1,288 @@
+"""The speech-to-speech engine: an NPC whose model hears and speaks by itself (G33).
+
+It owns the conversation with the model and the bridge to the tools. A turn that will
+need slow tools, and that is asked for one by one, goes through the text model instead
+(G37, D23b): what is said then enters the conversation as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config.voices import Engine as Kind
+from glyphoxa_trio.host import ToolHost
+from glyphoxa_trio.npc.conversation import Exchange
+from glyphoxa_trio.npc.events import EngineSwitched
+from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.s2s.bridge import Bridge
+from glyphoxa_trio.npc.s2s.interaction import Interaction
+from glyphoxa_trio.npc.s2s.live import Live, Owner
+from glyphoxa_trio.npc.sound import SpokenItems
+from glyphoxa_trio.npc.turn.engine import Engine, MicrophoneTaken, Understood
+from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
+from glyphoxa_trio.npc.turn.state import TurnState
+from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.providers.llm import Usage
+from glyphoxa_trio.providers.s2s import Complaint, Line
+from glyphoxa_trio.tools.tier import Tier
+
+from . import cascaded
+from .spoken import SpokenTurn
+
+# So long the words are waited for, when the tier has to be chosen by them first: a
+# transcript may come late, and nobody should wait for it in silence. Seconds.
+_WORDS_WITHIN: Final = 0.3
+
+
+def _nobody() -> None:
+    pass
+
+
+@attrs.frozen(eq=False)
+class _Microphone:
+    """Whose it is. ``told`` of each turn that it begins, when they have
+    ``interrupted``, and when it is ``gone``: not heard any more."""
+
+    speaker: str
+    told: Callable[[Utterance], None]
+    interrupted: Callable[[], None] = _nobody
+    gone: Callable[[], None] = _nobody
+
+
+@attrs.define(eq=False, kw_only=True)
+class SpeechEngine(Engine):
+    """One NPC's side of its speech-to-speech model.
+
+    Args:
+      ceiling: the tier that tools are declared for before anything is said.
+      spoken: told of each utterance that the model has heard.
+      spent, complained: told of tokens, and of what its server did not take.
+    """
+
+    _live: Live
+    _host: ToolHost
+    _settings: SessionSettings
+    _memory: Memory
+    ceiling: Tier
+    _spoken: Callable[[Utterance], None]
+    spent: Callable[[Usage], None]
+    complained: Callable[[Complaint], None]
+    _heard: _Microphone | None = attrs.field(default=None, init=False)
+    _speaker: str = attrs.field(default="player", init=False)
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _sounding: SpokenItems | None = attrs.field(default=None, init=False)
+    _bridge: Bridge = attrs.field(init=False)
+    # Turns that went round, and whether the model lacks the words, too.
+    _elsewhere: list[tuple[bool, Exchange]] = attrs.field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        settings, live = self._settings, self._live
+        self._bridge = Bridge(
+            host=self._host,
+            live=live,
+            grant=settings.grant,
+            tool_timeout=settings.s2s.tool_timeout,
+            defer_threshold=settings.defer_threshold,
+            shelf=self._memory.shelf,
+        )
+        self._bridge.show(min(self.ceiling, Tier.STANDARD))
+        owner = Owner(
+            spoken=self._hear,
+            speech=self._speech,
+            history=self._memory.conversation.lines,
+            usage=self.spent,
+            complaint=self.complained,
+        )
+        live.belong_to(owner)
+        self.instruct()
+
+    @property
+    def speaks(self) -> bool:
+        return True
+
+    @property
+    def live(self) -> Live:
+        return self._live
+
+    def instruct(self) -> None:
+        self._live.set_instructions(self._memory.conversation.prompt_text)
+
+    async def converse(self) -> None:
+        with self._scope:
+            await self._live.run()
+
+    def ignore_speech(self) -> None:
+        # Each utterance would be ended at once, and leave what the model has said to
+        # the next one.
+        self._live.ignore_speech()
+
+    def close(self) -> None:
+        self._live.belong_to(None)
+        self._scope.cancel("another engine")
+        self._deafen()
+
+    def overhear(self, line: Overheard) -> None:
+        self._live.remember(Line("user", f"({line})"))
+
+    def lend(
+        self,
+        speaker: str,
+        told: Callable[[Utterance], None],
+        interrupted: Callable[[], None],
+        gone: Callable[[], None],
+    ) -> Live:
+        if self._heard is not None:
+            raise MicrophoneTaken(f"it hears {self._speaker} already")
+        self._speaker = speaker
+        self._heard = _Microphone(speaker, told, interrupted, gone)
+        self._live.open()
+        return self._live
+
+    def _speech(self) -> None:
+        """Somebody begins to speak: what is still being played is void."""
+        self._silence()
+        if self._heard is not None:
+            self._heard.interrupted()
+
+    def _silence(self) -> None:
+        """A model is done long before its answer was played: of what is not heard any
+        more it must not think that it said it."""
+        if self._sounding is not None:
+            self._live.truncate(self._sounding.cut())
+            self._sounding = None
+
+    def take_back(self, told: Callable[[Utterance], None]) -> None:
+        if self._heard is not None and self._heard.told == told:
+            self._heard = None
+
+    def _deafen(self) -> None:
+        """Hear nobody from now on, and tell the speaker who was heard."""
+        heard, self._heard = self._heard, None
+        if heard is not None:
+            heard.gone()
+
+    def _hear(self, interaction: Interaction) -> None:
+        """The model has heard something: that is an utterance like any other."""
+        self._tell()
+        utterance = Utterance(interaction.words, self._speaker, interaction=interaction)
+        interaction.tell_words(utterance.understood)
+        self._spoken(utterance)
+        if self._heard is None:
+            utterance.stream.leave()  # nobody listens but the table
+        else:
+            self._heard.told(utterance)
+
+    def decline(self, utterance: Utterance) -> None:
+        if utterance.interaction is not None:
+            self._live.interrupt({}, of=utterance.interaction)
+
+    def over(self, utterance: Utterance) -> None:
+        if utterance.interaction is not None:
+            self._live.end(utterance.interaction)
+
+    def _asks(self, utterance: Utterance) -> bool:
+        """Whether the model waits to be asked for its answer."""
+        return utterance.interaction is None or not self._live.automatic
+
+    async def hear_out(self, utterance: Utterance) -> None:
+        heard = utterance.interaction
+        if heard is not None and not self._live.automatic:
+            with trio.move_on_after(_WORDS_WITHIN):
+                await heard.wait_understood()
+
+    async def answer(
+        self, turn: TurnState, utterance: Utterance, understood: Understood
+    ) -> None:
+        """Answer once, this way or through the text model."""
+        self._tell()
+        config = self._settings.s2s
+        slow = self._slow(turn) if config.route and self._asks(utterance) else ()
+        if slow and turn.exchange.text:
+            await self._go_round(turn, utterance.interaction, slow)
+            return
+        if not config.filler:
+            turn.without_fillers()
+        if utterance.interaction is None:
+            self._silence()  # somebody writes while it still speaks
+        spoken = SpokenTurn(
+            turn=turn,
+            live=self._live,
+            bridge=self._bridge,
+            speaker=utterance.speaker,
+            interaction=utterance.interaction,
+            asks=self._asks(utterance),
+            interrupt=utterance.interrupt,
+            understood=understood,
+        )
+        try:
+            await spoken.run()
+        finally:
+            self._sounding = spoken.sound
+
+    def _slow(self, turn: TurnState) -> tuple[str, ...]:
+        """The tools that only a turn as slow as this one may use."""
+        if turn.tier is not Tier.DEEP:
+            return ()
+        remaining = turn.tool_clock.remaining(trio.current_time())
+        shown = self._host.tools(turn.tier, grant=turn.grant, remaining=remaining)
+        return tuple(x.exposed for x in shown if x.estimate.tier is Tier.DEEP)
+
+    async def _go_round(
+        self,
+        turn: TurnState,
+        heard: Interaction | None,
+        slow: tuple[str, ...],
+    ) -> None:
+        await turn.emit(
+            EngineSwitched(
+                npc=turn.npc,
+                turn=turn.turn,
+                engine="cascaded",
+                instead_of="s2s",
+                reason=f"it may need {', '.join(slow)}",
+            )
+        )
+        if heard is not None:
+            self._live.end(heard)
+        self._elsewhere.append((heard is None, turn.exchange))
+        await cascaded.run(turn)
+
+    def told_elsewhere(self, exchange: Exchange) -> None:
+        self._elsewhere.append((False, exchange))
+
+    def _tell(self) -> None:
+        """Tell the model what was said without it, now that it is known what of that
+        was heard: before anything else is said to it."""
+        while self._elsewhere:
+            words, exchange = self._elsewhere.pop(0)
+            if words:
+                self._live.remember(Line("user", exchange.text))
+            if exchange.heard:
+                self._live.remember(Line("assistant", exchange.heard))
+
+    def configure(self, settings: SessionSettings, links: Links) -> bool:
+        if settings.npc.engine is not Kind.S2S:
+            return False
+        self._settings = settings
+        self._bridge.become(
+            settings.grant,
+            tool_timeout=settings.s2s.tool_timeout,
+            defer_threshold=settings.defer_threshold,
+        )
+        if (successor := links.live) is not None:
+            if _sound(successor) != _sound(self._live):
+                self._deafen()  # the speaker's microphone gives the wrong sound now
+            self._live.become(successor)
+        return True
+
+
+def _sound(live: Live) -> tuple[bool, int]:
+    """What a microphone must know of a conversation: who finds the turns, and the
+    rate."""
+    return live.automatic, live.capabilities.input_rate

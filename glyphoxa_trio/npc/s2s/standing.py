@@ -1,0 +1,162 @@
+"""A bridge to the tools without an NPC, for an embedder's own conversation.
+
+async with open_bridge(host, live, tier=Tier.FAST, grant=grant) as bridge:
+    async for event in bridge:      # what is said, as the model says it
+        ...
+    await bridge.update_tier(Tier.DEEP)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Signal, Stream
+from glyphoxa_trio.host import Caller, RunsCalls, ToolHost
+from glyphoxa_trio.npc.clock import Clock
+from glyphoxa_trio.providers.llm import LLMError
+from glyphoxa_trio.providers.s2s import Complaint, Event, Line
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.tier import Tier
+
+from .bridge import TOOL_TIMEOUT, Bridge
+from .interaction import Interaction
+from .live import Live, Owner
+from .rounds import Rounds
+
+
+@attrs.frozen(eq=False)
+class _Calls:
+    """The calls of one response, without an NPC."""
+
+    _bridge: Bridge
+    _clock: Clock
+    _calls: Sequence[ToolCall]
+    _last: bool
+
+    async def run(self, fan_out: RunsCalls) -> list[Outcome]:
+        bridge, clock = self._bridge, self._clock
+        caller = Caller(
+            grant=bridge.grant,
+            tier=bridge.effective,
+            still=lambda: (bridge.grant, bridge.effective),
+            showing=bridge.showing,
+        )
+        if self._last:
+            caller = attrs.evolve(caller, max_calls=0)
+        now = trio.current_time()
+        remaining, deadline = clock.remaining(now), clock.start(now)
+        try:
+            return await fan_out(
+                self._calls, caller, deadline=deadline, remaining=remaining
+            )
+        finally:
+            clock.stop(trio.current_time())
+
+    async def tell(self) -> None:
+        """Nobody listens to more than the wire's events."""
+
+
+@attrs.define(eq=False)
+class _Standing:
+    """A bridge without an NPC: one interaction after another, each with a clock."""
+
+    bridge: Bridge
+    stream: Stream[Event]
+    _next: Interaction | None = attrs.field(default=None, init=False)
+    _arrived: Signal = attrs.field(factory=Signal, init=False)
+
+    def begin(self, interaction: Interaction) -> None:
+        self._next = interaction
+        self._arrived.set()
+
+    async def run(self) -> None:
+        while True:
+            while (interaction := self._next) is None:
+                await self._arrived.changed()
+            self._next = None
+            await self._follow(interaction)
+
+    async def _follow(self, interaction: Interaction) -> None:
+        bridge, live = self.bridge, self.bridge.live
+        budget = bridge.host.settings.limits.ceiling(bridge.tier)
+        rounds = Rounds(
+            bridge=bridge,
+            interaction=interaction,
+            clock=(clock := Clock(budget)),
+            hear=self.stream.send,
+            round_of=lambda _, calls, last: _Calls(bridge, clock, calls, last),
+        )
+        try:
+            await rounds.run()
+        except LLMError as error:
+            self.stream.post(
+                Complaint(kind=error.kind, code=error.kind, detail=error.detail)
+            )
+        finally:
+            if not rounds.finished:
+                live.interrupt({}, of=interaction)
+            live.end(interaction)
+
+
+@attrs.define(eq=False)
+class StandingBridge:
+    """A bridge as an embedder without NPCs holds it: events out, calls answered."""
+
+    bridge: Bridge
+    _standing: _Standing
+
+    async def update_tier(self, tier: Tier, *, within: float = 5.0) -> bool:
+        """As `Bridge.update_tier`."""
+        return await self.bridge.update_tier(tier, within=within)
+
+    def say(self, text: str) -> None:
+        """Something said in text; what is going on is interrupted."""
+        self._standing.begin(self.bridge.live.begin())
+        self.bridge.live.say(Line("user", text))
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._standing.stream
+
+
+@asynccontextmanager
+async def open_bridge(
+    host: ToolHost,
+    live: Live,
+    *,
+    grant: Grant,
+    tier: Tier = Tier.FAST,
+    tool_timeout: float = TOOL_TIMEOUT,
+) -> AsyncGenerator[StandingBridge]:
+    """Declare the tools of ``tier`` on ``live`` and run its calls until left.
+
+    Leaving takes the tools away, lets no call run and answers those that come later
+    with an error. It closes neither the conversation nor the host.
+
+    Raises:
+      ValueError: if the conversation has a bridge already.
+    """
+    if live.owned:
+        raise ValueError("this conversation has a bridge already")
+    bridge = Bridge(
+        host=host, live=live, grant=grant, tier=tier, tool_timeout=tool_timeout
+    )
+    standing = _Standing(bridge, Stream())
+    live.belong_to(Owner(spoken=standing.begin))
+    bridge.show(tier)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(standing.run)
+            try:
+                yield StandingBridge(bridge, standing)
+            finally:
+                nursery.cancel_scope.cancel("the bridge was closed")
+    finally:
+        standing.stream.end()
+        live.belong_to(None)
+        live.set_tools(())

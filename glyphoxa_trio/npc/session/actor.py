@@ -1,0 +1,305 @@
+"""One NPC in one conversation: the actor that reads its mailbox and says whose turn it
+is.
+
+One turn runs at a time (`TurnRunner`), in this actor's nursery. The same speaker's new
+utterance interrupts it; other speakers wait in a bounded queue (`TurnQueue`). Whatever
+goes wrong in a turn ends that turn, in an event; the session lives on. Above 300 lines:
+what it is told, what it goes by and whose turn it is are one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Inbox
+from glyphoxa_trio.npc.engines.fast import FastModel
+from glyphoxa_trio.npc.engines.speech import SpeechEngine
+from glyphoxa_trio.npc.engines.text import TextEngine
+from glyphoxa_trio.npc.events import Fallback, Queued
+from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.session.messages import (
+    Approve,
+    Configure,
+    Elevate,
+    Hearing,
+    Interrupt,
+    Introduce,
+    LendEar,
+    Overhear,
+    Preview,
+    Say,
+    SessionMessages,
+    Situate,
+    TakeEarBack,
+)
+from glyphoxa_trio.npc.turn.engine import Engine
+from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.runner import TurnRunner
+from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
+from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.npc.turn_queue import QueueFull, TurnQueue
+
+
+@attrs.define(eq=False, kw_only=True)
+class NpcSession:
+    """One life of the actor. What outlives it is ``memory``.
+
+    Args:
+      turns: where turns run, and what they do not wait for.
+      beside: where the engine does what goes on beside them.
+    """
+
+    memory: Memory
+    services: Services
+    _turns: trio.Nursery
+    _beside: trio.Nursery
+    runner: TurnRunner = attrs.field(init=False)
+    _queue: TurnQueue[Utterance] = attrs.field(init=False)
+    _links: Links = attrs.field(init=False)
+    _coming: Links | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.memory.catch_up()
+        self._links = self.services.links(self.settings)
+        self._queue = TurnQueue(
+            self.settings.turn.queue,
+            lambda n: QueueFull(f"{n} wait for {self.settings.npc.name}"),
+        )
+        self.runner = TurnRunner(
+            settings=self.settings,
+            links=self._links,
+            services=self.services,
+            memory=self.memory,
+            nursery=self._turns,
+            asking=lambda: self._queue.asking,
+        )
+        self.runner.configure(self.settings, self._links, self._engine())
+
+    @property
+    def settings(self) -> SessionSettings:
+        """What holds now; for the turn that runs, if one does."""
+        return self.memory.settings
+
+    async def read(self, inbox: Inbox[SessionMessages]) -> None:
+        """Read the mailbox until it is closed."""
+        try:
+            await self._read(inbox)
+        except Exception as bug:
+            self.runner.crashed(bug)
+            self.runner.engine.close()
+            raise
+        finally:
+            self.runner.engine.ignore_speech()
+        self.runner.speculator.drop("the session ended")
+
+    async def _read(self, inbox: Inbox[SessionMessages]) -> None:
+        memory, runner = self.memory, self.runner
+        async for call in inbox:
+            with call.answering():
+                match call.request:
+                    case Say(utterance):
+                        self._accept(utterance)
+                        self._turns.start_soon(self._live, utterance)
+                        call.reply(None)
+                    case Elevate(tier, seconds):
+                        memory.elevate(tier, until=trio.current_time() + seconds)
+                        call.reply(None)
+                    case Configure(settings):
+                        self._coming = self.services.links(settings)
+                        memory.go_over_to(settings)
+                        if self._running:
+                            runner.narrow(settings)
+                        self._catch_up_if_idle()
+                        call.reply(None)
+                    case Preview(text):
+                        tier, _ = await runner.tiers.tier_of(
+                            text, self.settings, commit=False
+                        )
+                        call.reply(tier)
+                    case Hearing(text, speaker):
+                        if not self._running and runner.engine.may_speculate:
+                            runner.speculator.hear(self._turns, text, speaker)
+                        call.reply(None)
+                    case Approve(question, yes):
+                        call.reply(runner.questions.answer(question, yes=yes))
+                    case Interrupt(speaker):
+                        call.reply(self._interrupt(speaker))
+                    case Overhear(speaker, text, to):
+                        line = Overheard(speaker, text, to)
+                        memory.conversation.overhear(line)
+                        runner.engine.overhear(line)
+                        call.reply(None)
+                    case LendEar(speaker, told, interrupted, gone):
+                        engine = runner.engine
+                        call.reply(engine.lend(speaker, told, interrupted, gone))
+                    case TakeEarBack(told):
+                        runner.engine.take_back(told)
+                        call.reply(None)
+                    case Situate(context):
+                        memory.situate(context)
+                        self._catch_up_if_idle()
+                        call.reply(None)
+                    case Introduce(values):
+                        memory.introduce(values)
+                        self._catch_up_if_idle()
+                        call.reply(None)
+
+    # What it goes by.
+
+    @property
+    def _running(self) -> bool:
+        return self._queue.running is not None
+
+    def _catch_up_if_idle(self) -> None:
+        if not self._running:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Do what had to wait until no turn runs."""
+        links, self._coming = self._coming, None
+        if not self.memory.catch_up():
+            return
+        engine = self.runner.engine
+        if links is not None:
+            self._queue.allow(self.settings.turn.queue)
+            same = engine.configure(self.settings, links)
+            self._links = attrs.evolve(links, live=engine.live) if same else links
+            if not same:
+                engine.close()
+                engine = self._engine()
+            self.runner.configure(self.settings, self._links, engine)
+        engine.instruct()
+
+    def _engine(self) -> Engine:
+        """What answers from now on."""
+        live, llm = self._links.live, self._links.llm
+        if live is None:
+            return TextEngine(self.settings, FastModel(self._links.fast or llm))
+        engine = SpeechEngine(
+            live=live,
+            host=self.services.host,
+            settings=self.settings,
+            memory=self.memory,
+            ceiling=self.runner.tiers.ceiling(self.settings),
+            spoken=self._spoken,
+            spent=self.runner.charge_live,
+            complained=self.runner.complained,
+        )
+        self._beside.start_soon(engine.converse)
+        return engine
+
+    # Whose turn it is.
+
+    def _accept(self, utterance: Utterance) -> None:
+        """Somebody says this. Raises `QueueFull` to them."""
+        current = self._queue.running
+        if self._come(utterance, interrupts=self._queue.interrupts(utterance)):
+            return
+        if utterance.dm:
+            if current is not None and current.own:
+                current.interrupt("somebody speaks as this NPC")
+            return
+        queued = Queued(
+            npc=self.settings.npc.name,
+            turn=utterance.number,
+            position=self._queue.waiting.index(utterance) + 1,
+        )
+        self.services.events.publish(queued)
+        utterance.stream.post(queued)
+
+    def _spoken(self, utterance: Utterance) -> None:
+        """The model has heard something: that is an utterance like any other. It has
+        stopped already, whomever it answered."""
+        try:
+            self._come(utterance, interrupts=True)
+        except QueueFull as full:
+            self.services.warn(f"not answered, but spoken: {full}")
+            utterance.accepted(self.memory.number())
+            self.runner.engine.decline(utterance)
+            utterance.interrupt(str(full))
+        self._turns.start_soon(self._live, utterance)
+
+    def _come(self, utterance: Utterance, *, interrupts: bool) -> bool:
+        """Into the queue; whether it has its turn now, or has interrupted another."""
+        current = self._queue.running
+        superseded = self._queue.come(utterance, interrupts=interrupts)
+        utterance.accepted(self.memory.number())
+        for earlier in superseded:
+            earlier.interrupt("the speaker went on")
+        if current is None:
+            self._begin(utterance)
+        elif interrupts:
+            current.interrupt("the speaker went on")
+        return current is None or interrupts
+
+    def _interrupt(self, speaker: str | None) -> bool:
+        """End the turn that runs; with those that wait, if it is one speaker's."""
+        self.runner.speculator.drop("interrupted")
+        for waiting in self._queue.waiting:
+            if speaker == waiting.speaker and waiting.own:
+                waiting.interrupt("interrupted")
+        running = self._queue.running
+        if running is None or speaker not in (None, running.speaker):
+            return False
+        running.interrupt("interrupted")
+        return True
+
+    def _begin(self, utterance: Utterance) -> None:
+        self._catch_up()
+        services, name = self.services, self.settings.npc.name
+        shed, shed_for = "", Fallback.OVERLOADED
+        if utterance.scripted or utterance.scope.cancel_called:
+            pass  # what needs no model costs next to nothing
+        elif shed := services.costs.refusal(name):
+            shed_for = Fallback.COST_CEILING
+        else:
+            shed = services.activity.refusal()
+        if not shed:
+            services.activity.begin()
+        self.runner.speculator.meet(utterance.text, utterance.speaker, utterance.number)
+        utterance.begin(shed, shed_for)
+
+    async def _live(self, utterance: Utterance) -> None:
+        """One utterance until its turn has ended, whatever happens in between."""
+        try:
+            await self.runner.run(utterance)
+        finally:
+            self.runner.engine.over(utterance)
+            utterance.stream.end()
+            utterance.ended.set()
+            ran = self._queue.running is utterance
+            following = self._queue.go(utterance)
+            if ran:
+                self.runner.speculator.over()
+                if not utterance.shed:
+                    self.services.activity.end()
+            if following is not None:
+                self._begin(following)
+            elif ran:
+                self._catch_up()
+
+
+@asynccontextmanager
+async def open_session(
+    memory: Memory, services: Services
+) -> AsyncGenerator[NpcSession]:
+    """A session that ends with the block, when the turn that runs then has ended."""
+    async with trio.open_nursery() as beside:
+        async with trio.open_nursery() as turns:
+            yield NpcSession(
+                memory=memory, services=services, turns=turns, beside=beside
+            )
+        beside.cancel_scope.cancel("the session ended")
+
+
+async def run_session(
+    inbox: Inbox[SessionMessages], memory: Memory, services: Services
+) -> None:
+    """The body of the actor: each life goes on with the same memory."""
+    async with open_session(memory, services) as session:
+        await session.read(inbox)

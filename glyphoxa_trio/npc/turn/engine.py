@@ -1,0 +1,107 @@
+"""What answers an NPC's turns: one for all that is written, one that hears and speaks.
+
+The runner knows this class alone; what it does is what an engine does that has nothing
+to keep between turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc.conversation import Exchange
+from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
+from glyphoxa_trio.npc.turn.state import TurnState
+from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.tools.tier import Tier
+
+
+class MicrophoneTaken(GlyphoxaError):
+    """A speech-to-speech model hears one microphone at a time."""
+
+
+Understood = Callable[[str], Awaitable[Tier]]
+"""Told of the final words of a turn, if they come only when it has begun; gives the
+tier that they call for."""
+
+
+@attrs.define(eq=False)
+class Engine:
+    """How one NPC answers, from one configuration to the next of the same kind."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it gives out audio itself."""
+        return False
+
+    @property
+    def may_speculate(self) -> bool:
+        """Whether a turn begins with the request that a speculation makes."""
+        return False
+
+    @property
+    def live(self) -> Live | None:
+        """Its conversation with a model that hears and speaks."""
+        return None
+
+    async def answer(
+        self, turn: TurnState, utterance: Utterance, understood: Understood
+    ) -> None:
+        """Answer once, inside the limits of the turn. Cancelling interrupts it."""
+        raise NotImplementedError
+
+    async def converse(self) -> None:
+        """Do what goes on beside the turns, until cancelled or closed."""
+
+    def configure(self, settings: SessionSettings, links: Links) -> bool:
+        """Go by these from the next turn on; False if that needs another engine."""
+        raise NotImplementedError
+
+    def instruct(self) -> None:
+        """The prompt is another one."""
+
+    def close(self) -> None:
+        """Another engine answers from now on."""
+
+    def ignore_speech(self) -> None:
+        """The session is ending: nothing that is heard from now on is a turn."""
+
+    # Beside the turns.
+
+    def overhear(self, line: Overheard) -> None:
+        """Somebody has said something to somebody else."""
+
+    def told_elsewhere(self, exchange: Exchange) -> None:
+        """The NPC says words that are not the engine's: the DM's, or its greeting."""
+
+    def lend(
+        self,
+        speaker: str,
+        told: Callable[[Utterance], None],
+        interrupted: Callable[[], None],
+        gone: Callable[[], None],
+    ) -> Live | None:
+        """Hear this speaker from now on; None if it does not hear.
+
+        Raises:
+          MicrophoneTaken: it hears somebody already.
+        """
+        return None
+
+    def take_back(self, told: Callable[[Utterance], None]) -> None:
+        """Hear nobody, if it was this one."""
+
+    # Of one utterance.
+
+    async def hear_out(self, utterance: Utterance) -> None:
+        """Wait a little for the words, if the turn is to be chosen by them."""
+
+    def decline(self, utterance: Utterance) -> None:
+        """It is not to be answered, and costs nothing more than it has."""
+
+    def over(self, utterance: Utterance) -> None:
+        """Its turn has ended, or was never begun."""

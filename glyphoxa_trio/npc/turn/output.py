@@ -1,0 +1,111 @@
+"""Where the events of one turn go: to its listener, to everybody, and aloud."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Topic
+from glyphoxa_trio.config.voices import VoiceConfig
+from glyphoxa_trio.npc.events import GIVEN_OUT, Flush, Speech, TurnEvent
+from glyphoxa_trio.npc.speaking import SPARE, Speaking, voice_of
+from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.providers.speech import Synthesizer
+
+
+@attrs.define(eq=False)
+class TurnOutput:
+    """Of one turn. ``listener`` is how long an event waits to be taken, in seconds:
+    others wait for this NPC, so the turn is ended then."""
+
+    npc: str
+    utterance: Utterance
+    _events: Topic[TurnEvent]
+    _listener: float
+    _speaking: Speaking | None = attrs.field(default=None, init=False)
+    _gave_out: bool = attrs.field(default=False, init=False)
+    _flushed: bool = attrs.field(default=False, init=False)
+
+    @property
+    def turn(self) -> int:
+        """Its number."""
+        return self.utterance.number
+
+    async def emit(self, event: TurnEvent) -> None:
+        """Hand an event to everybody; waits while the listener is slow."""
+        # Nothing is given out after an interruption, however near it was.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self.publish(event)
+        await self._send(event)
+        self._say_aloud(event)
+
+    def post(self, event: TurnEvent) -> None:
+        """Likewise without waiting, for events inside a running tool clock."""
+        self.publish(event)
+        self.utterance.stream.post(event)
+        self._say_aloud(event)
+
+    def publish(self, event: TurnEvent) -> None:
+        """Tell everybody but the listener."""
+        if isinstance(event, GIVEN_OUT):
+            self._gave_out = True
+        self._events.publish(event)
+
+    def flush(self) -> None:
+        """What was given out is to stop, and what nobody has heard is taken back."""
+        if self._gave_out and not self._flushed:
+            self._flushed = True
+            utterance = self.utterance
+            utterance.stream.take_back(lambda event: isinstance(event, GIVEN_OUT))
+            self.post(Flush(npc=self.npc, turn=self.turn, reason=utterance.reason))
+
+    @asynccontextmanager
+    async def aloud(
+        self,
+        synthesizer: Synthesizer,
+        voice: VoiceConfig,
+        warn: Callable[[str], None],
+        *,
+        engine_speaks: bool,
+    ) -> AsyncGenerator[None]:
+        """Say the sentences inside the block.
+
+        Args:
+          engine_speaks: the turn's engine gives out audio itself.
+        """
+
+        async def give(speech: Speech) -> None:
+            await self._send(speech, spare=SPARE)
+
+        self._speaking = Speaking(
+            synthesizer=synthesizer,
+            voice=voice_of(voice),
+            exchange=self.utterance.exchange,
+            give=give,
+            post=self.utterance.stream.post,
+            warn=warn,
+            engine_speaks=engine_speaks,
+        )
+        async with self._speaking.open():
+            try:
+                yield
+                await self._speaking.finish()
+            except Exception:
+                raise
+            except BaseException:
+                self.flush()  # before a voice has let go
+                raise
+
+    async def _send(self, event: TurnEvent, *, spare: int = 0) -> None:
+        stream = self.utterance.stream
+        if not await stream.send(event, spare=spare, within=self._listener):
+            self.utterance.interrupt("the listener stopped listening")
+
+    def _say_aloud(self, event: TurnEvent) -> None:
+        """What the listener has got; a voice says of it what can be said."""
+        if self._speaking is not None:
+            self._speaking.take(event)

@@ -1,0 +1,341 @@
+"""The turns of one NPC, one after the other, each until its last event.
+
+A turn is turned away, or says words that are there already, or is answered by the
+engine. Whatever goes wrong ends that turn, in an event. Above 300 lines: all that a
+turn asks of its session is read beside the one place where it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.errors import said
+from glyphoxa_trio.npc.approval import Questions
+from glyphoxa_trio.npc.clock import Clock
+from glyphoxa_trio.npc.conversation import Exchange
+from glyphoxa_trio.npc.events import (
+    ContextAdded,
+    SpeculationDone,
+    TierSelected,
+    TurnDone,
+    TurnEnd,
+)
+from glyphoxa_trio.npc.filler import Fillers
+from glyphoxa_trio.npc.hot_context import Gathered, Moment
+from glyphoxa_trio.npc.turn.engine import Engine
+from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
+from glyphoxa_trio.npc.turn.speculation import Foreseen, foresee
+from glyphoxa_trio.npc.turn.speculator import Speculator
+from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.providers.llm import Usage
+from glyphoxa_trio.providers.s2s import Complaint
+from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tools.tier import Tier
+
+from .output import TurnOutput
+from .state import TurnState, timings_of
+from .tiers import Tiers
+from .without_model import declined, scripted
+
+
+@attrs.define(eq=False, kw_only=True)
+class TurnRunner:
+    """Runs them. What it goes by is another one only when no turn runs.
+
+    Args:
+      nursery: for what turns do not wait for.
+      asking: how many wait to be answered.
+    """
+
+    settings: SessionSettings
+    links: Links
+    _services: Services
+    _memory: Memory
+    _nursery: trio.Nursery
+    _asking: Callable[[], int]
+    engine: Engine = attrs.field(init=False)
+    speculator: Speculator = attrs.field(init=False)
+    questions: Questions = attrs.field(init=False)
+    tiers: Tiers = attrs.field(init=False)
+    _fillers: Fillers = attrs.field(init=False)
+    _output: TurnOutput | None = attrs.field(default=None, init=False)
+    _turn: TurnState | None = attrs.field(default=None, init=False)
+    _narrower: SessionSettings | None = attrs.field(default=None, init=False)
+    _crash: Exception | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        services, settings = self._services, self.settings
+        npc = settings.npc.name
+        self.questions = Questions(npc, services.approver, services.approval_timeout)
+        self.tiers = Tiers(services, self._memory, self._asking)
+        self._fillers = Fillers(settings.filler)
+        self.speculator = Speculator(
+            npc=npc,
+            config=settings.speculation,
+            foresee=self._foresee,
+            busy=lambda: services.activity.busy or services.costs.exhausted(npc),
+            told=self._speculated,
+            spent=self.charge,
+        )
+
+    def configure(
+        self, settings: SessionSettings, links: Links, engine: Engine
+    ) -> None:
+        """Go by these from the next turn on."""
+        self.speculator.drop("another configuration")
+        self.speculator.configure(settings.speculation)
+        self._fillers.configure(settings.filler)
+        self.settings, self.links, self.engine = settings, links, engine
+
+        self._narrower = None
+
+    def narrow(self, settings: SessionSettings) -> None:
+        """What these settings, which come next, take away is gone from the turn that
+        runs at once."""
+        self._narrower = settings
+        if self._turn is not None:
+            self._turn.narrow(settings.grant, self.tiers.ceiling(settings))
+
+    def crashed(self, bug: Exception) -> None:
+        """The session ends for this reason: the turn that runs says so."""
+        self._crash = bug
+
+    async def run(self, utterance: Utterance) -> None:
+        """One utterance from when it was accepted, through its turn, to the last event.
+
+        Never raises but when cancelled: then that event says so, too.
+        """
+        began: float | None = None
+        turn: TurnState | None = None
+        end, error = TurnEnd.INTERRUPTED, ""
+        output: TurnOutput | None = None
+        try:
+            with utterance.scope:
+                await utterance.begins.wait()
+                began = trio.current_time()
+                output = self._output = self._output_of(utterance)
+                async with self._aloud(output, utterance):
+                    if utterance.shed:
+                        self.engine.decline(utterance)
+                        self._turn_away(output, utterance)
+                        end, error = TurnEnd.SHED, utterance.shed
+                    elif utterance.scripted:
+                        await self._recite(output, utterance)
+                        end = TurnEnd.COMPLETED
+                    else:
+                        await self.engine.hear_out(utterance)
+                        turn = await self._prepare(output, utterance)
+                        await self.engine.answer(
+                            turn, utterance, partial(self._understood, utterance)
+                        )
+                        failed = turn.error is not None
+                        end = TurnEnd.FAILED if failed else TurnEnd.COMPLETED
+                        error = str(turn.error) if failed else ""
+            if utterance.scope.cancelled_caught:  # also while the rest was said aloud
+                end, error = TurnEnd.INTERRUPTED, ""
+        except Exception as bug:  # border: a model's link is foreign code
+            end, error = TurnEnd.FAILED, said(bug)
+        finally:
+            if output is None:  # it never began
+                output = self._output_of(utterance)
+            if end is TurnEnd.INTERRUPTED:
+                output.flush()
+                if self._crash is not None and not utterance.scope.cancel_called:
+                    end, error = TurnEnd.FAILED, said(self._crash)
+            exchange = utterance.exchange
+            self._memory.add(exchange, beside=not utterance.begins.is_set())
+            now = trio.current_time()
+            output.post(
+                TurnDone(
+                    npc=output.npc,
+                    turn=utterance.number,
+                    end=end,
+                    text=exchange.written,
+                    outcomes=exchange.outcomes,
+                    timings=timings_of(turn, now if began is None else began, now),
+                    rounds=0 if end is TurnEnd.SHED else len(exchange.rounds),
+                    tier=None if turn is None else turn.tier,
+                    error=error,
+                )
+            )
+            if self._output is output:
+                self._output = self._turn = None
+
+    def _output_of(self, utterance: Utterance) -> TurnOutput:
+        settings = self.settings
+        return TurnOutput(
+            settings.npc.name, utterance, self._services.events, settings.turn.listener
+        )
+
+    def _aloud(
+        self, output: TurnOutput, utterance: Utterance
+    ) -> AbstractAsyncContextManager[None]:
+        synthesizer, warn = self._services.synthesizer, self._services.warn
+        if synthesizer is None:
+            return nullcontext()
+        speaks = self.engine.speaks and not utterance.scripted
+        voice = self.settings.npc.voice
+        return output.aloud(synthesizer, voice, warn, engine_speaks=speaks)
+
+    def _turn_away(self, output: TurnOutput, utterance: Utterance) -> None:
+        """Say a line instead of an answer, at once."""
+        line = self._memory.fallback()
+        utterance.exchange.begin_round().sentences.append(line)
+        for event in declined(output.npc, utterance, line):
+            output.post(event)
+
+    async def _recite(self, output: TurnOutput, utterance: Utterance) -> None:
+        """Say what there is to say already: the DM's words, or the greeting, once."""
+        memory, text = self._memory, utterance.script
+        if utterance.greets:
+            first = utterance.number == 1  # nobody has spoken to it yet
+            text = memory.greet() if first else ""
+        memory.conversation.tell_news(utterance.exchange)
+        self.engine.told_elsewhere(utterance.exchange)
+        for event in scripted(output.npc, utterance, text or ""):
+            await output.emit(event)
+
+    async def _prepare(self, output: TurnOutput, utterance: Utterance) -> TurnState:
+        """The turn, when everybody knows its tier, and it knows what it has to."""
+        # Words that are not understood yet choose again, and for good, when they are.
+        heard = utterance.interaction
+        certain = heard is None or heard.understood or not heard.automatic
+        settings, host = self.settings, self._services.host
+        tier, selection = await self.tiers.tier_of(
+            utterance.text,
+            settings,
+            override=utterance.override,
+            commit=certain,
+            beside=utterance.waiting,
+        )
+        budget = host.settings.limits.ceiling(tier)
+        exchange = utterance.exchange
+        self._memory.tell(exchange)
+        await output.emit(
+            TierSelected(
+                npc=output.npc,
+                turn=output.turn,
+                tier=tier,
+                selected=selection.tier,
+                ceiling=self.tiers.ceiling(settings),
+                reason=selection.reason,
+                budget=budget,
+                speaker=utterance.speaker,
+                text=utterance.text,
+            )
+        )
+        if (known := await self._gather(exchange, output.turn)) is not None:
+            exchange.knows(known.lines)
+            await output.emit(
+                ContextAdded(
+                    npc=output.npc,
+                    turn=output.turn,
+                    lines=known.lines,
+                    missed=known.missed,
+                )
+            )
+        self._turn = TurnState(
+            settings=settings,
+            host=host,
+            llm=self.links.llm,
+            memory=self._memory,
+            output=output,
+            exchange=exchange,
+            tier=tier,
+            grant=settings.grant,
+            tool_clock=Clock(budget),
+            model_clock=Clock(settings.turn.model_total),
+            nursery=self._nursery,
+            approve=partial(self._approve, output),
+            spent=partial(self.charge, output.turn),
+            fillers=self._fillers,
+            speculation=self.speculator.reserved,
+        )
+        if self._narrower is not None:
+            self.narrow(self._narrower)
+        return self._turn
+
+    async def _understood(self, utterance: Utterance, text: str) -> Tier:
+        tier, _ = await self.tiers.tier_of(
+            text, self.settings, override=utterance.override, commit=True
+        )
+        return tier
+
+    async def _gather(self, exchange: Exchange, turn: int) -> Gathered | None:
+        """What providers of context have to add, within its time (`HotContext`)."""
+        if self._services.context is None:
+            return None
+        moment = Moment(
+            npc=self.settings.npc.name,
+            turn=turn,
+            speaker=exchange.speaker,
+            text=exchange.text,
+        )
+        within = self.settings.turn.context
+        return await self._services.context.gather(moment, within=within)
+
+    async def _foresee(self, text: str, speaker: str) -> Foreseen:
+        """The turn that these words would begin now. It is not committed to."""
+        settings, memory = self.settings, self._memory
+        tier, _ = await self.tiers.tier_of(text, settings, commit=False)
+        exchange = Exchange(speaker, text, late=tuple(memory.late))
+        if (known := await self._gather(exchange, 0)) is not None:
+            exchange.knows(known.lines)
+        exchange.overheard.extend(memory.conversation.news)
+        return foresee(
+            settings,
+            memory,
+            self.links.llm,
+            self._services.host,
+            tier=tier,
+            exchange=exchange,
+        )
+
+    async def _approve(
+        self, output: TurnOutput, calls: Sequence[ToolCall]
+    ) -> frozenset[str]:
+        grant = self.settings.grant if self._turn is None else self._turn.grant
+        return await self.questions.approved(
+            calls,
+            host=self._services.host,
+            grant=grant,
+            nursery=self._nursery,
+            turn=output.turn,
+            post=output.post,
+        )
+
+    def charge(self, turn: int, usage: Usage) -> None:
+        """Count what a response has taken, and tell of it."""
+        model = usage.model or self.links.llm.label
+        name = self.settings.npc.name
+        event = self._services.costs.charge(name, turn, usage, model=model)
+        if self._output is not None and self._output.turn == turn:
+            self._output.post(event)
+        else:
+            self._services.events.publish(event)
+
+    def charge_live(self, usage: Usage) -> None:
+        """What a speech-to-speech model has taken, in whatever turn."""
+        assert self.links.live is not None
+        turn = 0 if self._output is None else self._output.turn
+        # Prices are by name, a label says where the model is, too.
+        name = usage.model or self.links.live.provider.label.partition(" at ")[0]
+        self.charge(turn, attrs.evolve(usage, model=name))
+
+    def complained(self, complaint: Complaint) -> None:
+        """The server of a speech-to-speech model did not take something."""
+        self._services.warn(
+            f"the model of {self.settings.npc.name} did not take something:"
+            f" {complaint.code}: {complaint.detail}"
+        )
+
+    def _speculated(self, done: SpeculationDone) -> None:
+        self._services.tally.add(done)
+        self._services.events.publish(done)

@@ -1,0 +1,96 @@
+"""Which tier a turn gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc.selection import Selection
+from glyphoxa_trio.npc.selector import Select
+from glyphoxa_trio.npc.topics import NamedTools
+from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.settings import Services, SessionSettings
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.tier import Tier
+
+# The selector answers in microseconds; if it does not, the tier is FAST.
+SELECTOR_PATIENCE: Final = 0.05
+
+
+@attrs.define(eq=False)
+class Tiers:
+    """Asks the selector for one session's turns, and holds them to the ceiling.
+
+    Args:
+      asking: how many wait to be answered.
+    """
+
+    _services: Services
+    _memory: Memory
+    _asking: Callable[[], int]
+    _slow: tuple[int, Grant, NamedTools] | None = attrs.field(default=None, init=False)
+
+    def ceiling(self, settings: SessionSettings) -> Tier:
+        """The slowest tier that the NPC may use now."""
+        return self._memory.ceiling(settings, trio.current_time())
+
+    async def tier_of(
+        self,
+        text: str,
+        settings: SessionSettings,
+        *,
+        override: Tier | None = None,
+        commit: bool,
+        beside: int = 0,
+    ) -> tuple[Tier, Selection]:
+        """The tier for a turn that begins now with these words, and what was selected.
+
+        Args:
+          commit: the selector remembers it.
+          beside: how many more wait, in the scene.
+        """
+        selection = await self._select(text, settings, override, commit, beside)
+        return min(self.ceiling(settings), selection.tier), selection
+
+    async def _select(
+        self,
+        text: str,
+        settings: SessionSettings,
+        override: Tier | None,
+        commit: bool,
+        beside: int,
+    ) -> Selection:
+        npc = settings.npc
+        if override is None and not npc.select_tier:
+            return Selection(self.ceiling(settings), "always its slowest tier")
+        request = Select(
+            session=npc.name,
+            text=text,
+            npc=npc.name,
+            tools=self._slow_tools(settings.grant),
+            override=override,
+            queue_depth=beside + self._asking(),
+            commit=commit,
+        )
+        try:
+            return await self._services.selector.ask(request, within=SELECTOR_PATIENCE)
+        except GlyphoxaError as error:
+            return Selection(Tier.FAST, f"no tier selected: {error}")
+
+    def _slow_tools(self, grant: Grant) -> NamedTools:
+        """The tools that the NPC may use and that a FAST turn has no time for. A player
+        who asks for one by name gets a slower turn."""
+        snapshot = self._services.host.snapshot
+        if self._slow is None or self._slow[:2] != (snapshot.revision, grant):
+            tools = tuple(
+                (x.key, x.exposed, x.estimate.tier)
+                for x in snapshot.listings
+                if x.estimate.tier > Tier.FAST and grant.covers(x.definition, x.exposed)
+            )
+            self._slow = snapshot.revision, grant, NamedTools(tools)
+        return self._slow[2]

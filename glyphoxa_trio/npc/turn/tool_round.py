@@ -1,0 +1,149 @@
+"""One fan-out of a turn: all calls of one response, inside what is left of its time.
+
+approved, on nobody's clock ── begun: clock, fillers ── run: events ── told: the sum
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Sequence
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.host import Caller, Listing, RunsCalls, Showing
+from glyphoxa_trio.npc.conversation import Round
+from glyphoxa_trio.npc.events import FanOutDone, Filler, ToolFinished, ToolStarted
+from glyphoxa_trio.npc.filler import Awaiting
+from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.tier import Tier
+
+from .state import TurnState
+
+
+@attrs.define(eq=False, kw_only=True)
+class ToolRound:
+    """The calls of one response.
+
+    Args:
+      round_: where their outcomes are remembered, in the order of the calls.
+      index: which round of the turn it is, from 0.
+      showing: what the model was shown.
+      tier: the slowest that a call may have at this moment.
+      last: the model may not call any more, so none is run.
+    """
+
+    turn: TurnState
+    round_: Round
+    index: int
+    calls: Sequence[ToolCall]
+    showing: Showing
+    tier: Callable[[], Tier]
+    last: bool = False
+    _approved: frozenset[str] = attrs.field(default=frozenset(), init=False)
+    _awaiting: Awaiting | None = attrs.field(default=None, init=False)
+    _ended: list[int] = attrs.field(factory=list, init=False)
+    _budget: float = attrs.field(default=0.0, init=False)
+    _elapsed: float = attrs.field(default=0.0, init=False)
+
+    async def run(self, fan_out: RunsCalls) -> list[Outcome]:
+        """Run them. Cancelled, what runs is treated by its policy, and every call has
+        its outcome all the same."""
+        turn, clock = self.turn, self.turn.tool_clock
+        await self._approve()
+        begun = trio.current_time()
+        self._budget = clock.remaining(begun)
+        if turn.fillers is not None and not self.last:
+            self._awaiting = turn.fillers.awaiting(
+                self._possible, self.showing.shown, self.tier(), self._budget
+            )
+        if self._awaiting is not None:
+            self._awaiting.begin(turn.nursery, self._say)
+        deadline = clock.start(begun)
+        try:
+            return await fan_out(
+                self.calls, self._caller(), deadline=deadline, remaining=self._budget
+            )
+        finally:
+            ended = trio.current_time()
+            clock.stop(ended)
+            self._elapsed = ended - begun
+
+    async def tell(self) -> None:
+        """Say what came of it."""
+        turn = self.turn
+        of_this = self.round_.outcomes[-len(self._ended) :] if self._ended else ()
+        await turn.emit(
+            FanOutDone(
+                npc=turn.npc,
+                turn=turn.turn,
+                round=self.index,
+                tier=turn.tier,
+                shown=len(self.showing.shown),
+                budget=self._budget,
+                elapsed=self._elapsed,
+                outcomes=tuple(of_this),
+            )
+        )
+
+    @property
+    def _possible(self) -> Sequence[ToolCall]:
+        return self.calls[: self.turn.config.max_calls]
+
+    async def _approve(self) -> None:
+        # Nobody is asked about a call that the gate refuses whatever they say.
+        names = {} if self.last else {x.exposed for x in self.showing.shown}
+        self._approved = await self.turn.approve(
+            [call for call in self._possible if call.name in names]
+        )
+
+    def _caller(self) -> Caller:
+        turn, speculation = self.turn, self.turn.speculation
+        return Caller(
+            grant=turn.grant,
+            tier=self.tier(),
+            still=lambda: (turn.grant, self.tier()),
+            npc=turn.npc,
+            session=turn.npc,
+            max_calls=0 if self.last else turn.config.max_calls,
+            unknown_effects=turn.unknown_effects,
+            pending=turn.memory.pending,
+            approved=self._approved,
+            showing=self.showing,
+            ahead=None if speculation is None else speculation.ahead,
+            on_start=self._started,
+            on_outcome=self._finished,
+            on_late=turn.keep_late,
+        )
+
+    def _started(self, slot: int, listing: Listing) -> None:
+        turn = self.turn
+        turn.memory.shelf.use(listing.key)
+        turn.post(
+            ToolStarted(
+                npc=turn.npc,
+                turn=turn.turn,
+                call=self.calls[slot],
+                tool=listing.key,
+                round=self.index,
+            )
+        )
+
+    def _finished(self, slot: int, outcome: Outcome) -> None:
+        turn = self.turn
+        insort(self._ended, slot)
+        after = len(self._ended) - self._ended.index(slot)
+        outcomes = self.round_.outcomes
+        outcomes.insert(len(outcomes) + 1 - after, outcome)
+        if self._awaiting is not None:
+            self._awaiting.ended(slot)
+        turn.post(
+            ToolFinished(
+                npc=turn.npc, turn=turn.turn, outcome=outcome, round=self.index
+            )
+        )
+
+    def _say(self, text: str) -> None:
+        turn = self.turn
+        turn.post(Filler(npc=turn.npc, turn=turn.turn, text=text, round=self.index))

@@ -1,0 +1,48 @@
+"""Turns that ask no model: words that are there already, a greeting or what somebody
+says as the NPC, and turns that are turned away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from glyphoxa_trio.npc.events import (
+    FellBack,
+    Scripted,
+    Sentence,
+    Shed,
+    TextDelta,
+    TurnEvent,
+)
+from glyphoxa_trio.npc.sentences import Sentences
+
+from .utterance import Utterance
+
+
+def scripted(npc: str, utterance: Utterance, text: str) -> Iterator[TurnEvent]:
+    """The events of such a turn, up to its `TurnDone`."""
+    turn = utterance.number
+    yield Scripted(npc=npc, turn=turn, speaker=utterance.speaker, text=text)
+    if not text.strip():
+        return
+    sentences = Sentences()
+    whole = [*sentences.feed(text), *sentences.end()]
+    round_ = utterance.exchange.begin_round()
+    for place, sentence in enumerate(whole):
+        round_.sentences.append(sentence)
+        yield TextDelta(npc=npc, turn=turn, text=f" {sentence}" if place else sentence)
+        yield Sentence(npc=npc, turn=turn, text=sentence, round=0)
+
+
+def declined(npc: str, utterance: Utterance, line: str) -> Iterator[TurnEvent]:
+    """The events of a turn that is turned away, up to its `TurnDone`."""
+    turn = utterance.number
+    yield Shed(
+        npc=npc,
+        turn=turn,
+        reason=utterance.shed,
+        speaker=utterance.speaker,
+        text=utterance.text,
+    )
+    yield FellBack(npc=npc, turn=turn, reason=utterance.shed_for)
+    yield TextDelta(npc=npc, turn=turn, text=line)
+    yield Sentence(npc=npc, turn=turn, text=line, round=0)
