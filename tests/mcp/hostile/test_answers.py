@@ -18,7 +18,7 @@ from .support import FAST, LIMIT, READY, beside
 
 
 async def test_a_call_that_is_never_answered_ends_at_its_servers_limit() -> None:
-    async with beside("never_answers", timeout=0.2) as table:
+    async with beside("never_answers", timeout=0.5) as table:
         outcome = await table.call("bad")
         assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.SERVER)
         assert "its server's limit was reached" in outcome.message
@@ -35,11 +35,11 @@ async def test_a_fast_turn_does_not_wait_for_a_server_longer_than_it_may() -> No
 
 
 async def test_a_server_that_never_answers_is_left_alone_after_five_times() -> None:
-    async with beside("never_answers", timeout=0.05) as table:
+    async with beside("never_answers", timeout=0.25) as table:
         ended = [await table.call("bad")]
         while ended[-1].status is Status.TIMEOUT:
             ended.append(await table.call("bad"))
-        # A busy machine takes its part of 50 ms, and then a timeout says nothing.
+        # A busy machine takes its part of the limit: then a timeout says nothing.
         assert len(ended) > 5
         assert ended[-1].status is Status.UNAVAILABLE
         assert "it failed repeatedly" in ended[-1].message
@@ -64,10 +64,11 @@ async def test_a_server_that_never_answers_is_hidden_where_turns_cut_it() -> Non
 
 
 async def test_an_answer_that_comes_too_late_is_nobody_elses() -> None:
-    async with beside("answers_late", ms=150, timeout=0.1) as table:
+    # A limit that an answer at once keeps on a busy machine, too.
+    async with beside("answers_late", ms=650, timeout=0.5) as table:
         late = await table.call("bad", number=1)
         assert (late.status, late.limit) == (Status.TIMEOUT, Limit.SERVER)
-        for number in range(20):  # the late answer comes in between these
+        for number in range(30):  # the late answer comes in between these
             outcome = await table.call("echo", number=number)
             assert outcome.data == {"number": number}
             await trio.sleep(0.01)
@@ -92,7 +93,7 @@ async def test_the_second_answer_to_a_call_is_nobodys() -> None:
 
 @pytest.mark.parametrize("kind", ["unknown", "type", "null", "absent", "object"])
 async def test_an_answer_to_nobody_is_a_timeout_of_the_call(kind: str) -> None:
-    async with beside("answers_with_a_wrong_id", kind=kind, timeout=0.2) as table:
+    async with beside("answers_with_a_wrong_id", kind=kind, timeout=0.5) as table:
         outcome = await table.call("bad")
         assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.SERVER)
         assert (await table.call("echo", say="hi")).data == {"say": "hi"}
@@ -122,7 +123,7 @@ async def test_an_answer_that_cannot_be_used_leaves_the_effect_of_a_write_unknow
 
 @pytest.mark.parametrize("kind", ["array", "version"])
 async def test_what_is_no_json_rpc_is_no_answer(kind: str) -> None:
-    async with beside("answers_with_nonsense", kind=kind, timeout=0.3) as table:
+    async with beside("answers_with_nonsense", kind=kind, timeout=0.5) as table:
         outcome = await table.call("bad")
         assert outcome.status in (Status.TIMEOUT, Status.TOOL_ERROR)
         assert (await table.call("echo", say="hi")).data == {"say": "hi"}
@@ -161,7 +162,7 @@ async def test_an_answer_however_deep_ends_the_call_and_nothing_else(
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "digits"])
 async def test_what_is_no_number_ends_the_call_and_nothing_else(number: str) -> None:
-    async with beside("answers_with_no_number", number=number, timeout=0.5) as table:
+    async with beside("answers_with_no_number", number=number, timeout=1.0) as table:
         outcome = await table.call("bad")
         assert outcome.status in (Status.OK, Status.TOOL_ERROR), outcome
         # Whatever a model is told of it is JSON.

@@ -62,7 +62,7 @@ async def test_a_server_stopped_in_a_call_times_out_and_is_killed_at_the_end() -
 
 
 async def test_a_server_that_is_continued_answers_again() -> None:
-    async with beside("stops_itself", when="call", timeout=0.2) as table:
+    async with beside("stops_itself", when="call", timeout=0.5) as table:
         assert (await table.call("bad")).status is Status.TIMEOUT
         os.kill(table.pid, signal.SIGCONT)
         assert (await table.call("echo", say="hi")).data == {"say": "hi"}

@@ -81,7 +81,7 @@ async def test_what_is_no_message_on_stdout_costs_nothing(
 async def test_garbage_in_place_of_an_answer_is_a_timeout_of_that_call(
     what: str,
 ) -> None:
-    async with beside(what, where="instead", timeout=0.3) as table:
+    async with beside(what, where="instead", timeout=0.5) as table:
         outcome = await table.call("bad")
         assert (outcome.status, outcome.limit) == (Status.TIMEOUT, Limit.SERVER)
         assert (await table.call("echo")).ok
