@@ -34,6 +34,7 @@ NAMES = (
     "hung_tool",
     "overshoot",
     "sessions",
+    "turn",
     "metrics",
     "speculation",
     "first_sentence",

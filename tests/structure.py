@@ -115,6 +115,15 @@ class Source:
                 ):
                     yield target.lineno, ast.unparse(target)
 
+    def sizes(self) -> Iterator[tuple[str, str, int]]:
+        """Place, name and number of attributes of each class that can change."""
+        for module in self.modules.values():
+            for node in ast.walk(module.tree):
+                if isinstance(node, ast.ClassDef):
+                    made = " ".join(map(ast.unparse, node.decorator_list))
+                    if "frozen" not in made:
+                        yield self.place(module), node.name, len(_attributes(node))
+
     @cached_property
     def attributes(self) -> frozenset[str]:
         """Of all classes together."""

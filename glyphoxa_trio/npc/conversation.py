@@ -98,6 +98,10 @@ class Exchange:
         """These are the words that were spoken, as far as they are known."""
         self.text = text
 
+    def tells(self, late: tuple[Outcome, ...]) -> None:
+        """Calls of earlier turns came to this."""
+        self.late = late
+
     def knows(self, context: tuple[str, ...]) -> None:
         self.context = context
 

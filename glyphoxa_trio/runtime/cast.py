@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
@@ -14,17 +14,12 @@ from glyphoxa_trio.actors import (
     Failed,
     Ref,
     SupervisionEvent,
-    Topic,
     crash_report,
     spawn,
 )
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.host import ToolHost
-from glyphoxa_trio.npc import Approver, Costs, Npc, Scene, TurnEvent
-from glyphoxa_trio.npc.activity import Activity
-from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
-from glyphoxa_trio.npc.hot_context import Gather
+from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.scene import (
     Attention,
     Company,
@@ -37,7 +32,6 @@ from glyphoxa_trio.npc.session import run_session
 from glyphoxa_trio.npc.session.messages import SessionMessages
 from glyphoxa_trio.npc.turn.memory import Memory
 from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
-from glyphoxa_trio.npc.turn.tally import Tally
 from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
@@ -82,44 +76,46 @@ def session_id(run: str, npc: str) -> str:
     return uuid.uuid5(uuid.UUID(run), npc).hex
 
 
+class Borrow(Protocol):
+    """`Services`, but for what only a cast can say."""
+
+    def __call__(
+        self,
+        *,
+        selector: Ref[Selector],
+        links: Callable[[SessionSettings], Links],
+    ) -> Services: ...
+
+
 @attrs.define(eq=False, kw_only=True)
 class Cast:
     """The owner of the sessions, which live in ``nursery`` with the tier selector.
 
     Args:
+      models, voices: what NPCs answer, hear and speak with, as configured now.
       approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
-      overload, costs: say which turns may begin.
+      overload: says, with the costs, which turns may begin.
       run: tells this run from all others, so that every session has an id.
-      context: asked in each turn.
-      voices: what NPCs hear and speak with; ``warn`` is told if they cannot.
+      borrow: makes what sessions borrow, of the selector and of what says which models
+        an NPC speaks with.
     """
 
     nursery: trio.Nursery
     config: Config
-    host: ToolHost
     models: Models
-    events: Topic[TurnEvent]
-    approver: Approver | None
-    approvals: bool = False
-    approval_timeout: float = APPROVAL_TIMEOUT
+    voices: Voices
     overload: Overload
-    costs: Costs = attrs.field(factory=Costs)
+    approvals: bool
     run: str
-    context: Gather
-    voices: Voices = attrs.field(factory=Voices)
-    warn: Callable[[str], None] = lambda _: None
-    tally: Tally = attrs.field(factory=Tally)  # of all sessions that there were
-    activity: Activity = attrs.field(init=False)
-    _selector: Ref[Selector] = attrs.field(init=False)
-    _services: Services = attrs.field(init=False)
+    _borrow: Borrow
+    services: Services = attrs.field(init=False)
     _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
     _scenes: dict[tuple[str, ...], Scene] = attrs.field(factory=dict, init=False)
     _named: dict[str, NpcConfig] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._named = {npc.name: npc for npc in self.config.npcs}
-        self.activity = Activity(self.overload)
-        self._selector = spawn(
+        selector: Ref[Selector] = spawn(
             self.nursery,
             lambda inbox: Selector(rules_of(self.config)).run(inbox),
             name="selector",
@@ -127,20 +123,7 @@ class Cast:
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
-        self._services = Services(
-            host=self.host,
-            links=self._links,
-            selector=self._selector,
-            events=self.events,
-            activity=self.activity,
-            costs=self.costs,
-            tally=self.tally,
-            approver=self.approver,
-            approval_timeout=self.approval_timeout,
-            context=self.context,
-            synthesizer=self.voices.synthesizer,
-            warn=self.warn,
-        )
+        self.services = self._borrow(selector=selector, links=self._links)
 
     def npc(self, name: str) -> Npc:
         """The NPC of that name, or of that beginning of one.
@@ -193,7 +176,7 @@ class Cast:
                 find=find,
                 npcs=here(),
                 config=self.config,
-                warn=self.warn,
+                warn=self.services.warn,
             )
 
         scene = self._scenes[names] = Scene(ref, ears=ear)
@@ -206,7 +189,7 @@ class Cast:
         """
         self.config, self.models = config, models
         self.overload.adopt(config.overload)
-        self.costs.adopt(config.cost)
+        self.services.costs.adopt(config.cost)
         self._named = cast = {npc.name: npc for npc in config.npcs}
         for name, npc in list(self._npcs.items()):
             successor = cast.get(name)
@@ -220,7 +203,9 @@ class Cast:
             except GlyphoxaError:  # it crashed just now: the next one is another
                 del self._npcs[name]
                 npc.dismiss()
-        await self._selector.ask(Learn(rules=rules_of(config)), within=_PATIENCE)
+        await self.services.selector.ask(
+            Learn(rules=rules_of(config)), within=_PATIENCE
+        )
 
     def _settings(self, npc: NpcConfig) -> SessionSettings:
         config = self.config
@@ -250,7 +235,7 @@ class Cast:
         memory = Memory(settings, session_id(self.run, npc.name))
         ref: Ref[SessionMessages] = spawn(
             self.nursery,
-            lambda inbox: run_session(inbox, memory, self._services),
+            lambda inbox: run_session(inbox, memory, self.services),
             name=f"npc {npc.name}",
             restart=_AFTER_A_FAULT,
             on_event=self._report,
@@ -259,7 +244,7 @@ class Cast:
 
     def _report(self, event: SupervisionEvent) -> None:
         if isinstance(event, Failed):
-            self.warn(crash_report(event))
+            self.services.warn(crash_report(event))
 
     def _ear(self, npc: Npc, speaker: str) -> Ear | None:
         """The NPC's ear as it is configured now; ``npc`` may be older than a reload."""
@@ -267,11 +252,15 @@ class Cast:
             npc = attrs.evolve(npc, config=now.config, grant=now.grant)
         live = self.voices.live(npc.config, self.config.s2s)
         if live is None:
-            ears = self.voices.ears(npc.config.engine, self.warn)
+            ears = self.voices.ears(npc.config.engine, self.services.warn)
         else:
             ears = model_ears(live)
         return None if ears is None else ears(npc, speaker)
 
+    @property
+    def asks_somebody(self) -> bool:
+        """Whether anybody says yes or no to calls."""
+        return self.approvals or self.services.approver is not None
+
     def _grant(self, npc: NpcConfig) -> Grant:
-        somebody = self.approvals or self.approver is not None
-        return grant_of(npc, self.config, approver=somebody)
+        return grant_of(npc, self.config, approver=self.asks_somebody)

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
+
 import trio
 
 from glyphoxa_trio.actors import (
@@ -28,10 +30,19 @@ from glyphoxa_trio.config import Approve, Config, ConfigError, LlmConfig
 from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
-from glyphoxa_trio.mcp import Approved, Known, ServerStatus, ServerWarning, open_fleet
+from glyphoxa_trio.mcp import (
+    Approved,
+    Fleet,
+    Known,
+    ServerStatus,
+    ServerWarning,
+    open_fleet,
+)
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
+from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import HotContext
+from glyphoxa_trio.npc.turn.settings import Services
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint
 from glyphoxa_trio.providers.foreign import Foreign
 from glyphoxa_trio.providers.llm import LLM
@@ -57,7 +68,7 @@ from .plans import plan, servers_of
 from .publisher import Publisher
 from .runtime import Runtime
 from .source import Source
-from .voices import voices_of
+from .voices import Voices, voices_of
 from .warned import Warnings
 from .watching import changes, files_of, look
 from .witness import Beginning
@@ -140,111 +151,143 @@ async def open_runtime(
     needs_trio()
     own_tools = tools_given(tools)
     warnings = Warnings(on_warning)
-    on_server_event, on_server_line = careful(on_server_event), careful(on_server_line)
     files = files_of(config, watch)
     seen = () if files is None else look(files)
     source = Source.of(config, approve_servers)
-    chosen = source.open()
+    source.open()
     source.tell(warnings.add)
-    witness = world.witness
-    remembered = state_folder(chosen) if chosen.mcp.remember else None
-    store = None
-    if remembered is not None:
-        store = Approved(remembered / "approvals", lambda: servers_of(chosen))
     async with AsyncExitStack() as stack:
         stack.enter_context(lone_errors())
         keeper = stack.enter_context(collecting(collector))
-        host = await _host(stack, source, store, world, warnings)
-        music: Topic[MusicEvent] = Topic()
-        stack.callback(music.close)
-        playing = open_lasting(
-            chosen,
-            prepare=world.stand_in is None,
-            tell=music.publish,
-            warn=warnings.say,
-        )
-        lasting = await stack.enter_async_context(playing)
-        first = plan(chosen, chosen, lasting)
-        host.register(*first.builtin, *own_tools)
-        # Before any process is started.
-        refuse_faults(chosen, host.snapshot, first.problems)
-        for text in idle_keys(chosen):
-            warnings.say(text)
-        events: Topic[TurnEvent] = Topic()
-        stack.callback(events.close)  # after the last turn has told its end
-        overload = Overload(chosen.overload)
-        # A stack of its own: NPCs make models later, and use them until they end.
-        links = await stack.enter_async_context(AsyncExitStack())
-        make_models = await _models(stack, links, llm, world, warnings)
-        voices = voices_of(
-            chosen, synthesizer=synthesizer, recognizer=recognizer, s2s=s2s, stack=links
-        )
-        models = make_models(chosen.llm)
-        models.for_npc(None)
-        stack.enter_context(quiet(Masks(lambda: source.current).text))
-        run_id = world.run or os.urandom(16).hex()
-        witness.began(
-            Beginning(
-                run_id=run_id,
-                config=chosen,
-                host=host,
-                events=events,
-                approver=approvals or approver is not None,
-                patience=approval_timeout,
-            )
-        )
-        holder = await stack.enter_async_context(trio.open_nursery())
-        # In a task of its own: ending it must not cancel what is opened below.
-        background: trio.Nursery = await holder.start(_nursery)
-        publisher = Publisher(
-            host, background, chosen.calibration.at_start, warnings.add
-        )
-        fleet = await stack.enter_async_context(
-            open_fleet(
-                servers_of(chosen),
-                publish=witness.publishing(publisher),
-                warn=warnings.add,
-                log=on_server_line,
-                on_event=on_server_event,
-                on_status=on_server_event,
-                open_session=world.open_session,
-                rng=world.rng,
-                known=None if remembered is None else Known(remembered / "catalogues"),
-            )
-        )
-        context = HotContext(Flights(background))
-        if store is not None:
-            store.follow(fleet.specs)  # with those that are added
-            store.tell(warnings.add)
-        sessions = await stack.enter_async_context(trio.open_nursery())
-        cast = Cast(
-            nursery=sessions,
-            config=chosen,
-            host=host,
-            models=models,
-            events=events,
+        opening = _Opening(
+            stack=stack,
+            source=source,
+            warnings=warnings,
+            world=world,
+            tools=own_tools,
+            llm=llm,
+            voices=(synthesizer, recognizer, s2s),
             approver=approver,
             approvals=approvals,
             approval_timeout=approval_timeout,
-            overload=overload,
-            costs=Costs(chosen.cost, warnings.say),
-            run=run_id,
-            context=witness.context(context),
-            voices=voices,
-            warn=warnings.say,
+            on_server_event=careful(on_server_event),
+            on_server_line=careful(on_server_line),
         )
+        runtime, background = await opening.runtime()
+        if wait_for_servers > 0:
+            await runtime.wait_ready(within=wait_for_servers, known=True)
+            grants = (x for x in runtime.problems() if isinstance(x, GrantProblem))
+            if certain := [str(x) for x in grants if x.error]:
+                raise ConfigError(*certain)
+        runtime._settle()
+        occasions: list[AsyncIterable[object]] = []
+        if files is not None:
+            occasions.append(changes(files, seen))
+        if signals := tuple(reload_on):
+            received = trio.open_signal_receiver(*signals)
+            occasions.append(stack.enter_context(received))
+        for each in occasions:
+            background.start_soon(_reload_after, runtime, each, warnings, on_reload)
+        keeper.wired()
+        background.start_soon(keeper.tend, lambda: not runtime.turns_running)
+        yield runtime
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class _Opening:
+    """Opens one runtime on ``stack``, from the bottom up: what was opened last ends
+    first. The rest is as in `open_runtime`."""
+
+    stack: AsyncExitStack
+    source: Source
+    warnings: Warnings
+    world: World
+    tools: Sequence[Tool]
+    llm: LLM | None
+    voices: tuple[Synthesizer | None, Recognizer | None, S2S | None]
+    approver: Approver | None
+    approvals: bool
+    approval_timeout: float
+    on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None
+    on_server_line: Callable[[str, str], None] | None
+
+    async def runtime(self) -> tuple[Runtime, trio.Nursery]:
+        """All of it, with its servers starting; and where what it does beside runs."""
+        stack, warnings, config = self.stack, self.warnings, self.source.current
+        remembered = state_folder(config) if config.mcp.remember else None
+        store = None
+        if remembered is not None:
+            store = Approved(remembered / "approvals", lambda: servers_of(config))
+        host = await self._host(store)
+        music: Topic[MusicEvent] = Topic()
+        stack.callback(music.close)
+        lasting = await stack.enter_async_context(
+            open_lasting(
+                config,
+                prepare=self.world.stand_in is None,
+                tell=music.publish,
+                warn=warnings.say,
+            )
+        )
+        first = plan(config, config, lasting)
+        host.register(*first.builtin, *self.tools)
+        refuse_faults(config, host.snapshot, first.problems)  # no process runs yet
+        for text in idle_keys(config):
+            warnings.say(text)
+        events: Topic[TurnEvent] = Topic()
+        stack.callback(events.close)  # after the last turn has told its end
+        make_models, voices = await self._models_and_voices()
+        models = make_models(config.llm)
+        models.for_npc(None)
+        stack.enter_context(quiet(Masks(lambda: self.source.current).text))
+        run_id = self.world.run or os.urandom(16).hex()
+        self._tell_witness(run_id, host, events)
+        background = await self._background()
+        publisher = Publisher(
+            host, background, config.calibration.at_start, warnings.add
+        )
+        fleet = await self._fleet(publisher, remembered)
+        if store is not None:
+            store.follow(fleet.specs)  # with those that are added
+            store.tell(warnings.add)
+        context = HotContext(Flights(background))
+        overload = Overload(config.overload)
         overload_events: Topic[OverloadEvent] = Topic()
         stack.callback(overload_events.close)
+        sessions = await stack.enter_async_context(trio.open_nursery())
+        cast = Cast(
+            nursery=sessions,
+            config=config,
+            models=models,
+            voices=voices,
+            overload=overload,
+            approvals=self.approvals,
+            run=run_id,
+            borrow=partial(
+                Services,
+                host=host,
+                events=events,
+                activity=Activity(overload),
+                costs=Costs(config.cost, warnings.say),
+                approver=self.approver,
+                approval_timeout=self.approval_timeout,
+                context=self.world.witness.context(context),
+                synthesizer=voices.synthesizer,
+                warn=warnings.say,
+            ),
+        )
+        self._end_with(sessions, background)
+        activity = cast.services.activity
         runtime = Runtime(
             host=host,
             events=events,
             overload_events=overload_events,
             music=music,
             run_id=run_id,
-            source=source,
+            source=self.source,
             warnings=warnings,
             approved=store,
-            witness=witness,
+            witness=self.world.witness,
             context=context,
             fleet=fleet,
             publisher=publisher,
@@ -252,101 +295,116 @@ async def open_runtime(
             generations=Generations(
                 host=host,
                 fleet=fleet,
-                activity=cast.activity,
+                activity=activity,
                 nursery=background,
                 serving=first,
             ),
             models=make_models,
             lasting=lasting,
             background=background,
-            rehearsed=world.stand_in is not None,
+            rehearsed=self.world.stand_in is not None,
         )
-        background.start_soon(
-            partial(
-                watch_lateness,
-                overload,
-                cast.activity,
-                events=overload_events,
-                warn=warnings.add,
-                on_late=host.disregard,
-            )
+        watching = partial(
+            watch_lateness,
+            overload,
+            activity,
+            events=overload_events,
+            warn=warnings.add,
+            on_late=host.disregard,
         )
+        background.start_soon(watching)
         background.start_soon(name_stalls, host, warnings.add)
-        try:
-            if wait_for_servers > 0:
-                await runtime.wait_ready(within=wait_for_servers, known=True)
-                grants = (x for x in runtime.problems() if isinstance(x, GrantProblem))
-                if certain := [str(x) for x in grants if x.error]:
-                    raise ConfigError(*certain)
-            publisher.measure()
-            runtime._advise()
-            if (every := chosen.calibration.every) is not None:
-                periodic = Periodic(host, cast.activity, every)
-                background.start_soon(periodic.run)
-            if files is not None:
-                changed = changes(files, seen)
-                background.start_soon(
-                    _reload_after, runtime, changed, warnings, on_reload
-                )
-            if signals := tuple(reload_on):
-                received = stack.enter_context(trio.open_signal_receiver(*signals))
-                background.start_soon(
-                    _reload_after, runtime, received, warnings, on_reload
-                )
-            keeper.wired()
-            background.start_soon(keeper.tend, lambda: not runtime.turns_running)
-            yield runtime
-        finally:
-            await witness.leaving()
-            sessions.cancel_scope.cancel("the runtime is closed")
-            background.cancel_scope.cancel("the runtime is closed")
+        if (every := config.calibration.every) is not None:
+            background.start_soon(Periodic(host, activity, every).run)
+        return runtime, background
 
+    async def _host(self, store: Approved | None) -> ToolHost:
+        config, warnings = self.source.current, self.warnings
 
-async def _host(
-    stack: AsyncExitStack,
-    source: Source,
-    store: Approved | None,
-    world: World,
-    warnings: Warnings,
-) -> ToolHost:
-    config = source.current
+        def told(server: str, text: str) -> None:
+            warnings.say(text, server=server)
 
-    def told(server: str, text: str) -> None:
-        warnings.say(text, server=server)
-
-    return await stack.enter_async_context(
-        open_host(
+        history = history_of(config, warnings.say)
+        opening = open_host(
             settings=settings_of(config),
             naming=config.mcp.naming,
-            stand_in=world.stand_in,
+            stand_in=self.world.stand_in,
             approvals=Approvals(approved=approved_by(config), store=store, warn=told),
-            history=world.witness.history(history_of(config, warnings.say)),
+            history=self.world.witness.history(history),
             hedging=config.hedging,
-            granted=lambda: grants_of(source.current),
+            granted=lambda: grants_of(self.source.current),
         )
-    )
+        return await self.stack.enter_async_context(opening)
 
+    async def _models_and_voices(
+        self,
+    ) -> tuple[Callable[[LlmConfig], Models], Voices]:
+        """What makes the models of a configuration, and what NPCs speak with."""
+        warn = self.warnings.say
+        # A stack of its own: NPCs make models later, and use them until they end.
+        links = await self.stack.enter_async_context(AsyncExitStack())
+        loads = await self.stack.enter_async_context(trio.open_nursery())
+        self.stack.callback(loads.cancel_scope.cancel, "the runtime ends")
+        given, rehearsed = self.llm, self.world.stand_in is not None
+        if given is not None and not isinstance(given, AtEndpoint) and not rehearsed:
+            given = Foreign(given, loads, warn)
+        make = partial(
+            Models,
+            given,
+            stack=links,
+            loads=loads,
+            heard=self.world.witness.model,
+            warn=warn,
+        )
+        synthesizer, recognizer, s2s = self.voices
+        voices = voices_of(
+            self.source.current,
+            synthesizer=synthesizer,
+            recognizer=recognizer,
+            s2s=s2s,
+            stack=links,
+        )
+        return make, voices
 
-async def _models(
-    stack: AsyncExitStack,
-    links: AsyncExitStack,
-    given: LLM | None,
-    world: World,
-    warnings: Warnings,
-) -> Callable[[LlmConfig], Models]:
-    """What makes the models of a configuration; ``links`` ends them."""
-    loads = await stack.enter_async_context(trio.open_nursery())
-    stack.callback(loads.cancel_scope.cancel, "the runtime ends")
-    if given is not None and not isinstance(given, AtEndpoint) and not world.stand_in:
-        given = Foreign(given, loads, warnings.say)
-    return partial(
-        Models,
-        given,
-        stack=links,
-        loads=loads,
-        heard=world.witness.model,
-        warn=warnings.say,
-    )
+    def _tell_witness(
+        self, run_id: str, host: ToolHost, events: Topic[TurnEvent]
+    ) -> None:
+        self.world.witness.began(
+            Beginning(
+                run_id=run_id,
+                config=self.source.current,
+                host=host,
+                events=events,
+                approver=self.approvals or self.approver is not None,
+                patience=self.approval_timeout,
+            )
+        )
+
+    async def _background(self) -> trio.Nursery:
+        """In a task of its own: ending it must not cancel what is opened after it."""
+        holder = await self.stack.enter_async_context(trio.open_nursery())
+        nursery: trio.Nursery = await holder.start(_nursery)
+        return nursery
+
+    async def _fleet(self, publisher: Publisher, remembered: Path | None) -> Fleet:
+        opening = open_fleet(
+            servers_of(self.source.current),
+            publish=self.world.witness.publishing(publisher),
+            warn=self.warnings.add,
+            log=self.on_server_line,
+            on_event=self.on_server_event,
+            on_status=self.on_server_event,
+            open_session=self.world.open_session,
+            rng=self.world.rng,
+            known=None if remembered is None else Known(remembered / "catalogues"),
+        )
+        return await self.stack.enter_async_context(opening)
+
+    def _end_with(self, *nurseries: trio.Nursery) -> None:
+        """When the block is left: the witness first, then what runs here."""
+        for nursery in reversed(nurseries):
+            self.stack.callback(nursery.cancel_scope.cancel, "the runtime is closed")
+        self.stack.push_async_callback(self.world.witness.leaving)
 
 
 async def _nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
@@ -361,12 +419,14 @@ async def _reload_after(
     warnings: Warnings,
     told: Callable[[Reloaded], None] | None,
 ) -> None:
-    async for _ in occasions:
-        try:
-            done = await runtime.reload()
-            if told is not None:
-                tell(told, done)
-        except Exception as error:  # border: what reads it may be foreign code
-            why = words(error) or type(error).__name__
-            text = f"not reloaded, the old one goes on: {why}"
-            warnings.say(text)
+    async with AsyncExitStack() as stack:
+        if isinstance(occasions, AsyncGenerator):  # which may be in the midst of one
+            stack.push_async_callback(occasions.aclose)
+        async for _ in occasions:
+            try:
+                done = await runtime.reload()
+                if told is not None:
+                    tell(told, done)
+            except Exception as error:  # border: what reads it may be foreign code
+                why = words(error) or type(error).__name__
+                warnings.say(f"not reloaded, the old one goes on: {why}")

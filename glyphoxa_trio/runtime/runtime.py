@@ -124,7 +124,7 @@ class Runtime:
     @property
     def turns_running(self) -> int:
         """How many NPCs are in a turn now."""
-        return self._cast.activity.running
+        return self._cast.services.activity.running
 
     @property
     def overload(self) -> Overload:
@@ -134,12 +134,12 @@ class Runtime:
     @property
     def speculation(self) -> SpeculationStatistics:
         """What was begun on partial transcripts, and how much of it for nothing."""
-        return self._cast.tally.statistics()
+        return self._cast.services.tally.statistics()
 
     @property
     def cost(self) -> CostStatistics:
         """What models took and cost since it was opened, by NPC and by model."""
-        return self._cast.costs.statistics()
+        return self._cast.services.costs.statistics()
 
     @property
     def models(self) -> tuple[ModelStatistics, ...]:
@@ -314,7 +314,7 @@ class Runtime:
                 npcs,
                 self.config,
                 self.host,
-                approver=self._cast.approvals or self._cast.approver is not None,
+                approver=self._cast.asks_somebody,
                 builtin={x.key for x in self._generations.serving.builtin},
                 granted=granted,
             )
@@ -324,6 +324,11 @@ class Runtime:
         """A line for each NPC that cannot use any of its tools, or can never use some,
         with what would change that. `warnings` has the lines told since the start."""
         return tuple(warnings_of(self.npcs, self.usability(), self.problems()))
+
+    def _settle(self) -> None:
+        """Everything is registered now: measure it, and say what cannot be used."""
+        self._publisher.measure()
+        self._advise()
 
     def _advise(self) -> None:
         """Warn of what NPCs cannot use, as soon as the servers have started."""
@@ -404,8 +409,7 @@ class Runtime:
             await self._cast.adopt(plan.config, models)
         done = await self._generations.carry_out()
         self._witness.registered()
-        self._publisher.measure()
-        self._advise()
+        self._settle()
         return done
 
     async def _recall(self, servers: Iterable[ServerSpec]) -> dict[str, str]:

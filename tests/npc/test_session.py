@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio.actors import Inbox
 from glyphoxa_trio.config import NpcConfig, TurnConfig
@@ -854,6 +854,27 @@ async def test_a_partial_transcript_has_a_tier_and_leaves_no_trace(
         heard = await ask(table.npc, "think carefully")
         assert heard.only(TierSelected).tier is DEEP  # nothing had been used up
         assert await table.npc.tier_for("hello") is FAST
+
+
+async def test_whoever_asks_for_a_tier_waits_alone(autojump_clock: MockClock) -> None:
+    async def slow(inbox: Inbox[Any]) -> None:  # it answers nobody in time
+        async for asked in inbox:
+            await trio.sleep(10)
+            with asked.answering():
+                asked.reply(None)
+
+    async with open_table(hello, selector=slow) as table:
+        tiers: list[Tier] = []
+
+        async def asks() -> None:
+            tiers.append(await table.npc.tier_for("think carefully"))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(asks)
+            await wait_all_tasks_blocked()
+            assert not await table.npc.interrupt()
+            assert trio.current_time() == 0
+        assert (tiers, trio.current_time()) == ([FAST], 0.05)
 
 
 async def test_an_approver_that_does_not_stop_holds_nobody(

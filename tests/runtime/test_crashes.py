@@ -196,7 +196,7 @@ async def test_a_message_for_another_actor_disturbs_nobody(
         refs: list[Ref[Any]] = [
             runtime.npc("Ann")._session,
             runtime.scene()._scene,
-            runtime._cast._selector,
+            runtime._cast.services.selector,
             runtime.host._calibrator,
         ]
         for ref in refs:

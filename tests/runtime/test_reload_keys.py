@@ -523,7 +523,7 @@ LOOKS: dict[str, Look] = {
     "filler": lambda seen: [x.runner._fillers.config for x in seen.sessions()],
     "scene": conversation,
     "scene.players": lambda seen: seen.latest(SceneActor).settings().players,
-    "cost": lambda seen: seen.runtime._cast.costs.config,
+    "cost": lambda seen: seen.runtime._cast.services.costs.config,
     "template_defaults": conversation,
 }
 # Read into other keys, so that only a file shows it.

@@ -106,7 +106,6 @@ class Rounds:
     _expecting: bool = attrs.field(default=True, init=False)  # the model is to speak
     _ended: bool = attrs.field(default=False, init=False)  # as far as is known
     _retold: int = attrs.field(default=0, init=False)
-    _away: bool = attrs.field(default=False, init=False)  # no socket
 
     async def run(self) -> None:
         """Return when the model has said all, or somebody has barged in.
@@ -158,8 +157,7 @@ class Rounds:
             case Overflowed():
                 raise LLMError(ErrorKind.INTERRUPTED, "nobody listened")
             case LinkLost():
-                self._away = True
-                return
+                return  # nothing comes until there is another
             case LinkBack(resumed):
                 self._come_back(resumed=resumed)
                 return
@@ -200,7 +198,6 @@ class Rounds:
 
     def _come_back(self, *, resumed: bool) -> None:
         """Another socket is there, and the response that was running is not."""
-        self._away = False
         live = self.bridge.live
         if self._batches:
             if not resumed:

@@ -16,7 +16,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Inbox
+from glyphoxa_trio.actors import Call, Inbox
 from glyphoxa_trio.npc.engines.fast import FastModel
 from glyphoxa_trio.npc.engines.speech import SpeechEngine
 from glyphoxa_trio.npc.engines.text import TextEngine
@@ -100,6 +100,9 @@ class NpcSession:
     async def _read(self, inbox: Inbox[SessionMessages]) -> None:
         memory, runner = self.memory, self.runner
         async for call in inbox:
+            if isinstance(call.request, Preview):  # nobody waits for the selector
+                self._turns.start_soon(self._preview, call, call.request.text)
+                continue
             with call.answering():
                 match call.request:
                     case Say(utterance):
@@ -116,11 +119,6 @@ class NpcSession:
                             runner.narrow(settings)
                         self._catch_up_if_idle()
                         call.reply(None)
-                    case Preview(text):
-                        tier, _ = await runner.tiers.tier_of(
-                            text, self.settings, commit=False
-                        )
-                        call.reply(tier)
                     case Hearing(text, speaker):
                         if not self._running and runner.engine.may_speculate:
                             runner.speculator.hear(self._turns, text, speaker)
@@ -148,6 +146,12 @@ class NpcSession:
                         memory.introduce(values)
                         self._catch_up_if_idle()
                         call.reply(None)
+
+    async def _preview(self, call: Call[SessionMessages], text: str) -> None:
+        with call.answering():
+            tiers = self.runner.tiers
+            tier, _ = await tiers.tier_of(text, self.settings, commit=False)
+            call.reply(tier)
 
     # What it goes by.
 

@@ -84,7 +84,7 @@ class Situate(Request[SessionMessages, None]):
 class Introduce(Request[SessionMessages, None]):
     """Asked: put these values into prompt and greeting from now on (A32)."""
 
-    values: Mapping[str, object]
+    values: Mapping[str, str | None]
 
 
 @attrs.frozen

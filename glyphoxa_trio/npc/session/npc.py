@@ -216,7 +216,8 @@ class Npc:
         """Give values to the template variables of its prompt and greeting (A32), such
         as ``caller_name``. Those that were given before and are not named stay."""
         check_values(values)
-        await self._session.ask(Introduce(dict(values)), within=PATIENCE)
+        texts = {x: None if y is None else str(y) for x, y in values.items()}
+        await self._session.ask(Introduce(texts), within=PATIENCE)
 
     async def approve(self, question: str, yes: bool) -> bool:
         """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.

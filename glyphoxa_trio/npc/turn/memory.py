@@ -121,7 +121,8 @@ class Memory:
     def tell(self, exchange: Exchange) -> None:
         """This turn tells what was overheard, and what late calls came to: those may
         be made again."""
-        exchange.late, self.late = tuple(self.late), []
+        exchange.tells(tuple(self.late))
+        self.late.clear()
         told = [outcome.call for outcome in exchange.late]
         for key in [key for key, call in self.pending.items() if call in told]:
             del self.pending[key]

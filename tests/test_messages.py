@@ -1,0 +1,116 @@
+"""What goes into an actor is data: every message survives a round trip through bytes.
+Those that do not yet are named."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from cattrs.preconf.json import make_converter
+from hypothesis import given
+from hypothesis import strategies as st
+
+import glyphoxa_trio
+from glyphoxa_trio.actors import Request
+from glyphoxa_trio.config import NpcConfig
+from glyphoxa_trio.host.calibrator import Disregard, Missed, Observe
+from glyphoxa_trio.npc.session.messages import Configure, Elevate
+from glyphoxa_trio.npc.turn.settings import SessionSettings
+from glyphoxa_trio.tools.gate import Grant, TrustMode
+from glyphoxa_trio.tools.tier import Tier
+from glyphoxa_trio.tools.window import Sample, SampleKind
+
+# They carry objects of the asker: streams, callbacks, an exception; or, `Learn`, rules
+# that are compiled.
+LIVE = {
+    *("Say", "LendEar", "TakeEarBack"),
+    *("Enter", "Follow", "Unfollow"),
+    *("CallTool", "Learn"),
+}
+
+CONVERTER = make_converter()
+
+
+def messages() -> Iterator[type[Any]]:
+    """All of the package, in whatever room they are."""
+    root = Path(glyphoxa_trio.__file__).parent
+    for path in root.rglob("*.py"):
+        if "(Request[" in path.read_text():
+            place = path.relative_to(root.parent).with_suffix("")
+            importlib.import_module(".".join(place.parts))
+    found = list(Request.__subclasses__())
+    for kind in found:
+        found += kind.__subclasses__()
+        if kind.__module__.startswith("glyphoxa_trio."):
+            yield kind
+
+
+KINDS = {kind.__name__: kind for kind in messages()}
+DATA = sorted(KINDS.keys() - LIVE)
+
+SECONDS = st.floats(0, 1e9)
+NPCS = st.builds(
+    NpcConfig,
+    name=st.text(min_size=1),
+    budget_tier=st.sampled_from(Tier),
+    tools=st.lists(st.text(max_size=3)).map(tuple),
+    knowledge_scope=st.lists(st.text(max_size=3)).map(tuple),
+)
+GRANTS = st.builds(
+    Grant,
+    npc=st.text(),
+    tools=st.lists(st.text(max_size=3)).map(tuple),
+    trust=st.sampled_from(TrustMode),
+    also=st.none() | st.builds(Grant, npc=st.text(max_size=3)),
+)
+# What is not made of plain fields.
+SPECIAL: Mapping[str, st.SearchStrategy[Any]] = {
+    "Configure": st.builds(
+        Configure,
+        st.builds(
+            SessionSettings,
+            npc=NPCS,
+            grant=GRANTS,
+            scene=st.lists(st.text(max_size=5)).map(tuple),
+            template_defaults=st.dictionaries(st.text(), st.text()),
+        ),
+    ),
+    "Disregard": st.builds(Disregard, since=SECONDS, until=SECONDS),
+    "Observe": st.builds(
+        Observe,
+        key=st.text(),
+        sample=st.builds(
+            Sample, kind=st.sampled_from(SampleKind), seconds=SECONDS, at=SECONDS
+        ),
+    ),
+    "Elevate": st.builds(Elevate, st.sampled_from(Tier), SECONDS),
+    "Missed": st.builds(
+        Missed, keys=st.lists(st.text(max_size=3)).map(tuple), seconds=SECONDS
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+@given(data=st.data())
+def test_a_message_survives_a_round_trip_through_bytes(
+    name: str, data: st.DataObject
+) -> None:
+    kind = KINDS[name]
+    message = data.draw(SPECIAL[name] if name in SPECIAL else st.from_type(kind))
+    sent = CONVERTER.dumps(message).encode()
+    assert CONVERTER.loads(sent, kind) == message
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_a_message_cannot_be_changed(name: str) -> None:
+    message = object.__new__(KINDS[name])
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        message.anything = 1
+
+
+def test_what_is_no_data_yet_is_a_message() -> None:
+    assert KINDS.keys() >= LIVE
