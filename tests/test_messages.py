@@ -55,7 +55,7 @@ DATA = sorted(KINDS.keys() - LIVE)
 SECONDS = st.floats(0, 1e9)
 NPCS = st.builds(
     NpcConfig,
-    name=st.text(min_size=1),
+    name=st.text(min_size=1).filter(str.strip),
     budget_tier=st.sampled_from(Tier),
     tools=st.lists(st.text(max_size=3)).map(tuple),
     knowledge_scope=st.lists(st.text(max_size=3)).map(tuple),
