@@ -8,6 +8,7 @@ results travel.
 from .call import Call, Request
 from .fanout import LATE, FanOut, Late
 from .flight import Flight, FlightCancelled, Flights, FlightStatistics, Landing
+from .handover import Handover
 from .lag import STALL, LoopLag, OwnTime, loop_lag
 from .lone import lone_errors
 from .mailbox import Inbox, MailboxStatistics, Ref, spawn
@@ -41,6 +42,7 @@ __all__ = [
     "FlightStatistics",
     "Flights",
     "GaveUp",
+    "Handover",
     "Hold",
     "Inbox",
     "Lag",

@@ -54,6 +54,8 @@ class Stream(Generic[E]):
     _left: bool = attrs.field(default=False, init=False)
     _peak: int = attrs.field(default=0, init=False)
     _sent: int = attrs.field(default=0, init=False)
+    _cancelled: str | None = attrs.field(default=None, init=False)
+    _on_cancel: Callable[[str], None] | None = attrs.field(default=None, init=False)
 
     async def send(self, event: E, *, spare: int = 0, within: float = inf) -> bool:
         """Append ``event``, waiting while the stream is full. Whether it was appended.
@@ -109,8 +111,34 @@ class Stream(Generic[E]):
         self._readers.unpark_all()
         self._unpark_writers()
 
+    def produced_by(
+        self, consumed: Callable[[E], None], cancelled: Callable[[str], None]
+    ) -> None:
+        """The producer is told what was consumed, and when the consumer cancels it:
+        at once, if that was before."""
+        self.on_consumed, self._on_cancel = consumed, cancelled
+        if self._cancelled is not None:
+            cancelled(self._cancelled)
+
+    @property
+    def cancelled(self) -> str | None:
+        """Why the consumer wants no more of it, if so."""
+        return self._cancelled
+
+    def cancel(self, reason: str) -> None:
+        """Have the producer stop for this reason. The first one counts."""
+        if self._cancelled is None:
+            self._cancelled = reason
+            if self._on_cancel is not None:
+                self._on_cancel(reason)
+
     def leave(self) -> None:
-        """The consumer reads no more: drop what waits, hold up nobody."""
+        """The consumer wants no more of it: cancel, and `discard`."""
+        self.cancel("the listener left")
+        self.discard()
+
+    def discard(self) -> None:
+        """Nobody reads: drop what waits and what comes, hold up nobody."""
         self._left = True
         self._events.clear()
         self._unpark_writers()

@@ -5,11 +5,11 @@ tools to a callable. Importing this does not import the MCP SDK (D27).
 """
 
 from .approved import Approved
-from .calls import CallTool
 from .connection import spawn_connection
 from .fleet import Fleet, FleetError, open_fleet
 from .known import Known
 from .member import Member
+from .messages import CallTool
 from .opening import open_session
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import ConnectionFailed, Loss, OpenSession, Session

@@ -1,4 +1,4 @@
-"""One call on its way to a server: when it is sent, and whether it is sent again.
+"""Calls on their way to a server: when each is sent, and whether it is sent again.
 
 A call that did nothing yet (it never arrived, or the server was too busy to run
 it) may be sent again; one whose answer was lost only if its tool only reads, or the
@@ -8,72 +8,30 @@ waits for it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import attrs
+import outcome
 
 import trio
 
-from glyphoxa_trio.actors import Request
-from glyphoxa_trio.tools.definition import ConnectionLost, ToolUnavailable
+from glyphoxa_trio.actors import Handover, Landing, Ref, Signal
+from glyphoxa_trio.errors import ActorGone
+from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
 from glyphoxa_trio.tools.outcome import ToolResult
+from glyphoxa_trio.units import milliseconds
 
+from .board import Board
+from .liveness import Liveness
+from .messages import Attempt, CallTool, ConnectionMessages
+from .metadata import PREFIX, result_of
+from .status import ServerState
 from .transport import Busy, NeverSent, Session
 
-NOTICE: Final = 0.01  # before a deadline: two that fall together are a toss-up
-
-
-def _nothing() -> None: ...
-
-
-@attrs.define(eq=False)
-class Sent:
-    """When a call was last sent: from then on it may have had an effect.
-
-    Args:
-      tell: called each time that the call is sent, before the request is written.
-    """
-
-    tell: Callable[[], None] = _nothing
-    at: float | None = attrs.field(default=None, init=False)
-
-    def note(self) -> None:
-        self.at = trio.current_time()
-        self.tell()
-
-    def take_back(self) -> None:
-        """It never arrived."""
-        self.at = None
-
-
-class ConnectionMessages:
-    """Whom `CallTool` is for: the connection of a server."""
-
-
-@attrs.frozen
-class CallTool(Request[ConnectionMessages, ToolResult]):
-    """Call ``tool``, by the server's own name. Times are on trio's clock.
-
-    ``deadline`` is until when the answer is of use, ``awaited_until`` until when
-    somebody waits: a call that could not even be sent by then has done nothing.
-    ``repeatable``: the tool only reads, or the operator says that twice is as good as
-    once. ``met``: what became of it when it was sent for the first time, if it was.
-    """
-
-    tool: str
-    arguments: Mapping[str, Any]
-    deadline: float = math.inf
-    awaited_until: float = math.inf
-    repeatable: bool = False
-    met: Exception | None = attrs.field(default=None, eq=False, repr=False)
-    sent: Sent = attrs.field(factory=lambda: Sent(), eq=False, repr=False)
-
-    @property
-    def until(self) -> float:
-        """Just before nobody waits any more, so that it ends with what is true."""
-        return min(self.deadline, self.awaited_until) - NOTICE
+_BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its bugs
+_SOON: Final = 0.05  # seconds; a shorter wait is not worth telling
 
 
 @attrs.define(eq=False)
@@ -86,6 +44,7 @@ class Delivery:
     """
 
     request: CallTool
+    attempt: Attempt
     ready: Callable[[CallTool], Awaitable[Session]]
     meta: Callable[[CallTool], Mapping[str, Any]]
     _again: bool = attrs.field(default=True, init=False)
@@ -97,7 +56,7 @@ class Delivery:
           ToolError, ToolUnavailable, ConnectionLost: as `Session.call_tool`.
         """
         try:
-            return await self._sent(self.request.met)
+            return await self._sent(self.attempt.met)
         except ConnectionLost as error:
             if not (self._again and self.request.repeatable):
                 raise
@@ -118,7 +77,7 @@ class Delivery:
                     error, met = met, None
                     raise error
                 session = await self.ready(request)
-                request.sent.note()
+                self.attempt.sent()
                 return await session.call_tool(
                     request.tool, request.arguments, self.meta(request)
                 )
@@ -135,3 +94,184 @@ class Delivery:
                     raise
                 self._again = False
                 await trio.sleep(pause)
+
+
+@attrs.define(eq=False, kw_only=True)
+class Calls:
+    """The calls of one server that are on their way.
+
+    Args:
+      board: where the session is found, and when there may be one.
+      ref: of the connection that reads what has to wait.
+      handover: where attempts are handed over.
+    """
+
+    board: Board
+    liveness: Liveness
+    _ref: Ref[ConnectionMessages]
+    _handover: Handover
+    _in_flight: int = attrs.field(default=0, init=False)
+    _idle: Signal = attrs.field(factory=Signal, init=False)
+
+    async def drain(self) -> None:
+        """Return as soon as none is in flight."""
+        await self._idle.until(lambda: not self._in_flight)
+
+    async def ask(self, request: CallTool, attempt: Attempt) -> ToolResult:
+        """Call a tool by way of the mailbox, wherever the server is now.
+
+        Raises:
+          ToolError, ToolUnavailable, ConnectionLost: as `Session.call_tool`.
+        """
+        name, limit = self.board.spec.name, self.board.spec.timeout
+        if self.board.state is ServerState.STOPPED:
+            raise ToolUnavailable(f"{name} is stopped")
+        try:
+            with self._handover.offered(attempt) as offer:
+                request = attrs.evolve(request, attempt=offer)
+                return await self._ref.ask(request, within=limit + _BACKSTOP)
+        except ActorGone as error:
+            if attempt.at is not None:
+                raise ConnectionLost(f"{name} stopped") from error
+            raise ToolUnavailable(f"{name} is stopped") from error
+
+    async def answer(self, request: CallTool) -> ToolResult:
+        """Send what came by the mailbox."""
+        attempt = self._handover.take(request.attempt, Attempt) or Attempt()
+        self._in_flight += 1
+        try:
+            delivery = Delivery(request, attempt, self._ready_for, self._meta)
+            answer = await delivery.run()
+            self.liveness.heard()
+            return result_of(answer)
+        except ToolError:
+            self.liveness.heard()
+            raise
+        except BaseException as error:
+            if not isinstance(error, Exception):  # cancelled, alone or as a group
+                self._left_unanswered(request, attempt)
+            raise
+        finally:
+            self._one_less()
+
+    def begin(
+        self, request: CallTool, attempt: Attempt, landing: Landing[ToolResult]
+    ) -> Callable[[], None] | None:
+        """Send a call now, past the mailbox and without a task, if there is a session
+        that can; returns what leaves it, or None."""
+        session = self.board.session
+        if (
+            session is None
+            or session.loss.why is not None
+            or self.board.stopping.is_set()
+        ):
+            return None
+
+        def settle(answer: outcome.Maybe[Mapping[str, Any]]) -> None:
+            self._one_less()
+            match answer:
+                case outcome.Value(result):
+                    self.liveness.heard()
+                    landing.land(outcome.capture(result_of, result))
+                case outcome.Error(ToolError()):
+                    self.liveness.heard()
+                    landing.land(answer)
+                case outcome.Error(Exception() as error) if self._may_go_on(
+                    session, request, attempt, error
+                ):
+                    attempt.went_wrong(error)
+                    landing.go_on(partial(self.ask, request, attempt))
+                case _:
+                    landing.land(answer)
+
+        forget = session.begin_call(
+            request.tool,
+            request.arguments,
+            self._meta(request),
+            sent=attempt.sent,
+            settle=settle,
+        )
+        if forget is None:
+            return None
+        self._in_flight += 1
+        return partial(self._leave, request, attempt, forget)
+
+    def _leave(
+        self, request: CallTool, attempt: Attempt, forget: Callable[[], None]
+    ) -> None:
+        forget()
+        self._one_less()
+        self._left_unanswered(request, attempt)
+
+    def _may_go_on(
+        self, session: Session, request: CallTool, attempt: Attempt, error: Exception
+    ) -> bool:
+        """Whether what did not go well at once may do so another time."""
+        match error:
+            case NeverSent():
+                attempt.take_back()
+                return session.loss.why is not None
+            case ConnectionLost():
+                return request.repeatable
+        return isinstance(error, Busy)
+
+    def _left_unanswered(self, request: CallTool, attempt: Attempt) -> None:
+        """Note that nobody waits for this call any more. If its time was up, the server
+        may hang; an interruption says nothing about the server."""
+        sent, now = attempt.at, trio.current_time()
+        if (
+            self.board.session is not None
+            and sent is not None
+            and now >= min(request.deadline, request.awaited_until)
+        ):
+            self.liveness.cut(sent)
+
+    async def _ready_for(self, request: CallTool) -> Session:
+        """The session, if there is one while somebody still waits for the call.
+
+        Raises:
+          ToolUnavailable: just before that moment, so that the call ends with what
+            is true of it: it was not sent. Or as `_ready`.
+        """
+        session = self.board.session
+        if session is not None and session.loss.why is None:
+            return session
+        with trio.move_on_at(request.until):
+            return await self._ready()
+        how = f"{self.board.state}{self._when()}"
+        raise ToolUnavailable(f"{self.board.spec.name} is {how} and was not asked")
+
+    def _when(self) -> str:
+        """When the server is ready, for a model: ``, ready in about 1.2 s,`` if that is
+        known."""
+        left = self.board.starts.left
+        return f", ready in about {left:.1f} s," if left >= _SOON else ""
+
+    async def _ready(self) -> Session:
+        """The session, waiting for one as long as there is hope.
+
+        Raises:
+          ToolUnavailable: if the server has failed or is being stopped.
+        """
+        self.board.wanted.set()
+        while True:
+            if self.board.state is ServerState.FAILED:
+                raise ToolUnavailable(
+                    f"{self.board.spec.name} has failed: {self.board.last_error}"
+                )
+            if self.board.stopping.is_set():
+                raise ToolUnavailable(f"{self.board.spec.name} is being stopped")
+            if self.board.session is not None and self.board.session.loss.why is None:
+                return self.board.session
+            await self.board.turned.changed()
+
+    def _meta(self, request: CallTool) -> dict[str, Any]:
+        """How long the answer is of use, for servers that care."""
+        until = min(request.deadline, request.awaited_until)
+        remaining = min(until - trio.current_time(), self.board.spec.timeout)
+        return {f"{PREFIX}remaining_ms": max(0, milliseconds(remaining))}
+
+    def _one_less(self) -> None:
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._idle.set()

@@ -24,10 +24,10 @@ from glyphoxa_trio.actors import OnEvent, Ref, Signal
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 
-from .calls import ConnectionMessages
 from .connection import spawn_connection
 from .known import Known
 from .member import CLOSING, Line, Member
+from .messages import ConnectionMessages
 from .opening import open_session
 from .status import Publish, ServerState, ServerStatus, ServerWarning
 from .transport import OpenSession

@@ -13,8 +13,7 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import Tool
 
-from .calls import ConnectionMessages
-from .connection import Drain
+from .messages import ConnectionMessages, Drain
 from .status import Publish, ServerState, ServerStatus
 
 CLOSING: Final = 2.0  # seconds within which every server is gone (A43, N22)

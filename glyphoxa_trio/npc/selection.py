@@ -72,6 +72,36 @@ _index_of = lru_cache(maxsize=16)(Index)
 
 
 @attrs.frozen(kw_only=True)
+class Vocabulary:
+    """What a configuration says of the rules, as data.
+
+    Args:
+      names: as `Topics` has them.
+      deep, standard: keywords in place of ours; None leaves ours.
+    """
+
+    names: tuple[tuple[str, str], ...] = ()
+    deep: tuple[str, ...] | None = None
+    standard: tuple[str, ...] | None = None
+    min_deep_interval: float = 30.0
+    queue_depth: int = 3
+
+    def rules(self) -> SelectionRules:
+        """The rules of it. Raises `ValueError` for a keyword without a word in it."""
+        rules = SelectionRules(
+            topics=Topics(self.names),
+            min_deep_interval=self.min_deep_interval,
+            queue_depth=self.queue_depth,
+        )
+        if self.deep is not None:
+            rules = attrs.evolve(rules, deep=Keywords.of(self.deep))
+        if self.standard is not None:
+            standard = Keywords.of(self.standard)
+            rules = attrs.evolve(rules, standard=standard, terms=NO_TOPICS)
+        return rules
+
+
+@attrs.frozen(kw_only=True)
 class Situation:
     """What is known when somebody speaks.
 

@@ -15,7 +15,7 @@ import trio
 from glyphoxa_trio.actors import Inbox, Request
 from glyphoxa_trio.tools.tier import Tier
 
-from .selection import Selection, SelectionRules, Situation, select
+from .selection import Selection, SelectionRules, Situation, Vocabulary, select
 from .topics import NO_TOOLS, NamedTools
 
 # Sessions come and go; the least recently heard of is forgotten first.
@@ -40,9 +40,9 @@ class Select(Request["Selector", Selection]):
 
 @attrs.frozen(kw_only=True)
 class Learn(Request["Selector", None]):
-    """Asked: go by these rules from now on; what is remembered stays."""
+    """Asked: go by the rules of this from now on; what is remembered stays."""
 
-    rules: SelectionRules
+    vocabulary: Vocabulary
 
 
 @attrs.define(eq=False)
@@ -62,8 +62,8 @@ class Selector:
         async for call in inbox:
             with call.answering():
                 match call.request:
-                    case Learn(rules=rules):
-                        self.rules = rules
+                    case Learn(vocabulary=vocabulary):
+                        self.rules = vocabulary.rules()
                         call.reply(None)
                     case Select() as request:
                         call.reply(self._select(request))

@@ -19,9 +19,8 @@ from glyphoxa_trio.config import (
 )
 from glyphoxa_trio.config.load import apart
 from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
-from glyphoxa_trio.npc.keywords import Keywords
-from glyphoxa_trio.npc.selection import SelectionRules
-from glyphoxa_trio.npc.topics import NO_TOPICS, topics
+from glyphoxa_trio.npc.selection import SelectionRules, Vocabulary
+from glyphoxa_trio.npc.topics import topics
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import nearest
 
@@ -61,7 +60,7 @@ def history_of(config: Config, warn: Callable[[str], None]) -> History | None:
     return History(open_file, keep=settings_of(config).window, warn=warn)
 
 
-def rules_of(config: Config) -> SelectionRules:
+def vocabulary_of(config: Config) -> Vocabulary:
     """What the tier selector listens for: phrases, and the names of the configuration.
 
     Names in an NPC's secret knowledge are left out: a slower tier would betray them.
@@ -70,20 +69,19 @@ def rules_of(config: Config) -> SelectionRules:
     told = (
         line for npc in config.npcs for line in (*npc.identity, *npc.knowledge_scope)
     )
-    rules = SelectionRules(
-        topics=topics(
-            [npc.name for npc in config.npcs], [*told, *config.scene.context]
-        ),
+    names = topics([npc.name for npc in config.npcs], [*told, *config.scene.context])
+    return Vocabulary(
+        names=names.names,
+        deep=selector.deep_keywords,
+        standard=selector.standard_keywords,
         min_deep_interval=selector.min_deep_interval,
         queue_depth=selector.queue_depth,
     )
-    if selector.deep_keywords is not None:
-        rules = attrs.evolve(rules, deep=Keywords.of(selector.deep_keywords))
-    if selector.standard_keywords is not None:
-        rules = attrs.evolve(
-            rules, standard=Keywords.of(selector.standard_keywords), terms=NO_TOPICS
-        )
-    return rules
+
+
+def rules_of(config: Config) -> SelectionRules:
+    """The rules by which it selects."""
+    return vocabulary_of(config).rules()
 
 
 def builtin_tools(

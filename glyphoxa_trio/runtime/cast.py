@@ -36,7 +36,7 @@ from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.naming import nearest
 
-from .assembly import rules_of
+from .assembly import rules_of, vocabulary_of
 from .grants import grant_of
 from .models import Models
 from .overload import Overload
@@ -162,7 +162,9 @@ class Cast:
         company, attention = Company(find), Attention()  # stay through a crash
         ref: Ref[SceneMessages] = spawn(
             self.nursery,
-            lambda inbox: SceneActor(company, settings, attention).run(inbox),
+            lambda inbox: SceneActor(
+                company, settings, attention, self.services.handover
+            ).run(inbox),
             name=f"scene {len(self._scenes) + 1}",
             restart=_AFTER_A_FAULT,
             on_event=self._report,
@@ -173,13 +175,15 @@ class Cast:
                 scene,
                 speaker,
                 of=ref,
+                handover=self.services.handover,
                 find=find,
                 npcs=here(),
                 config=self.config,
                 warn=self.services.warn,
             )
 
-        scene = self._scenes[names] = Scene(ref, ears=ear)
+        scene = Scene(ref, self.services.handover, ears=ear)
+        self._scenes[names] = scene
         return scene
 
     async def adopt(self, config: Config, models: Models) -> None:
@@ -204,7 +208,7 @@ class Cast:
                 del self._npcs[name]
                 npc.dismiss()
         await self.services.selector.ask(
-            Learn(rules=rules_of(config)), within=_PATIENCE
+            Learn(vocabulary=vocabulary_of(config)), within=_PATIENCE
         )
 
     def _settings(self, npc: NpcConfig) -> SessionSettings:
@@ -240,7 +244,7 @@ class Cast:
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
-        return Npc(npc, settings.grant, ref, ears=self._ear)
+        return Npc(npc, settings.grant, ref, self.services.handover, ears=self._ear)
 
     def _report(self, event: SupervisionEvent) -> None:
         if isinstance(event, Failed):

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 import attrs
 
-from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.actors import Handover, Ref
 from glyphoxa_trio.config import Config, ConfigError, NpcConfig
 from glyphoxa_trio.config.voices import (
     Engine,
@@ -82,6 +82,7 @@ class Voices:
         speaker: str,
         *,
         of: Ref[SceneMessages],
+        handover: Handover,
         find: Callable[[str], Npc],
         npcs: Iterable[NpcConfig],
         config: Config,
@@ -109,6 +110,7 @@ class Voices:
             return None
         return SceneEar(
             scene=of,
+            handover=handover,
             find=find,
             hears=lambda npc: npc.config.engine is Engine.S2S,
             speaker=speaker,

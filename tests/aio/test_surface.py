@@ -10,7 +10,7 @@ from glyphoxa_trio import aio, npc, runtime
 
 # What only trio's side can use, or what belongs to it; `Runtime.run` reaches all of it.
 INSTEAD: dict[str, set[str]] = {
-    "Npc": {"grant", "become", "dismiss", "lend_ear", "take_ear_back"},
+    "Npc": {"grant", "become", "dismiss", "lend_ear"},
     "Runtime": {"host", "llm", "overload", "speculation", "s2s_label"},
     "Scene": {"name"},  # for ears, as the next two
     "SceneTurn": {"interrupt", "spoken_text"},

@@ -19,8 +19,7 @@ from glyphoxa_trio.actors import Failed, GaveUp, Ref, Restarting, Started
 from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.errors import ActorGone, DeadlineExceeded
 from glyphoxa_trio.mcp import CallTool, ServerState, spawn_connection
-from glyphoxa_trio.mcp.calls import NOTICE
-from glyphoxa_trio.mcp.connection import Drain
+from glyphoxa_trio.mcp.messages import NOTICE, Drain
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,

@@ -73,7 +73,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a call without a task is not left",
-        "mcp/connection.py",
+        "mcp/calls.py",
         "        forget()\n",
         "",
         Promise.STOPPED,
@@ -661,7 +661,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a server that is done leaves its call hanging",
-        "mcp/connection.py",
+        "mcp/calls.py",
         "        with trio.move_on_at(request.until):\n",
         "        with trio.CancelScope():\n",
         Promise.EFFECTS,
@@ -826,16 +826,16 @@ MUTANTS: Final = (
     Mutant(
         "NPCs overhear themselves",
         "npc/scene/actor.py",
-        "        but = place.npc if place.begun or place.spoken else None\n",
+        "        but = place.npc if place.begun or said.spoken else None\n",
         "        but = None\n",
         "what was said to others is what others were told",
         SCENE,
     ),
     Mutant(
         "an NPC overhears what was not delivered",
-        "npc/scene/actor.py",
-        "        if words := utterance.exchange.heard:\n",
-        "        if words := utterance.exchange.written:\n",
+        "npc/turn/listener.py",
+        "self._exchange.heard\n",
+        "self._exchange.written\n",
         "only what was delivered is heard",
         "tests/npc/scene/test_scene.py",
     ),

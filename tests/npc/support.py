@@ -308,7 +308,7 @@ async def open_table(
                     await table.session.read(inbox)
 
             table.ref = spawn(nursery, body, name="bob")
-            table.npc = Npc(config, granted, table.ref)
+            table.npc = Npc(config, granted, table.ref, services.handover)
             await wait_all_tasks_blocked()  # it has begun
             try:
                 yield table

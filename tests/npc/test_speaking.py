@@ -134,9 +134,9 @@ async def test_a_listener_who_is_behind_holds_up_the_voice_and_not_the_text(
                 await wait_all_tasks_blocked()
             written = trio.current_time()
             assert written == 0
-            waiting = turn._utterance.stream.statistics()
+            waiting = turn._listener.stream.statistics()
             assert waiting.peak <= waiting.capacity
-            speech = [x for x in turn._utterance.stream._events if type(x) is Speech]
+            speech = [x for x in turn._listener.stream._events if type(x) is Speech]
             assert 0 < len(speech) <= waiting.capacity - SPARE
             assert synthesizer.open == 1  # it waits for its listener
 

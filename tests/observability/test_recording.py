@@ -583,7 +583,8 @@ _FREE = [
     # The words of the others mean something, or they refer to each other.
     if kind
     not in ("recording", "server", "elevate", "measured", "model", "answer", "end")
-    and kind not in ("heard", "left", "sent", "inexact", "unrecorded", "context")
+    and kind
+    not in ("heard", "left", "cancelled", "sent", "inexact", "unrecorded", "context")
 ]
 
 

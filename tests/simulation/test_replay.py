@@ -609,6 +609,9 @@ def test_a_scene_is_replayed_without_one() -> None:
     llm = ScriptedLLM(lambda request: [0.4, "Ask the seer. ", 0.1, "I will not."])
     recording = read(record(play, llm=llm, config=config))
     assert len(recording.of("overhear")) >= 10
+    done = [x for x in recording.of("event") if x["event"] == "TurnDone"]
+    ends = [(x["npc"], x["end"]) for x in done]
+    assert ends[0] == ("Bo", "interrupted")  # its speaker went on to somebody else
     again = replay(recording)
     assert again.same, "\n".join(again.difference)
     assert again.notes == ()

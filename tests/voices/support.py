@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import attrs
 import pytest
 
 import trio
@@ -97,7 +98,7 @@ async def open_talk(
 
 def _hearing(table: Table, live: Live) -> Npc:
     """The NPC with the ear that a runtime gives it."""
-    return Npc(table.npc.config, table.npc.grant, table.ref, ears=model_ears(live))
+    return attrs.evolve(table.npc, ears=model_ears(live))
 
 
 def live_of(table: Table) -> Live:

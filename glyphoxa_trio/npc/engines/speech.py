@@ -23,7 +23,12 @@ from glyphoxa_trio.npc.s2s.bridge import Bridge
 from glyphoxa_trio.npc.s2s.interaction import Interaction
 from glyphoxa_trio.npc.s2s.live import Live, Owner
 from glyphoxa_trio.npc.sound import SpokenItems
-from glyphoxa_trio.npc.turn.engine import Engine, MicrophoneTaken, Understood
+from glyphoxa_trio.npc.turn.engine import (
+    Engine,
+    Microphone,
+    MicrophoneTaken,
+    Understood,
+)
 from glyphoxa_trio.npc.turn.memory import Memory
 from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
 from glyphoxa_trio.npc.turn.state import TurnState
@@ -38,21 +43,6 @@ from .spoken import SpokenTurn
 # So long the words are waited for, when the tier has to be chosen by them first: a
 # transcript may come late, and nobody should wait for it in silence. Seconds.
 _WORDS_WITHIN: Final = 0.3
-
-
-def _nobody() -> None:
-    pass
-
-
-@attrs.frozen(eq=False)
-class _Microphone:
-    """Whose it is. ``told`` of each turn that it begins, when they have
-    ``interrupted``, and when it is ``gone``: not heard any more."""
-
-    speaker: str
-    told: Callable[[Utterance], None]
-    interrupted: Callable[[], None] = _nobody
-    gone: Callable[[], None] = _nobody
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -73,7 +63,7 @@ class SpeechEngine(Engine):
     _spoken: Callable[[Utterance], None]
     spent: Callable[[Usage], None]
     complained: Callable[[Complaint], None]
-    _heard: _Microphone | None = attrs.field(default=None, init=False)
+    _microphone: tuple[str, Microphone] | None = attrs.field(default=None, init=False)
     _speaker: str = attrs.field(default="player", init=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _sounding: SpokenItems | None = attrs.field(default=None, init=False)
@@ -130,19 +120,17 @@ class SpeechEngine(Engine):
     def overhear(self, line: Overheard) -> None:
         self._live.remember(Line("user", f"({line})"))
 
-    def lend(
-        self,
-        speaker: str,
-        told: Callable[[Utterance], None],
-        interrupted: Callable[[], None],
-        gone: Callable[[], None],
-    ) -> Live:
-        if self._heard is not None:
+    def lend(self, name: str, speaker: str, microphone: Microphone) -> bool:
+        if self._microphone is not None:
             raise MicrophoneTaken(f"it hears {self._speaker} already")
-        self._speaker = speaker
-        self._heard = _Microphone(speaker, told, interrupted, gone)
+        self._speaker, self._microphone = speaker, (name, microphone)
         self._live.open()
-        return self._live
+        microphone.reaches(self._live)
+        return True
+
+    @property
+    def _heard(self) -> Microphone | None:
+        return None if self._microphone is None else self._microphone[1]
 
     def _speech(self) -> None:
         """Somebody begins to speak: what is still being played is void."""
@@ -157,13 +145,13 @@ class SpeechEngine(Engine):
             self._live.truncate(self._sounding.cut())
             self._sounding = None
 
-    def take_back(self, told: Callable[[Utterance], None]) -> None:
-        if self._heard is not None and self._heard.told == told:
-            self._heard = None
+    def take_back(self, name: str) -> None:
+        if self._microphone is not None and self._microphone[0] == name:
+            self._microphone = None
 
     def _deafen(self) -> None:
         """Hear nobody from now on, and tell the speaker who was heard."""
-        heard, self._heard = self._heard, None
+        heard, self._microphone = self._heard, None
         if heard is not None:
             heard.gone()
 
@@ -174,9 +162,9 @@ class SpeechEngine(Engine):
         interaction.tell_words(utterance.understood)
         self._spoken(utterance)
         if self._heard is None:
-            utterance.stream.leave()  # nobody listens but the table
+            utterance.stream.discard()  # nobody listens but the table
         else:
-            self._heard.told(utterance)
+            self._heard.spoken(utterance.listener)
 
     def decline(self, utterance: Utterance) -> None:
         if utterance.interaction is not None:

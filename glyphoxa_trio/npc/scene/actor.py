@@ -16,7 +16,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Inbox
+from glyphoxa_trio.actors import Handover, Inbox
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.hearsay import Overheard
 from glyphoxa_trio.npc.session.messages import Say
@@ -27,6 +27,7 @@ from .attention import Attention
 from .company import Company
 from .messages import (
     Bind,
+    Enter,
     Follow,
     LetHear,
     Look,
@@ -39,10 +40,9 @@ from .messages import (
     Silence,
     Tell,
     TurnTo,
-    Unfollow,
     Whom,
 )
-from .place import Enter, Place
+from .place import Place
 
 # An NPC takes an utterance at once or says why not. Seconds.
 _PATIENCE: Final = 5.0
@@ -59,11 +59,13 @@ class SceneActor:
     Args:
       settings: as they are now.
       attention: who is muted, played by the DM, or spoken to.
+      handover: where listeners are handed over.
     """
 
     company: Company
     settings: Callable[[], SceneSettings]
     _attention: Attention
+    _handover: Handover
     _queue: TurnQueue[Place] = attrs.field(
         factory=lambda: TurnQueue(1, SceneFull.of), init=False
     )
@@ -76,13 +78,18 @@ class SceneActor:
         company, attention = self.company, self._attention
         async with trio.open_nursery() as self._nursery:
             async for call in inbox:
+                settings = self.settings()
+                self._queue.allow(settings.players)
+                company.become(settings.npcs)
+                if isinstance(call.request, Follow):  # answered when there is news
+                    attention.follow(call, call.request)
+                    attention.tell(company.names)
+                    continue
                 with call.answering():
-                    settings = self.settings()
-                    self._queue.allow(settings.players)
-                    company.become(settings.npcs)
                     match call.request:
-                        case Enter(place):
-                            self._enter(place)
+                        case Enter(place=name):
+                            if place := self._handover.take(name, Place):
+                                self._enter(place)
                             call.reply(None)
                         case Mute(npc, muted):
                             call.reply(self._mute(company.here(npc), muted=muted))
@@ -101,12 +108,6 @@ class SceneActor:
                             call.reply(None)
                         case Silence(speaker):
                             call.reply(self._silence(speaker))
-                        case Follow(speaker, told):
-                            attention.follow(speaker, told)
-                            call.reply(None)
-                        case Unfollow(told):
-                            attention.unfollow(told)
-                            call.reply(None)
                         case Tell(context):
                             await company.tell(context)
                             call.reply(None)
@@ -130,7 +131,7 @@ class SceneActor:
         else:
             if interrupts:
                 # A model that has heard its player go on has stopped by itself.
-                by_itself = place.spoken and now.npc == place.npc
+                by_itself = place.said.spoken and now.npc == place.npc
                 self._end(now, "the speaker went on", told=by_itself)
             elif now.own and not place.own and now.npc == place.npc:
                 self._end(now, f"somebody speaks as {now.npc}")
@@ -140,10 +141,10 @@ class SceneActor:
         self._nursery.start_soon(self._carry, place)
 
     def _meant(self, place: Place) -> str:
-        if place.to is None:
-            text, names = place.utterance.text, self.company.names
+        if place.said.to is None:
+            text, names = place.said.text, self.company.names
             return self._attention.whom(text, place.speaker, names).npc
-        name = self.company.here(place.to)
+        name = self.company.here(place.said.to)
         # Whoever directs the scene can speak as one that says nothing of its own.
         if name in self._attention.muted and place.own:
             raise NpcMuted(f"{name} is muted")
@@ -174,7 +175,7 @@ class SceneActor:
             return
         self._cut += 1
         if not told:  # of one that has left the company, too: it ends what it began
-            place.utterance.interrupt(why)
+            place.listener.stream.cancel(why)
 
     async def _carry(self, place: Place) -> None:
         """One utterance, until it was heard and somebody else may speak."""
@@ -197,42 +198,55 @@ class SceneActor:
 
     async def _have_it_said(self, place: Place) -> None:
         """Hand it over, and wait until it has been heard."""
-        utterance = place.utterance
-        if not place.spoken:
-            utterance.beside(self._queue.asking)
-            await self.company.situate(place.npc)
-            session = self.company.npc(place.npc)._session
-            await session.ask(Say(utterance), within=_PATIENCE)
+        listener = place.listener
+        if not place.said.spoken:
+            await self._say(place)
         place.hand_over()
         self._said += 1
         self._attention.has_spoken(place.npc)
         self._attention.tell(self.company.names)
         if place.scope.cancel_called and not place.cut:  # its listener left just now
-            utterance.interrupt("the listener left")
-            utterance.stream.leave()
-        await utterance.ended.wait()
+            listener.stream.leave()
+        await listener.ended.wait()
         with trio.move_on_after(self.settings().listener):
             await place.told.wait()
         if place.told.is_set():
-            with trio.move_on_after(utterance.exchange.unplayed + _PLAYING):
+            with trio.move_on_after(listener.unplayed + _PLAYING):
                 await place.over.wait()
+
+    async def _say(self, place: Place) -> None:
+        said, asking = place.said, self._queue.asking
+        await self.company.situate(place.npc)
+        session = self.company.npc(place.npc)._session
+        with self._handover.offered(place.listener) as name:
+            request = Say(
+                said.text,
+                said.speaker,
+                said.tier,
+                script=said.script,
+                greets=said.greets,
+                waiting=asking,
+                listener=name,
+            )
+            await session.ask(request, within=_PATIENCE)
 
     # Who hears it.
 
     async def _share(self, place: Place) -> None:
         """Let all others know what was said, and what was heard of the answer."""
-        utterance, heard = place.utterance, place.utterance.interaction
-        if place.spoken and heard is not None and not heard.understood:
+        said, listener = place.said, place.listener
+        heard = listener.interaction
+        if said.spoken and heard is not None and not heard.understood:
             with trio.move_on_after(_UNDERSTANDING):
                 await heard.wait_understood()
         lines: list[Overheard] = []
         to = place.speaker if place.own else ""
-        if utterance.text and not utterance.scripted:
-            lines.append(Overheard(to, utterance.text, place.npc))
-        if words := utterance.exchange.heard:
+        if (text := listener.text or said.text) and place.own and not said.greets:
+            lines.append(Overheard(to, text, place.npc))
+        if words := listener.heard:
             lines.append(Overheard(place.npc, words, to))
         # Whoever was meant has it in their own memory, if it came to that.
-        but = place.npc if place.begun or place.spoken else None
+        but = place.npc if place.begun or said.spoken else None
         await self.company.let_hear(lines, but=but)
 
     async def _hear_ahead(self, text: str, speaker: str) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Final
 
 import attrs
 
+from glyphoxa_trio.actors import Call
+
 from .addressing import Addressed, Names, NobodyAddressed, addressed
+from .messages import Follow, SceneMessages
 
 _PLAYERS: Final = 1000  # of whom it is remembered to whom they spoke last
-Told = Callable[[str | None], None]
 
 
 @attrs.define(eq=False)
@@ -23,8 +24,8 @@ class Attention:
     puppet: str | None = attrs.field(default=None, init=False)
     spoke: str | None = attrs.field(default=None, init=False)
     _last: OrderedDict[str, str] = attrs.field(factory=OrderedDict, init=False)
-    _followers: dict[Told, tuple[str, str | None]] = attrs.field(
-        factory=dict, init=False
+    _followers: list[tuple[Call[SceneMessages], Follow]] = attrs.field(
+        factory=list, init=False
     )
 
     def whom(self, text: str, speaker: str, names: Names) -> Addressed:
@@ -55,21 +56,21 @@ class Attention:
         if len(self._last) > _PLAYERS:
             self._last.popitem(last=False)
 
-    def follow(self, speaker: str, told: Told) -> None:
-        """Tell ``told`` to whom this player speaks, whenever it is another one."""
-        self._followers[told] = (speaker, None)
-        told(None)
-
-    def unfollow(self, told: Told) -> None:
-        self._followers.pop(told, None)
+    def follow(self, call: Call[SceneMessages], request: Follow) -> None:
+        """Answer this as soon as its player speaks to another NPC (`tell`)."""
+        self._followers.append((call, request))
 
     def tell(self, names: Names) -> None:
         """Tell those who follow what has changed."""
-        for told, (speaker, before) in self._followers.items():
+        waiting, self._followers = self._followers, []
+        for call, request in waiting:
             try:
-                now: str | None = self.whom("", speaker, names).npc
+                now: str | None = self.whom("", request.speaker, names).npc
             except NobodyAddressed:
                 now = None
-            if now != before:
-                self._followers[told] = (speaker, now)
-                told(now)
+            if call.abandoned:
+                continue
+            if now != request.known:
+                call.reply(now)
+            else:
+                self._followers.append((call, request))

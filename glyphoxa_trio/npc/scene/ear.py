@@ -15,30 +15,33 @@ is told what was said.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Final
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.actors import Handover, Ref
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import HearingFailed, Transcript
 from glyphoxa_trio.npc.s2s.talking import Talking
 from glyphoxa_trio.npc.session.npc import Npc
-from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.npc.turn.engine import Microphone
+from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.voice import Output, Which, which
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.providers.endpointing import IsSpeech
 
 from .addressing import NobodyAddressed, Why
-from .messages import Follow, SceneMessages, Unfollow, Whom
-from .place import Place, SceneTurn, turn_of
+from .messages import Enter, Follow, SceneMessages, Whom
+from .place import SceneTurn, turn_of
 
 _PATIENCE: Final = 10.0  # seconds for the scene to take a message
 _REMEMBERED: Final = 8  # turns whose audio may still be played
+_AGAIN: Final = 0.1  # seconds after a fault of the scene
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -54,6 +57,7 @@ class SceneEar:
     """
 
     scene: Ref[SceneMessages]
+    handover: Handover
     find: Callable[[str], Npc]
     hears: Callable[[Npc], bool]
     speaker: str
@@ -98,23 +102,25 @@ class SceneEar:
         async with trio.open_nursery() as self._nursery:
             if self.recognized is not None:
                 await self._nursery.start(self.recognized.run, output)
-            follow = Follow(self.speaker, self._follow)
-            await self.scene.ask(follow, within=_PATIENCE)
-            try:
-                task_status.started()
-                await self._reach()
-            finally:
-                self.scene.tell(Unfollow(self._follow))
+            self._nursery.start_soon(self._follow)
+            task_status.started()
+            await self._reach()
 
     def _listen_in(self) -> None:
         """The sound is for the recognizer, if there is one."""
         if self.recognized is not None:
             self._resample_to(self.recognized.rate)
 
-    def _follow(self, npc: str | None) -> None:
-        """This player talks to that NPC from now on."""
-        self._target = npc
-        self._changed.set()
+    async def _follow(self) -> None:
+        """Know to whom this player talks."""
+        while True:
+            request = Follow(self.speaker, self._target)
+            try:
+                self._target = await self.scene.ask(request, within=inf)
+            except GlyphoxaError:  # a fault of the scene; it lives on
+                await trio.sleep(_AGAIN)
+            else:
+                self._changed.set()
 
     async def _reach(self) -> None:
         """Have the sound go to whom it is for, until cancelled."""
@@ -136,40 +142,39 @@ class SceneEar:
     async def _lend(self, npc: Npc, changed: trio.Event) -> None:
         """Let its model hear this microphone until it is another's."""
 
-        def spoken(utterance: Utterance) -> None:
-            place = Place(utterance, npc.name, spoken=True)
-            turn = turn_of(self.scene, place)
+        def spoken(listener: Listener) -> None:
+            said = Enter(speaker=self.speaker, to=npc.name, spoken=True)
+            turn = turn_of(self.scene, self.handover, said, listener)
             self._nursery.start_soon(self._listen, turn)
 
         def interrupted() -> None:
             self._output.flush("the speaker went on", self._running)
 
-        live = await npc.lend_ear(self.speaker, spoken, interrupted, changed.set)
-        try:
-            async with trio.open_nursery() as nursery:
-                if live.automatic:
-                    self._resample_to(live.capabilities.input_rate)
-                    self._model = live.hear
-                else:
-                    talking = Talking(live, self.detector())
-                    self._resample_to(endpointing.RATE)
-                    self._model = talking.hear
-                    nursery.start_soon(talking.watch)
-                await changed.wait()
-                nursery.cancel_scope.cancel("it is another's microphone")
-        finally:
-            self._model = None
-            self._listen_in()
-            npc.take_ear_back(spoken)
+        microphone = Microphone(spoken, interrupted, changed.set)
+        async with npc.lend_ear(self.speaker, microphone) as live:
+            try:
+                async with trio.open_nursery() as nursery:
+                    if live.automatic:
+                        self._resample_to(live.capabilities.input_rate)
+                        self._model = live.hear
+                    else:
+                        talking = Talking(live, self.detector())
+                        self._resample_to(endpointing.RATE)
+                        self._model = talking.hear
+                        nursery.start_soon(talking.watch)
+                    await changed.wait()
+                    nursery.cancel_scope.cancel("it is another's microphone")
+            finally:
+                self._model = None
+                self._listen_in()
 
     async def _listen(self, turn: SceneTurn) -> None:
         """One turn that a model began because it has heard something."""
         try:
             other = await self._relay(turn, until_named=True)
             if other is not None:
-                place = Place(Utterance(turn.spoken_text, self.speaker), other)
-                told = turn_of(self.scene, place)
-                await self._relay(told)
+                said = Enter(text=turn.spoken_text, speaker=self.speaker, to=other)
+                await self._relay(turn_of(self.scene, self.handover, said))
         except GlyphoxaError as error:
             self._fail(str(error))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 
 from glyphoxa_trio.actors import Request
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.turn_queue import QueueFull
+from glyphoxa_trio.tools.tier import Tier
 
 from .addressing import Addressed
 
@@ -37,6 +38,27 @@ class SceneFull(QueueFull):
 
 class SceneMessages:
     """Whom all of these are for: the actor of a scene."""
+
+
+@attrs.frozen(kw_only=True)
+class Enter(Request[SceneMessages, None]):
+    """Asked: find out who is meant, and have them speak when it is their turn.
+
+    ``to`` is whom the caller has named; None leaves it to the rules of the scene.
+    ``dm``: whoever directs it says this. ``spoken``: ``to`` has heard it itself, and
+    answers already. The rest is as in the `Say` that comes of it. ``place``: the
+    `Place` was handed over under that name.
+    """
+
+    speaker: str
+    text: str = ""
+    tier: Tier | None = None
+    script: str | None = None
+    greets: bool = False
+    to: str | None = None
+    dm: bool = False
+    spoken: bool = False
+    place: str = ""
 
 
 @attrs.frozen
@@ -85,20 +107,13 @@ class Silence(Request[SceneMessages, bool]):
     speaker: str | None
 
 
-@attrs.frozen(eq=False)
-class Follow(Request[SceneMessages, None]):
-    """Asked: say to whom this player talks, now and whenever that changes; None is to
-    nobody. ``told`` must not block."""
+@attrs.frozen
+class Follow(Request[SceneMessages, str | None]):
+    """Asked: to whom does this player talk, as soon as it is another NPC than
+    ``known``? None is nobody."""
 
     speaker: str
-    told: Callable[[str | None], None]
-
-
-@attrs.frozen(eq=False)
-class Unfollow(Request[SceneMessages, None]):
-    """Told: do not say it any more."""
-
-    told: Callable[[str | None], None]
+    known: str | None
 
 
 @attrs.frozen

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
 from types import TracebackType
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Ref, Request, Signal
+from glyphoxa_trio.actors import Handover, Ref, Signal
 from glyphoxa_trio.npc.aloud import TOLERANCE
 from glyphoxa_trio.npc.events import (
     Flush,
@@ -21,9 +20,9 @@ from glyphoxa_trio.npc.events import (
     TurnEvent,
 )
 from glyphoxa_trio.npc.session.npc import FAREWELL, PATIENCE, Turn
-from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.npc.turn.listener import Listener
 
-from .messages import SceneMessages
+from .messages import Enter, SceneMessages
 
 
 @attrs.define(eq=False)
@@ -34,16 +33,10 @@ class Place:
     It is ``given`` the floor; ``handed`` to the NPC's session, or never will be;
     ``told`` when its listener has the last event, or has left; ``over`` when they have
     heard it; ``gone`` when everybody knows what was said, and another may speak.
-
-    Args:
-      to: whom the caller has named; None leaves it to the rules of the scene.
-      spoken: that NPC has heard it itself, and answers already.
     """
 
-    utterance: Utterance
-    to: str | None = None
-    dm: bool = False
-    spoken: bool = False
+    said: Enter
+    listener: Listener
     npc: str = attrs.field(default="", init=False)
     since: float = attrs.field(factory=trio.current_time, init=False)
     cut: str = attrs.field(default="", init=False)
@@ -60,12 +53,17 @@ class Place:
 
     @property
     def speaker(self) -> str:
-        return self.utterance.speaker
+        return self.said.speaker
 
     @property
     def own(self) -> bool:
         """Whether the NPC speaks for itself."""
-        return self.utterance.script is None
+        return self.said.script is None
+
+    @property
+    def dm(self) -> bool:
+        """Whether whoever directs the scene says it."""
+        return self.said.dm
 
     def goes_to(self, npc: str) -> None:
         """This one is meant."""
@@ -113,10 +111,10 @@ class Place:
             )
         )
         self.handed.set()
-        self.utterance.ended.set()
+        self.listener.ended.set()
         # A session may have got it after all: then it is as if its listener had left.
-        self.utterance.interrupt(why)
-        self.utterance.stream.leave()
+        self.listener.stream.cancel(why)
+        self.listener.stream.leave()
 
     def heard(self, event: TurnEvent) -> None:
         """The listener has got this."""
@@ -128,7 +126,7 @@ class Place:
     def listened(self) -> None:
         """The listener has the last event, and perhaps more to hear."""
         self.told.set()
-        if self._flushed or self.utterance.exchange.unplayed <= TOLERANCE:
+        if self._flushed or self.listener.unplayed <= TOLERANCE:
             self.over.set()
 
     def leave(self, why: str) -> None:
@@ -141,13 +139,6 @@ class Place:
         """What the scene has to say; None once the session says the rest."""
         await self._arrived.until(lambda: bool(self._news) or self.handed.is_set())
         return self._news.popleft() if self._news else None
-
-
-@attrs.frozen(eq=False)
-class Enter(Request[SceneMessages, None]):
-    """Asked: find out who is meant, and have them speak when it is their turn."""
-
-    place: Place
 
 
 @attrs.define(eq=False)
@@ -179,11 +170,11 @@ class SceneTurn(Turn):
     @property
     def spoken_text(self) -> str:
         """What was said, as far as it is known."""
-        return self._utterance.text
+        return self._listener.text or self._place.said.text
 
     def interrupt(self, reason: str) -> None:
         """Have the NPC stop; its last event is still to come."""
-        self._utterance.interrupt(reason)
+        self._listener.stream.cancel(reason)
 
     async def __anext__(self) -> TurnEvent:
         place = self._place
@@ -211,7 +202,22 @@ class SceneTurn(Turn):
             self._place.leave("the listener left")
 
 
-def turn_of(scene: Ref[SceneMessages], place: Place) -> SceneTurn:
-    """The turn that begins by entering the scene."""
-    enter = partial(scene.ask, Enter(place), within=PATIENCE)
-    return SceneTurn(enter, place.utterance, place=place)
+def turn_of(
+    scene: Ref[SceneMessages],
+    handover: Handover,
+    said: Enter,
+    listener: Listener | None = None,
+) -> SceneTurn:
+    """The turn that begins by entering the scene.
+
+    Args:
+      listener: of a turn that has begun already.
+    """
+    place = Place(said, Listener() if listener is None else listener)
+
+    async def enter() -> None:
+        with handover.offered(place) as name:
+            request = attrs.evolve(said, place=name)
+            await scene.ask(request, within=PATIENCE)
+
+    return SceneTurn(enter, place.listener, place=place)

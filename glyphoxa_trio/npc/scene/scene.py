@@ -8,16 +8,16 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.actors import Handover, Ref
 from glyphoxa_trio.npc.arguments import check_text, check_tier
 from glyphoxa_trio.npc.session.npc import CannotHear
-from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
 from glyphoxa_trio.tools.tier import Tier
 
 from .addressing import Addressed
 from .messages import (
     Bind,
+    Enter,
     LetHear,
     Look,
     Mute,
@@ -29,7 +29,7 @@ from .messages import (
     TurnTo,
     Whom,
 )
-from .place import Place, SceneTurn, turn_of
+from .place import SceneTurn, turn_of
 
 # Taking a message is quick; telling all NPCs something takes each of them a moment.
 _PATIENCE: Final = 10.0
@@ -48,6 +48,7 @@ class Scene:
     """
 
     _scene: Ref[SceneMessages]
+    _handover: Handover
     _ears: OpenSceneEar | None = None
 
     @property
@@ -78,7 +79,7 @@ class Scene:
         """
         check_text(text=text, speaker=speaker, to=to or "")
         check_tier(tier)
-        return self._turn(Place(Utterance(text, speaker, tier), to, dm))
+        return self._turn(Enter(text=text, speaker=speaker, tier=tier, to=to, dm=dm))
 
     def speak_as(self, npc: str, text: str, *, speaker: str = "DM") -> SceneTurn:
         """Have the NPC say ``text`` as it stands: no model, no tools.
@@ -87,15 +88,15 @@ class Scene:
         if it is muted. It remembers the words as its own.
         """
         check_text(npc=npc, text=text, speaker=speaker)
-        return self._turn(Place(Utterance("", speaker, script=text), npc, dm=True))
+        return self._turn(Enter(speaker=speaker, script=text, to=npc, dm=True))
 
     def greet(self, npc: str, *, speaker: str = "player") -> SceneTurn:
         """Have the NPC say its greeting, as `Npc.greet`."""
         check_text(npc=npc, speaker=speaker)
-        return self._turn(Place(Utterance("", speaker, greets=True), npc))
+        return self._turn(Enter(speaker=speaker, greets=True, to=npc))
 
-    def _turn(self, place: Place) -> SceneTurn:
-        return turn_of(self._scene, place)
+    def _turn(self, said: Enter) -> SceneTurn:
+        return turn_of(self._scene, self._handover, said)
 
     async def addressed(self, text: str, *, speaker: str = "player") -> Addressed:
         """Who would be meant by ``text`` now, and how that is told. It leaves no trace.

@@ -37,7 +37,8 @@ from glyphoxa_trio.npc.session.messages import (
     Situate,
     TakeEarBack,
 )
-from glyphoxa_trio.npc.turn.engine import Engine
+from glyphoxa_trio.npc.turn.engine import Engine, Microphone
+from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.memory import Memory
 from glyphoxa_trio.npc.turn.runner import TurnRunner
 from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
@@ -105,10 +106,11 @@ class NpcSession:
                 continue
             with call.answering():
                 match call.request:
-                    case Say(utterance):
+                    case Say() as say:
+                        utterance = self._utterance(say)
                         self._accept(utterance)
                         self._turns.start_soon(self._live, utterance)
-                        call.reply(None)
+                        call.reply(utterance.number)
                     case Elevate(tier, seconds):
                         memory.elevate(tier, until=trio.current_time() + seconds)
                         call.reply(None)
@@ -132,11 +134,14 @@ class NpcSession:
                         memory.conversation.overhear(line)
                         runner.engine.overhear(line)
                         call.reply(None)
-                    case LendEar(speaker, told, interrupted, gone):
-                        engine = runner.engine
-                        call.reply(engine.lend(speaker, told, interrupted, gone))
-                    case TakeEarBack(told):
-                        runner.engine.take_back(told)
+                    case LendEar(speaker, name):
+                        microphone = self.services.handover.take(name, Microphone)
+                        call.reply(
+                            microphone is not None
+                            and runner.engine.lend(name, speaker, microphone)
+                        )
+                    case TakeEarBack(microphone):
+                        runner.engine.take_back(microphone)
                         call.reply(None)
                     case Situate(context):
                         memory.situate(context)
@@ -198,6 +203,21 @@ class NpcSession:
         return engine
 
     # Whose turn it is.
+
+    def _utterance(self, say: Say) -> Utterance:
+        listener = self.services.handover.take(say.listener, Listener)
+        if listener is None:  # they have left before this was read
+            listener = Listener()
+            listener.stream.leave()
+        return Utterance(
+            say.text,
+            say.speaker,
+            say.tier,
+            script=say.script,
+            greets=say.greets,
+            waiting=say.waiting,
+            listener=listener,
+        )
 
     def _accept(self, utterance: Utterance) -> None:
         """Somebody says this. Raises `QueueFull` to them."""
@@ -274,8 +294,7 @@ class NpcSession:
             await self.runner.run(utterance)
         finally:
             self.runner.engine.over(utterance)
-            utterance.stream.end()
-            utterance.ended.set()
+            utterance.over()
             ran = self._queue.running is utterance
             following = self._queue.go(utterance)
             if ran:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import attrs
 
 from glyphoxa_trio.actors import Request
-from glyphoxa_trio.npc.s2s import Live
 from glyphoxa_trio.npc.turn.settings import SessionSettings
-from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.tools.tier import Tier
 
 
@@ -22,30 +20,33 @@ SessionRequest: TypeAlias = Request[SessionMessages, Any]
 
 
 @attrs.frozen
-class Say(Request[SessionMessages, None]):
-    """Asked: answer this. The reply means that it runs or waits its turn."""
+class Say(Request[SessionMessages, int]):
+    """Asked: answer this, with the fields of an `Utterance`. ``listener`` was handed
+    over under that name. The reply, the turn's number, means that it runs or waits."""
 
-    utterance: Utterance
+    text: str
+    speaker: str
+    tier: Tier | None = None
+    script: str | None = None
+    greets: bool = False
+    waiting: int = 0
+    listener: str = ""
 
 
-@attrs.frozen(eq=False)
-class LendEar(Request[SessionMessages, Live | None]):
-    """Asked: let the model hear this speaker, and say of each turn that it begins, and
-    when they ``interrupted``. ``gone`` is called when another configuration lets the
-    NPC hear in another way, so that the model does not hear the speaker any more. The
-    reply is the conversation, None if its model does not hear."""
+@attrs.frozen
+class LendEar(Request[SessionMessages, bool]):
+    """Asked: let the model hear this speaker, whose `Microphone` was handed over under
+    that name; False if it does not hear."""
 
     speaker: str
-    told: Callable[[Utterance], None]
-    interrupted: Callable[[], None]
-    gone: Callable[[], None] = lambda: None
+    microphone: str
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen
 class TakeEarBack(Request[SessionMessages, None]):
     """Told: hear nobody any more, if it was this one."""
 
-    told: Callable[[Utterance], None]
+    microphone: str
 
 
 @attrs.frozen

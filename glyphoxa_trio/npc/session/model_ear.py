@@ -16,15 +16,15 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Signal
-from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import HearingFailed, TurnDone
 from glyphoxa_trio.npc.s2s.live import Live
 from glyphoxa_trio.npc.s2s.talking import Talking
+from glyphoxa_trio.npc.turn.engine import Microphone
+from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.providers.speech import SpeechError
 
 if TYPE_CHECKING:
     from glyphoxa_trio.npc.session.npc import Npc
-    from glyphoxa_trio.npc.turn.utterance import Utterance
     from glyphoxa_trio.npc.voice import Output, Which
     from glyphoxa_trio.providers.endpointing import IsSpeech
 
@@ -46,9 +46,9 @@ class ModelEar:
     asks: IsSpeech | None = None
     _live: Live | None = attrs.field(default=None, init=False)
     _talking: Talking | None = attrs.field(default=None, init=False)
-    _waiting: deque[Utterance] = attrs.field(factory=deque, init=False)
+    _waiting: deque[Listener] = attrs.field(factory=deque, init=False)
     _arrived: Signal = attrs.field(factory=Signal, init=False)
-    _turns: dict[Which, Exchange] = attrs.field(factory=dict, init=False)
+    _turns: dict[Which, Listener] = attrs.field(factory=dict, init=False)
     _reported: Mapping[Which, float] | None = attrs.field(default=None, init=False)
     _over: bool = attrs.field(default=False, init=False)
 
@@ -62,8 +62,8 @@ class ModelEar:
     def played(self, heard: Mapping[Which, float]) -> None:
         """So many seconds of these turns' audio were heard in all."""
         self._reported = heard
-        for turn, exchange in self._turns.items():
-            exchange.played(heard.get(turn, 0.0))
+        for turn, listener in self._turns.items():
+            listener.played(heard.get(turn, 0.0))
 
     async def run(
         self,
@@ -76,40 +76,38 @@ class ModelEar:
         Raises:
           MicrophoneTaken: before it has started, if another one is heard.
         """
-        running: Utterance | None = None
+        running: Listener | None = None
 
         def interrupted() -> None:
             turns = [] if running is None else [(self.npc.name, running.number)]
             output.flush("the speaker went on", turns)
 
-        self._live = await self.npc.lend_ear(
-            self.speaker, self._spoken, interrupted, self._gone
-        )
-        try:
-            async with trio.open_nursery() as nursery:
-                if self.asks is not None:
-                    self._talking = Talking(self._live, self.asks)
-                    nursery.start_soon(self._talking.watch)
-                task_status.started()
-                while (running := await self._next()) is not None:
-                    await self._relay(running, output)
-                    running = None
-                self._end(output)
-                nursery.cancel_scope.cancel("it is not heard any more")
-        finally:
-            for utterance in (*filter(None, [running]), *self._waiting):
-                utterance.interrupt("the microphone is switched off")
-                utterance.stream.leave()
-            self.npc.take_ear_back(self._spoken)
+        microphone = Microphone(self._spoken, interrupted, self._gone)
+        async with self.npc.lend_ear(self.speaker, microphone) as self._live:
+            try:
+                async with trio.open_nursery() as nursery:
+                    if self.asks is not None:
+                        self._talking = Talking(self._live, self.asks)
+                        nursery.start_soon(self._talking.watch)
+                    task_status.started()
+                    while (running := await self._next()) is not None:
+                        await self._relay(running, output)
+                        running = None
+                    self._end(output)
+                    nursery.cancel_scope.cancel("it is not heard any more")
+            finally:
+                for listener in (*filter(None, [running]), *self._waiting):
+                    listener.stream.cancel("the microphone is switched off")
+                    listener.stream.leave()
 
-    async def _relay(self, utterance: Utterance, output: Output) -> None:
-        async for event in utterance.stream:
+    async def _relay(self, listener: Listener, output: Output) -> None:
+        async for event in listener.stream:
             await output.give(event)
             if isinstance(event, TurnDone):
                 break
-        utterance.stream.leave()
+        listener.stream.leave()
 
-    async def _next(self) -> Utterance | None:
+    async def _next(self) -> Listener | None:
         """The next turn; None if no more turns will come."""
         await self._arrived.until(lambda: bool(self._waiting) or self._over)
         return self._waiting.popleft() if self._waiting else None
@@ -133,12 +131,12 @@ class ModelEar:
         )
         output.end(SpeechError(detail))
 
-    def _spoken(self, utterance: Utterance) -> None:
+    def _spoken(self, listener: Listener) -> None:
         """The model has heard something: a turn begins."""
-        self._waiting.append(utterance)
+        self._waiting.append(listener)
         self._arrived.set()
-        self._turns[self.npc.name, utterance.number] = utterance.exchange
+        self._turns[self.npc.name, listener.number] = listener
         while len(self._turns) > _REMEMBERED:
             del self._turns[next(iter(self._turns))]
         if self._reported is not None:
-            utterance.exchange.played(0.0)
+            listener.played(0.0)

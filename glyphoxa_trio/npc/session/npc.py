@@ -9,17 +9,16 @@ Above 300 lines, because each way to reach an NPC says what it does and what it 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
-from functools import partial
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Ref
+from glyphoxa_trio.actors import Handover, Ref
 from glyphoxa_trio.config.model import NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.arguments import (
@@ -45,8 +44,9 @@ from glyphoxa_trio.npc.session.messages import (
     Situate,
     TakeEarBack,
 )
+from glyphoxa_trio.npc.turn.engine import Microphone
+from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.settings import SessionSettings
-from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
@@ -75,8 +75,8 @@ class Turn:
     delivered once the next event is asked for, or once it was `played`.
     """
 
-    _say: Callable[[], Awaitable[None]]
-    _utterance: Utterance
+    _say: Callable[[], Awaitable[object]]
+    _listener: Listener
     done: TurnDone | None = attrs.field(default=None, init=False)
     _entered: bool = attrs.field(default=False, init=False)
 
@@ -105,18 +105,17 @@ class Turn:
         traceback: TracebackType | None,
     ) -> None:
         self._leave()
-        if not self._utterance.ended.is_set():
+        if not self._listener.ended.is_set():
             with trio.move_on_after(FAREWELL, shield=True):
-                await self._utterance.ended.wait()
+                await self._listener.ended.wait()
 
     def _leave(self) -> None:
-        self._utterance.interrupt("the listener left")
-        self._utterance.stream.leave()
+        self._listener.stream.leave()
 
     @property
     def delivered(self) -> str:
         """What was heard so far: that much the NPC will remember of its words."""
-        return self._utterance.exchange.heard
+        return self._listener.heard
 
     def played(self, ms: float) -> None:
         """Report how much of this turn's `Speech` was played, in all, since it began.
@@ -125,7 +124,7 @@ class Turn:
         report 0 before you play anything. Also after the turn has ended, until all of
         it was played. More than was given out is all of it.
         """
-        self._utterance.exchange.played(seconds(ms))
+        self._listener.played(seconds(ms))
 
     def __aiter__(self) -> Self:
         return self
@@ -133,7 +132,7 @@ class Turn:
     async def __anext__(self) -> TurnEvent:
         if not self._entered:
             raise RuntimeError("enter the turn first: async with npc.say(...) as turn")
-        event = await self._utterance.stream.__anext__()
+        event = await self._listener.stream.__anext__()
         if isinstance(event, TurnDone):
             self.done = event
         return event
@@ -162,6 +161,7 @@ class Npc:
     config: NpcConfig
     grant: Grant
     _session: Ref[SessionMessages]
+    _handover: Handover
     _ears: OpenEar | None = None
 
     @property
@@ -181,7 +181,7 @@ class Npc:
         """
         check_text(text=text, speaker=speaker)
         check_tier(tier)
-        return self._turn(Utterance(text, speaker, tier))
+        return self._turn(text, speaker, tier=tier)
 
     def speak_as(self, text: str, *, speaker: str = "DM") -> Turn:
         """Say ``text`` as the NPC: its words as they stand, no model, no tools.
@@ -189,16 +189,22 @@ class Npc:
         What it was saying by itself is interrupted. It remembers the words as its own.
         """
         check_text(text=text, speaker=speaker)
-        return self._turn(Utterance("", speaker, script=text))
+        return self._turn("", speaker, script=text)
 
     def greet(self, *, speaker: str = "player") -> Turn:
         """Have it say its greeting, if it has one and nothing has been said yet."""
         check_text(speaker=speaker)
-        return self._turn(Utterance("", speaker, greets=True))
+        return self._turn("", speaker, greets=True)
 
-    def _turn(self, utterance: Utterance) -> Turn:
-        say = partial(self._session.ask, Say(utterance), within=PATIENCE)
-        return Turn(say, utterance)
+    def _turn(self, text: str, speaker: str, **more: Any) -> Turn:
+        listener = Listener()
+
+        async def say() -> None:
+            with self._handover.offered(listener) as name:
+                request = Say(text, speaker, listener=name, **more)
+                await self._session.ask(request, within=PATIENCE)
+
+        return Turn(say, listener)
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
         """Let it hear what somebody says to somebody else. It says nothing to that,
@@ -274,32 +280,26 @@ class Npc:
             )
         return open_voice(ear, rate=rate)
 
+    @asynccontextmanager
     async def lend_ear(
-        self,
-        speaker: str,
-        told: Callable[[Utterance], None],
-        interrupted: Callable[[], None] = lambda: None,
-        gone: Callable[[], None] = lambda: None,
-    ) -> Live:
-        """Let its model hear this speaker; ``told`` of each turn that this begins, and
-        whoever plays is told when they have ``interrupted``. ``gone`` is called when
-        the model does not hear the speaker any more, because another configuration lets
-        the NPC hear in another way.
+        self, speaker: str, microphone: Microphone
+    ) -> AsyncGenerator[Live]:
+        """Let its model hear this speaker inside the block; yields what takes sound.
 
         Raises:
           MicrophoneTaken: if it hears somebody already.
           CannotHear: if its model does not hear for itself.
         """
-        request = LendEar(speaker, told, interrupted, gone)
-        live = await self._session.ask(request, within=PATIENCE)
-        if live is None:
-            raise CannotHear(f"the model of {self.name} does not hear")
-        return live
-
-    def take_ear_back(self, told: Callable[[Utterance], None]) -> None:
-        """It hears nobody any more, if it was this one."""
-        with suppress(GlyphoxaError):
-            self._session.tell(TakeEarBack(told))
+        with self._handover.offered(microphone) as name:
+            try:
+                request = LendEar(speaker, name)
+                hears = await self._session.ask(request, within=PATIENCE)
+                if not hears or microphone.live is None:
+                    raise CannotHear(f"the model of {self.name} does not hear")
+                yield microphone.live
+            finally:
+                with suppress(GlyphoxaError):
+                    self._session.tell(TakeEarBack(name))
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
         """End the turn that is running; False if none was.

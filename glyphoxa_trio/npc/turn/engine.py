@@ -14,6 +14,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.hearsay import Overheard
 from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.utterance import Utterance
@@ -22,6 +23,31 @@ from glyphoxa_trio.tools.tier import Tier
 
 class MicrophoneTaken(GlyphoxaError):
     """A speech-to-speech model hears one microphone at a time."""
+
+
+def _nobody() -> None:
+    pass
+
+
+@attrs.define(eq=False)
+class Microphone:
+    """A speaker whom the model of an NPC hears. Handed over to its session.
+
+    Args:
+      spoken: told of each turn that this begins, by whoever listens to it.
+      interrupted: whoever plays what the NPC says is told when the speaker goes on.
+      gone: the model does not hear the speaker any more, because another configuration
+        lets the NPC hear in another way.
+    """
+
+    spoken: Callable[[Listener], None]
+    interrupted: Callable[[], None] = _nobody
+    gone: Callable[[], None] = _nobody
+    live: Live | None = attrs.field(default=None, init=False)
+
+    def reaches(self, live: Live) -> None:
+        """What it hears goes there."""
+        self.live = live
 
 
 Understood = Callable[[str], Awaitable[Tier]]
@@ -78,21 +104,15 @@ class Engine:
     def told_elsewhere(self, exchange: Exchange) -> None:
         """The NPC says words that are not the engine's: the DM's, or its greeting."""
 
-    def lend(
-        self,
-        speaker: str,
-        told: Callable[[Utterance], None],
-        interrupted: Callable[[], None],
-        gone: Callable[[], None],
-    ) -> Live | None:
-        """Hear this speaker from now on; None if it does not hear.
+    def lend(self, name: str, speaker: str, microphone: Microphone) -> bool:
+        """Hear this speaker from now on; False if it does not hear.
 
         Raises:
           MicrophoneTaken: it hears somebody already.
         """
-        return None
+        return False
 
-    def take_back(self, told: Callable[[Utterance], None]) -> None:
+    def take_back(self, name: str) -> None:
         """Hear nobody, if it was this one."""
 
     # Of one utterance.

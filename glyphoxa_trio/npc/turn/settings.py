@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from glyphoxa_trio.actors import Ref, Topic
+from glyphoxa_trio.actors import Handover, Ref, Topic
 from glyphoxa_trio.config.model import NpcConfig, SpeculationConfig, TurnConfig
 from glyphoxa_trio.config.voices import FillerConfig, S2SConfig
 from glyphoxa_trio.host import ToolHost
@@ -74,6 +74,7 @@ class Services:
         a `GlyphoxaError` to whoever sent them.
       selector: asked for the tier of each utterance.
       events: told of everything that happens, whoever listens to the turn.
+      handover: where listeners and microphones are handed over.
       activity: counts the turns that run, and may refuse one.
       costs: says whether a turn may begin, and is told what it took.
       tally: counts what came of speculation.
@@ -87,6 +88,7 @@ class Services:
     links: Callable[[SessionSettings], Links]
     selector: Ref[Selector]
     events: Topic[TurnEvent]
+    handover: Handover = attrs.field(factory=Handover)
     activity: Activity = attrs.field(factory=Activity)
     costs: Costs = attrs.field(factory=Costs)
     tally: Tally = attrs.field(factory=Tally)

@@ -14,6 +14,22 @@ from glyphoxa_trio.npc.events import Fallback, Sentence, Speech, TurnEvent
 from glyphoxa_trio.npc.s2s import Interaction
 from glyphoxa_trio.tools.tier import Tier
 
+from .listener import Listener
+
+
+@attrs.define(eq=False)
+class _End:
+    """How a turn ends before its time. Apart from its utterance, because a stream that
+    knew that would leave a cycle of twenty objects a turn to the collector, whose
+    pauses hold everybody up."""
+
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    reason: str = attrs.field(default="", init=False)
+
+    def now(self, reason: str) -> None:
+        self.reason = self.reason or reason
+        self.scope.cancel(reason)
+
 
 @attrs.define(eq=False)
 class Utterance:
@@ -23,11 +39,9 @@ class Utterance:
     its greeting if it ``greets``: nothing was said to it then. ``waiting`` players want
     to be answered in its scene beside those who wait for this NPC.
 
-    ``scope`` belongs to the listener: leaving cancels the turn, also one that has
-    not begun. ``begins`` is set when it does, ``ended`` when the turn has ended and
-    is remembered. ``shed``: why it is turned away instead of being answered, and
-    ``shed_for``, in a word. ``interaction``: it was spoken to a model that hears for
-    itself.
+    ``begins`` is set when its turn does. ``shed``: why it is turned away instead of
+    being answered, and ``shed_for``, in a word. ``interaction``: it was spoken to a
+    model that hears for itself.
     """
 
     text: str
@@ -37,34 +51,37 @@ class Utterance:
     greets: bool = False
     waiting: int = 0
     interaction: Interaction | None = None
-    stream: Stream[TurnEvent] = attrs.field(init=False)
+    listener: Listener = attrs.field(factory=Listener)
     exchange: Exchange = attrs.field(init=False)
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     begins: trio.Event = attrs.field(factory=trio.Event, init=False)
-    ended: trio.Event = attrs.field(factory=trio.Event, init=False)
     shed: str = attrs.field(default="", init=False)
     shed_for: Fallback = attrs.field(default=Fallback.OVERLOADED, init=False)
     number: int = attrs.field(default=0, init=False)
-    _reason: str = attrs.field(default="", init=False)
+    _end: _End = attrs.field(factory=_End, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.exchange = Exchange(self.speaker, self.text, asked=not self.scripted)
-        # Not a method: a stream that knew its utterance would leave a cycle of twenty
-        # objects a turn to the collector, whose pauses hold everybody up.
-        self.stream = Stream(on_consumed=partial(_consumed, self.exchange))
 
     def accepted(self, number: int) -> None:
         """It is the session's, which counts its turns."""
         self.number = number
-
-    def beside(self, waiting: int) -> None:
-        """So many more wait to be answered, in its scene."""
-        self.waiting = waiting
+        self.listener.hears(self.exchange, number, self.interaction)
+        self.stream.produced_by(partial(_consumed, self.exchange), self._end.now)
 
     def begin(self, shed: str = "", shed_for: Fallback = Fallback.OVERLOADED) -> None:
         """Its turn begins, or is turned away because of ``shed``."""
         self.shed, self.shed_for = shed, shed_for
         self.begins.set()
+
+    @property
+    def stream(self) -> Stream[TurnEvent]:
+        """Where its listener gets the events."""
+        return self.listener.stream
+
+    @property
+    def scope(self) -> trio.CancelScope:
+        """Of its turn, begun or not."""
+        return self._end.scope
 
     @property
     def own(self) -> bool:
@@ -78,14 +95,17 @@ class Utterance:
 
     def interrupt(self, reason: str) -> None:
         """Cancel the turn, begun or not."""
-        self._reason = self._reason or reason
-        self.scope.cancel(reason)
+        self._end.now(reason)
+
+    def over(self) -> None:
+        """Its turn has ended and is remembered."""
+        self.stream.end()
+        self.listener.ended.set()
 
     @property
     def reason(self) -> str:
-        """Why it was interrupted: whoever cancels the scope is the listener."""
-        gone = "the listener left" if self.scope.cancel_called else "the session ended"
-        return self._reason or gone
+        """Why it was interrupted."""
+        return self._end.reason or "the session ended"
 
     @property
     def scripted(self) -> bool:

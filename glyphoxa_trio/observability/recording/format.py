@@ -233,6 +233,7 @@ def _check_numbers(lines: Iterable[Line], name: str) -> None:
     of = {
         "heard": "say",
         "left": "say",
+        "cancelled": "say",
         "model": "request",
         "sent": "call",
         "answer": "call",

@@ -60,6 +60,7 @@ KINDS: Final[Mapping[str, Mapping[str, Key]]] = {
         "waiting": _if_given(_WHOLE),
     },
     "heard": {"say": _WHOLE, "events": _WHOLE},
+    "cancelled": {"say": _WHOLE, "reason": _TEXT},
     "left": {
         "say": _WHOLE,
         "asked": _if_given(_WHOLE),

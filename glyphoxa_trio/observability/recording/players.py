@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -13,8 +14,7 @@ import trio
 from glyphoxa_trio.actors import Ref, Stream
 from glyphoxa_trio.npc import FanOutDone, TurnDone, TurnEvent
 from glyphoxa_trio.npc.events import Speech, SpeechFailed
-from glyphoxa_trio.npc.session.messages import SessionMessages, SessionRequest
-from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.npc.session.messages import Say, SessionMessages, SessionRequest
 from glyphoxa_trio.observability.recording.models import Note
 from glyphoxa_trio.observability.stepping import Quiet
 
@@ -24,24 +24,25 @@ class HeardRef(Ref[SessionMessages]):
     """An NPC's session.
 
     Args:
-      told: called with each message; it returns the one that is sent instead.
+      told: called with each message that is sent.
       quiet: what people do comes last of all that happens at one instant, so that a
         replay knows its place. None is a clock on which nothing has one.
     """
 
-    told: Callable[[SessionRequest], SessionRequest] = attrs.field(kw_only=True)
+    told: Callable[[SessionRequest], None] = attrs.field(kw_only=True)
     quiet: Quiet | None = attrs.field(kw_only=True)
 
     async def ask(self, request: SessionRequest, *, within: float) -> Any:
         if self.quiet is not None:
             await until_quiet(self.quiet)
-        return await super().ask(self.told(request), within=within)
+        self.told(request)
+        return await super().ask(request, within=within)
 
     @classmethod
     def of(
         cls,
         ref: Ref[SessionMessages],
-        told: Callable[[SessionRequest], SessionRequest],
+        told: Callable[[SessionRequest], None],
         quiet: Quiet | None,
     ) -> HeardRef:
         if isinstance(ref, HeardRef):
@@ -63,7 +64,6 @@ class HeardStream(Stream[TurnEvent]):
 
     say: int = attrs.field(kw_only=True)
     note: Note = attrs.field(kw_only=True)
-    scope: trio.CancelScope = attrs.field(kw_only=True)
     quiet: Quiet | None = attrs.field(kw_only=True)
     _asked: int = attrs.field(default=0, init=False)
     _got: int = attrs.field(default=0, init=False)
@@ -104,6 +104,19 @@ class HeardStream(Stream[TurnEvent]):
             await until_quiet(self.quiet, first=True)
         return await super().send(event, spare=spare, within=within)
 
+    def cancel(self, reason: str) -> None:
+        if self.gone or self._is_over:
+            super().cancel(reason)
+        elif self.quiet is None:
+            self._cancel(reason)
+        else:
+            self.quiet.when_quiet(partial(self._cancel, reason))
+
+    def _cancel(self, reason: str) -> None:
+        if not self.gone:
+            self.note("cancelled", say=self.say, reason=reason)
+        super().cancel(reason)
+
     def leave(self) -> None:
         if self.quiet is None or self._is_over:
             self._leave()
@@ -114,25 +127,10 @@ class HeardStream(Stream[TurnEvent]):
         over = {"over": True} if self._is_over else {}
         self.note("left", say=self.say, asked=self._asked, got=self._got, **over)
         self.gone = True
-        self.scope.cancel("the listener left")
         super().leave()
 
 
-def unusual(utterance: Utterance) -> dict[str, Any]:
-    """What an utterance has beside words, a speaker and a tier, if it has any of it."""
-    beside = {
-        "script": utterance.script,
-        "greets": utterance.greets,
-        "waiting": utterance.waiting,
-    }
+def unusual(say: Say) -> dict[str, Any]:
+    """What it has beside words, a speaker and a tier, if it has any of it."""
+    beside = {"script": say.script, "greets": say.greets, "waiting": say.waiting}
     return {key: value for key, value in beside.items() if value not in (None, 0)}
-
-
-def with_scope(utterance: Utterance, scope: trio.CancelScope) -> Utterance:
-    """The utterance as its session has it: what its listener cancels is cancelled
-    by the stream, in its own time."""
-    inner = attrs.evolve(utterance)
-    inner.stream, inner.exchange = utterance.stream, utterance.exchange
-    inner.begins, inner.ended = utterance.begins, utterance.ended
-    inner.scope = scope
-    return inner

@@ -15,6 +15,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Handover
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.host import History, ToolHost
 from glyphoxa_trio.mcp import ServerState
@@ -35,7 +36,7 @@ from glyphoxa_trio.npc.session.messages import (
     SessionRequest,
     Situate,
 )
-from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.observability.recording.config import config_as_data
 from glyphoxa_trio.observability.recording.format import FORMAT
 from glyphoxa_trio.observability.recording.handlers import HeardHandler, Threads
@@ -48,7 +49,6 @@ from glyphoxa_trio.observability.recording.players import (
     HeardStream,
     until_quiet,
     unusual,
-    with_scope,
 )
 from glyphoxa_trio.observability.recording.tools import definition_as_data
 from glyphoxa_trio.observability.stepping import Quiet, exactness
@@ -154,7 +154,7 @@ class Recorder(Witness):
         return heard
 
     def npc(self, npc: Npc) -> Npc:
-        told = partial(self._asked, npc.name)
+        told = partial(self._asked, npc.name, npc._handover)
         ref = HeardRef.of(npc._session, told, self._quiet)
         return attrs.evolve(npc, session=ref)
 
@@ -223,24 +223,25 @@ class Recorder(Witness):
 
     # What players do, and what comes of it.
 
-    def _asked(self, npc: str, request: SessionRequest) -> SessionRequest:
+    def _asked(self, npc: str, handover: Handover, request: SessionRequest) -> None:
         self._look_for_approvals()
         match request:
-            case Say(utterance):
+            case Say() as said:
                 say = next(self._says)
                 self.note(
                     "say",
                     say=say,
                     npc=npc,
-                    text=utterance.text,
-                    speaker=utterance.speaker,
-                    tier=utterance.override,
-                    **unusual(utterance),
+                    text=said.text,
+                    speaker=said.speaker,
+                    tier=said.tier,
+                    **unusual(said),
                 )
-                heard = self._heard_by(utterance, say)
                 self._tell_who_is_behind(npc)
-                self._hearing.setdefault(npc, set()).add(heard)
-                return Say(with_scope(utterance, heard.scope))
+                listener = handover.look(said.listener, Listener)
+                if listener is not None:
+                    heard = self._heard_by(listener, say)
+                    self._hearing.setdefault(npc, set()).add(heard)
             case Preview() | Configure() | Approve():
                 pass  # leaves no trace; is a reload's; is known by its event
             case Introduce() | Situate() | Overhear():
@@ -251,18 +252,15 @@ class Recorder(Witness):
                 self._tell_who_is_behind(npc)
             case _:
                 self.note("unrecorded", what=type(request).__name__)
-        return request
 
-    def _heard_by(self, utterance: Utterance, say: int) -> HeardStream:
+    def _heard_by(self, listener: Listener, say: int) -> HeardStream:
         stream = HeardStream(
-            capacity=utterance.stream.capacity,
-            on_consumed=utterance.stream.on_consumed,
+            capacity=listener.stream.capacity,
             say=say,
             note=self.note,
-            scope=trio.CancelScope(),
             quiet=self._quiet,
         )
-        utterance.stream = stream
+        listener.listen_through(stream)
         return stream
 
     def _tell_who_is_behind(self, npc: str) -> None:

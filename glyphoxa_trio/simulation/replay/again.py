@@ -23,8 +23,8 @@ from glyphoxa_trio.actors import Call, Ref, lone_errors
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
-from glyphoxa_trio.npc.session.messages import Say, SessionMessages, SessionRequest
-from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.npc.session.messages import SessionMessages, SessionRequest
+from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.observability.recording.format import (
     Line,
     Recorded,
@@ -38,7 +38,7 @@ from glyphoxa_trio.simulation.clock import ExactClock
 from glyphoxa_trio.simulation.replay.answers import Notes
 from glyphoxa_trio.simulation.replay.conductor import Conductor
 from glyphoxa_trio.simulation.replay.ear import Ear
-from glyphoxa_trio.simulation.replay.messages import MESSAGES, utterance_of
+from glyphoxa_trio.simulation.replay.messages import MESSAGES, say_of
 from glyphoxa_trio.simulation.replay.models import ReplayModel
 from glyphoxa_trio.simulation.replay.rules import rehearsed, ruled
 from glyphoxa_trio.simulation.replay.tools import Answers
@@ -112,7 +112,6 @@ class _Play:
     _offered: dict[str, tuple[Tool, ...]] = attrs.field(factory=dict, init=False)
     _resumes: dict[tuple[int, int], Line] = attrs.field(init=False)
     _tool_of: dict[int, str] = attrs.field(init=False)
-    _turns: dict[int, Utterance] = attrs.field(factory=dict, init=False)
     _ears: dict[int, Ear] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -205,8 +204,9 @@ class _Play:
             case "left" if line.get("over"):
                 pass  # there was nothing more to hear
             case "left":  # as `Turn` leaves
-                self._turns[line["say"]].scope.cancel("the listener left")
                 self._ears[line["say"]].leave()
+            case "cancelled":
+                self._ears[line["say"]].cancel(line["reason"])
             case "approved":
                 runtime.host.approve(line["tool"])
             case "tools":
@@ -231,18 +231,17 @@ class _Play:
 
     def _say(self, line: Line) -> None:
         number, of = line["say"], self.recorded.of
-        utterance = utterance_of(line)
         left = next((x for x in of("left") if x["say"] == number), {"over": True})
         ear = Ear(
-            on_consumed=utterance.stream.on_consumed,
             most=inf if left.get("over") else left.get("asked", inf),
             pauses={events for say, events in self._resumes if say == number},
             told=self._conductor.look,
             quiet=self.clock.quiet,
         )
-        utterance.stream = self._ears[number] = ear
-        self._turns[number] = utterance
-        posted(self._runtime.npc(line["npc"])._session, Say(utterance))
+        self._ears[number] = ear
+        npc = self._runtime.npc(line["npc"])
+        listener = npc._handover.put(Listener(ear))
+        posted(npc._session, say_of(line, listener))
         ear.begin()
 
     # Tools and rules.

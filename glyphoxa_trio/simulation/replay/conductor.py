@@ -28,7 +28,7 @@ STEPS: Final = frozenset({"event", "request", "call", *ANSWERS})
 # What people did.
 DEEDS: Final = frozenset(
     {
-        *("say", "left", "hearing", "interrupt", "elevate", "approve"),
+        *("say", "left", "cancelled", "hearing", "interrupt", "elevate", "approve"),
         *("overhear", "situate", "introduce"),
         *("approved", "reload", "leaving"),
     }

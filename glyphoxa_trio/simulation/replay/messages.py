@@ -12,10 +12,10 @@ from glyphoxa_trio.npc.session.messages import (
     Interrupt,
     Introduce,
     Overhear,
+    Say,
     SessionRequest,
     Situate,
 )
-from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.observability.recording.format import Line
 from glyphoxa_trio.tools.tier import Tier
 
@@ -30,13 +30,14 @@ MESSAGES: Final[Mapping[str, Callable[[Line], SessionRequest]]] = {
 }
 
 
-def utterance_of(line: Line) -> Utterance:
+def say_of(line: Line, listener: str) -> Say:
     """What was said, for its turn to be listened to again."""
-    return Utterance(
+    return Say(
         line["text"],
         line.get("speaker") or "player",
         Tier.parse(line["tier"]) if line.get("tier") else None,
         script=line.get("script"),
         greets=bool(line.get("greets")),
         waiting=line.get("waiting") or 0,
+        listener=listener,
     )

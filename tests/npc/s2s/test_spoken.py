@@ -13,7 +13,8 @@ from trio.testing import wait_all_tasks_blocked
 from glyphoxa_trio.npc import TierSelected, ToolsShown, TurnDone, TurnEnd
 from glyphoxa_trio.npc.events import EngineSwitched, Transcript
 from glyphoxa_trio.npc.s2s import Live
-from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.npc.turn.engine import Microphone
+from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.providers.s2s import (
     AudioOut,
     Capabilities,
@@ -165,17 +166,17 @@ async def test_what_was_not_played_is_cut_from_the_models_memory(
     async with open_voice(ASKS, None) as (table, links):
         await connected(table, links)
         link = links.last
-        heard: list[Utterance] = []
-        await table.npc.lend_ear("Ann", heard.append)
-        link.push(SpeechStarted(), SpeechStopped(), Heard("Speak!", final=True))
-        link.push(ResponseStarted("r1"), Spoken("r1", "item", "Long ago. "))
-        second = bytes(ASKS.output_rate * 2)
-        link.push(AudioOut("r1", "item", second), AudioOut("r1", "item", second))
-        await wait_all_tasks_blocked()
-        heard[0].exchange.played(0.75)
-        link.push(SpeechStarted())
-        await wait_all_tasks_blocked()
-        assert link.all(Truncate) == [Truncate("item", 750)]
+        heard: list[Listener] = []
+        async with table.npc.lend_ear("Ann", Microphone(heard.append)):
+            link.push(SpeechStarted(), SpeechStopped(), Heard("Speak!", final=True))
+            link.push(ResponseStarted("r1"), Spoken("r1", "item", "Long ago. "))
+            second = bytes(ASKS.output_rate * 2)
+            link.push(AudioOut("r1", "item", second), AudioOut("r1", "item", second))
+            await wait_all_tasks_blocked()
+            heard[0].played(0.75)
+            link.push(SpeechStarted())
+            await wait_all_tasks_blocked()
+            assert link.all(Truncate) == [Truncate("item", 750)]
 
 
 async def test_a_turn_that_needs_slow_tools_goes_through_the_text_model(
@@ -264,24 +265,25 @@ async def test_what_is_still_being_played_is_void_when_somebody_speaks(
     # D12a: a model has said all of it long before it was heard.
     async with open_voice(ASKS, None) as (table, links):
         flushed = []
-        heard: list[Utterance] = []
-        await table.npc.lend_ear("Ann", heard.append, lambda: flushed.append(1))
-        await connected(table, links)
-        link = links.last
-        link.push(SpeechStarted(), SpeechStopped(), Heard("Speak!", final=True))
-        link.speak("r1", "Once upon ", "a time. ")
-        await wait_all_tasks_blocked()
-        heard[0].exchange.played(0.05)
-        async for _ in heard[0].stream:
-            pass
-        assert dones(table)[0].end is TurnEnd.COMPLETED
-        await trio.sleep(0.02)
-        heard[0].exchange.played(0.1)
-        link.push(SpeechStarted())
-        await wait_all_tasks_blocked()
-        assert flushed == [1, 1]  # the first time they spoke as well
-        assert link.all(Truncate) == [Truncate("r1.item", 100)]
-        assert heard[0].exchange.heard == "Once upon"
+        heard: list[Listener] = []
+        microphone = Microphone(heard.append, lambda: flushed.append(1))
+        async with table.npc.lend_ear("Ann", microphone):
+            await connected(table, links)
+            link = links.last
+            link.push(SpeechStarted(), SpeechStopped(), Heard("Speak!", final=True))
+            link.speak("r1", "Once upon ", "a time. ")
+            await wait_all_tasks_blocked()
+            heard[0].played(0.05)
+            async for _ in heard[0].stream:
+                pass
+            assert dones(table)[0].end is TurnEnd.COMPLETED
+            await trio.sleep(0.02)
+            heard[0].played(0.1)
+            link.push(SpeechStarted())
+            await wait_all_tasks_blocked()
+            assert flushed == [1, 1]  # the first time they spoke as well
+            assert link.all(Truncate) == [Truncate("r1.item", 100)]
+            assert heard[0].heard == "Once upon"
 
 
 async def test_a_turn_that_is_overtaken_before_it_began_owes_nothing(
