@@ -224,9 +224,11 @@ class Mill:
     def _written(self, message: Any) -> bytes:
         chance = self._chance
         spaced = (",", ":") if chance.random() < 0.5 else None
-        text = json.dumps(
-            message, separators=spaced, ensure_ascii=chance.random() < 0.6
-        )
+        plain = chance.random() < 0.6
+        try:
+            text = json.dumps(message, separators=spaced, ensure_ascii=plain)
+        except RecursionError:  # bent more than once, it may be deeper than Python is
+            text = "[" * 2000 + "]" * 2000
         coding = "utf-8" if chance.random() < 0.95 else chance.choice(_CODINGS)
         return text.encode(
             coding, errors="surrogatepass" if "utf" in coding else "replace"
