@@ -35,6 +35,7 @@ NAMES = (
     "overshoot",
     "sessions",
     "turn",
+    "tables",
     "metrics",
     "speculation",
     "first_sentence",

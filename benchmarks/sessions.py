@@ -306,11 +306,11 @@ async def _measure(scene: Scene) -> Seen:
         if not await runtime.wait_ready(within=PATIENCE):
             raise RuntimeError(str(runtime.servers()))
         await _turn(runtime, size, seen)
-        before = _resident()
+        before = resident()
         for at in range(size):
             runtime.npc(f"Guest {at}")
         await trio.sleep(0.2)
-        seen.idle = (_resident() - before) / size
+        seen.idle = (resident() - before) / size
         settle(scene.collector)
         for others in _others:
             await trio.to_thread.run_sync(partial(others.wait, PATIENCE))
@@ -326,7 +326,7 @@ async def _measure(scene: Scene) -> Seen:
             seen.looking = False
             nursery.cancel_scope.cancel()
         seen.garbage = await _left_to_the_collector(runtime, size)
-        seen.spoken = (_resident() - before) / size
+        seen.spoken = (resident() - before) / size
     return seen
 
 
@@ -417,7 +417,7 @@ async def _bare_timers(seen: Seen) -> None:
             seen.bare.append(perf_counter() - due)
 
 
-def _resident() -> float:
+def resident() -> float:
     """KiB of memory in use by this process."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])

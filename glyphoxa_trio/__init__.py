@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .errors import GlyphoxaError
     from .host import open_host
     from .npc import Npc, Turn, TurnDone
-    from .runtime import Runtime, open_runtime
+    from .runtime import Runtime, Session, open_runtime
     from .tools.decorate import tool
     from .tools.definition import CallContext, Tool, ToolError
     from .tools.outcome import Outcome
@@ -26,6 +26,7 @@ _HOME: Final = {
     "Npc": "npc",
     "Outcome": "tools.outcome",
     "Runtime": "runtime",
+    "Session": "runtime",
     "Tier": "tools.tier",
     "Tool": "tools.definition",
     "ToolError": "tools.definition",
@@ -59,6 +60,7 @@ __all__ = [
     "Npc",
     "Outcome",
     "Runtime",
+    "Session",
     "Tier",
     "Tool",
     "ToolError",

@@ -53,6 +53,11 @@ SAYS = {
         r"Greymantle the Sage: Prone: ",
         r"Ysolde the Seer: The bell tolls\.\nYsolde the Seer: Run!",
     ],
+    "tables.py": [
+        r"green, turn 1: 2d6 comes to \d+\.",
+        r"green, turn 2: 1d20 comes to \d+\.",
+        r"black, turn 1: 1d4 comes to \d\.",
+    ],
     "embed.py": [r"Blinded: ", r"\[tools: 0\.\d+ s of 1\.5 s\]"],
 }
 

@@ -24,6 +24,7 @@ from .npc import Npc
 from .opening import open_runtime
 from .runtime import Runtime
 from .scene import Scene
+from .session import Session
 from .tools import tool
 from .topic import Subscription, Topic
 from .turn import SceneTurn, Turn
@@ -36,6 +37,7 @@ __all__ = [
     "Runtime",
     "Scene",
     "SceneTurn",
+    "Session",
     "StillRunning",
     "Subscription",
     "Topic",

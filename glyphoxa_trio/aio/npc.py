@@ -16,6 +16,7 @@ import attrs
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.npc import Npc as NativeNpc
 from glyphoxa_trio.npc import Turn as NativeTurn
+from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.tools.tier import Tier
 
 from .bridge import Bridge
@@ -36,6 +37,7 @@ class Npc:
     config: NpcConfig
     _bridge: Bridge
     _find: Callable[[], NativeNpc]
+    session: SessionKey = DEFAULT_SESSION
 
     @property
     def name(self) -> str:
@@ -62,7 +64,8 @@ class Npc:
         return self._turn(lambda npc: npc.greet(speaker=speaker))
 
     def _turn(self, say: Callable[[NativeNpc], NativeTurn]) -> Turn:
-        return Turn(self._bridge, lambda: say(self._find()), self.name)
+        who = self.session.npc(self.name).text
+        return Turn(self._bridge, lambda: say(self._find()), who)
 
     def voice(self, *, speaker: str = "player", rate: int) -> Voice:
         """Speak to the NPC, and hear it: a microphone and a loudspeaker.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -13,6 +13,8 @@ from glyphoxa_trio.config import Config, NpcConfig, ServerSpec
 from glyphoxa_trio.host import Probed
 from glyphoxa_trio.mcp import ServerStatus, ServerWarning
 from glyphoxa_trio.npc import CostStatistics, Provide, TurnEvent
+from glyphoxa_trio.npc.arguments import check_session
+from glyphoxa_trio.npc.identity import DEFAULT, SessionKey
 from glyphoxa_trio.providers.chain import ModelStatistics
 from glyphoxa_trio.runtime import (
     OverloadEvent,
@@ -29,6 +31,7 @@ from glyphoxa_trio.tools.usability import Usability
 from .bridge import Bridge
 from .npc import Npc
 from .scene import Scene
+from .session import Session, Table
 from .tools import context
 from .topic import Topic
 
@@ -95,6 +98,35 @@ class Runtime:
         """
         names = frozenset(self.npc(name).name for name in npcs)
         return Scene(self._bridge, names, partial(self._native.scene, *names))
+
+    def session(
+        self,
+        id: str = DEFAULT,  # noqa: A002 - as natively
+        *,
+        tenant: str | None = None,
+        variables: Mapping[str, object] | None = None,
+    ) -> Session:
+        """The session of that id: one table, or one phone call, over the same
+        characters as all others. It begins with the first thing that is done in it, if
+        there is none; that raises `TooManySessions` if 10,000 are open, and ValueError
+        if it is there and ``variables`` are not what it has.
+
+        Args:
+          tenant: whose it is, where several share this runtime.
+          variables: for templates of prompts and greetings, such as ``caller_name``.
+
+        Raises:
+          RuntimeClosed: if the runtime has ended.
+        """
+        if self._bridge.closed:
+            raise RuntimeClosed("it is closed")
+        check_session(id, tenant)
+        key = SessionKey(id, tenant or "")
+        return Session(self._bridge, Table(self._native, key, variables))
+
+    async def sessions(self) -> tuple[SessionKey, ...]:
+        """Those that have begun and not ended."""
+        return await self._do(lambda native: native.sessions)
 
     async def add_context(
         self, provide: Provide, *, npc: str | None = None

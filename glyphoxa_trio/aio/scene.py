@@ -10,6 +10,7 @@ import attrs
 from glyphoxa_trio.npc import Addressed, SceneStatistics
 from glyphoxa_trio.npc import Scene as NativeScene
 from glyphoxa_trio.npc import SceneTurn as NativeSceneTurn
+from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.tools.tier import Tier
 
 from .bridge import Bridge
@@ -30,6 +31,7 @@ class Scene:
     _bridge: Bridge
     _names: frozenset[str]
     _find: Callable[[], NativeScene]
+    session: SessionKey = DEFAULT_SESSION
 
     def say(
         self,
@@ -63,7 +65,8 @@ class Scene:
         return self._turn(lambda scene: scene.greet(npc, speaker=speaker))
 
     def _turn(self, say: Callable[[NativeScene], NativeSceneTurn]) -> SceneTurn:
-        return SceneTurn(self._bridge, lambda: say(self._find()), self._names)
+        names = frozenset(self.session.npc(name).text for name in self._names)
+        return SceneTurn(self._bridge, lambda: say(self._find()), names)
 
     async def addressed(self, text: str, *, speaker: str = "player") -> Addressed:
         """Who would be meant by ``text`` now, and how that is told. It leaves no trace.

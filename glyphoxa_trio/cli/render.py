@@ -30,6 +30,7 @@ from glyphoxa_trio.npc import (
     TurnEvent,
     UsageReported,
 )
+from glyphoxa_trio.npc.identity import without_default
 from glyphoxa_trio.tools.characters import harmless
 from glyphoxa_trio.tools.estimate import Estimate, Source
 from glyphoxa_trio.tools.gate import Refusal
@@ -286,7 +287,8 @@ def reach_in_words(judged: Sequence[Usability]) -> str:
 
 def event_json(event: TurnEvent) -> str:
     """An event as one line of JSON: its class as ``event``, seconds as ``_ms``."""
-    return json.dumps({"event": type(event).__name__, **_plain(event)})
+    plain = without_default(_plain(event))
+    return json.dumps({"event": type(event).__name__, **plain})
 
 
 def _plain(value: Any) -> Any:

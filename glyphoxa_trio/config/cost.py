@@ -23,8 +23,8 @@ class Price:
 
 @attrs.frozen(kw_only=True)
 class CostConfig:
-    """``prices`` by model; ``per_npc`` and ``total`` are ceilings of one run, None
-    any amount."""
+    """``prices`` by model; ``per_npc`` and ``total`` are ceilings of one run, the
+    first of each NPC in each session; None is any amount."""
 
     prices: Mapping[str, Price] = attrs.field(factory=dict)
     per_npc: float | None = attrs.field(default=None, validator=if_given(above_zero))

@@ -93,6 +93,7 @@ class Caller:
     still: Callable[[], tuple[Grant, Tier]] | None = None
     npc: str = ""
     session: str = ""
+    tenant: str = ""
     max_calls: int = 16
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
     pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
@@ -331,6 +332,7 @@ class Executor:
             context = CallContext(
                 npc=caller.npc,
                 session=caller.session,
+                tenant=caller.tenant,
                 call_id=slot.call.id,
                 deadline=_latest_end(listing, now, until),
                 awaited_until=until,
@@ -409,6 +411,7 @@ class Executor:
             context = CallContext(
                 npc=caller.npc,
                 session=caller.session,
+                tenant=caller.tenant,
                 call_id=slot.call.id,
                 deadline=_latest_end(listing, now, fan.deadline),
                 awaited_until=fan.deadline,
@@ -720,5 +723,7 @@ def _cache_key(slot: Slot, listing: Listing, caller: Caller) -> CacheKey | None:
     definition = listing.definition
     if not definition.cacheable:
         return None
-    scope = caller.npc if definition.per_npc else ""
+    scope = ""
+    if definition.per_npc:
+        scope = "\x1f".join((caller.tenant, caller.session, caller.npc))
     return CacheKey(tool=listing.key, arguments=slot.arguments, scope=scope)

@@ -24,6 +24,7 @@ from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .events import ApprovalNeeded, ApprovalSettled, Decision
+from .identity import DEFAULT, NpcId
 
 APPROVAL_TIMEOUT: Final = 30.0  # seconds
 _ARGUMENTS: Final = 2000  # characters of them, for people
@@ -41,6 +42,8 @@ class ApprovalRequest:
     call: ToolCall
     tool: str
     definition: ToolDefinition | None = None
+    session: str = DEFAULT
+    tenant: str = ""
 
 
 Approver = Callable[[ApprovalRequest], Awaitable[bool]]
@@ -70,12 +73,12 @@ class Questions:
     """The open questions of one NPC. Their ids are never used again.
 
     Args:
-      npc: whose calls they are.
+      id: whose calls they are.
       approver: asked beside whoever reads the events; None is nobody.
       within: how long each question stays open, seconds.
     """
 
-    npc: str
+    id: NpcId
     approver: Approver | None
     within: float
     _open: dict[str, _Question] = attrs.field(factory=dict, init=False)
@@ -153,8 +156,7 @@ class Questions:
             assert question.decision is not None
             post(
                 ApprovalSettled(
-                    npc=self.npc,
-                    turn=turn,
+                    **self.id.of(turn),
                     question=id_,
                     call=question.call,
                     tool=question.tool,
@@ -170,8 +172,7 @@ class Questions:
             )
             post(
                 ApprovalNeeded(
-                    npc=self.npc,
-                    turn=turn,
+                    **self.id.of(turn),
                     question=id_,
                     call=call,
                     tool=listing.key,
@@ -184,7 +185,7 @@ class Questions:
                 for question in questions.values():
                     scopes.append(trio.CancelScope())
                     nursery.start_soon(
-                        _consult, self.approver, self.npc, question, scopes[-1]
+                        _consult, self.approver, self.id, question, scopes[-1]
                     )
             async with trio.open_nursery() as waiting:
                 for id_, question in questions.items():
@@ -204,13 +205,15 @@ class Questions:
 
 
 async def _consult(
-    approver: Approver, npc: str, question: _Question, scope: trio.CancelScope
+    approver: Approver, id_: NpcId, question: _Question, scope: trio.CancelScope
 ) -> None:
     yes = False
     try:
         with scope:
             request = ApprovalRequest(
-                npc=npc,
+                npc=id_.npc,
+                session=id_.session.id,
+                tenant=id_.session.tenant,
                 call=question.call,
                 tool=question.tool,
                 definition=question.definition,

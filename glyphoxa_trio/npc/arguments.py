@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Final
 
 from glyphoxa_trio.tools.tier import Tier
+
+_LONGEST: Final = 200
 
 
 def check_text(**given: object) -> None:
@@ -38,6 +41,17 @@ def check_values(values: object) -> None:
     for name in values:
         if not isinstance(name, str):
             raise TypeError(f"the name of a value must be text, not {_shown(name)}")
+
+
+def check_session(id_: object, tenant: object) -> None:
+    """Raises TypeError unless they are text, and ValueError for what names nothing."""
+    check_text(id=id_, tenant=tenant or "")
+    for name, value in (("id", str(id_)), ("tenant", str(tenant or "-"))):
+        if not value.strip() or len(value) > _LONGEST or not value.isprintable():
+            raise ValueError(
+                f"the {name} of a session must be 1 to {_LONGEST} characters that can"
+                f" be shown, not {_shown(value)}"
+            )
 
 
 def _shown(value: object) -> str:

@@ -17,6 +17,7 @@ from glyphoxa_trio.config.cost import CostConfig
 from glyphoxa_trio.providers.llm import Usage
 
 from .events import UsageReported
+from .identity import NpcId, SessionKey
 
 
 @attrs.frozen(kw_only=True)
@@ -27,6 +28,14 @@ class Spent:
     output_tokens: int = 0
     cached_tokens: int = 0
     cost: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cost=self.cost + other.cost,
+        )
 
     def plus(self, event: UsageReported) -> Spent:
         return Spent(
@@ -66,6 +75,9 @@ class Costs:
     _npcs: defaultdict[str, Spent] = attrs.field(
         factory=lambda: defaultdict(Spent), init=False
     )
+    _parts: defaultdict[NpcId, Spent] = attrs.field(
+        factory=lambda: defaultdict(Spent), init=False
+    )
     _models: defaultdict[str, Spent] = attrs.field(
         factory=lambda: defaultdict(Spent), init=False
     )
@@ -73,7 +85,7 @@ class Costs:
     _warned: set[str] = attrs.field(factory=set, init=False)
 
     def charge(
-        self, npc: str, turn: int, usage: Usage, *, model: str = ""
+        self, npc: NpcId, turn: int, usage: Usage, *, model: str = ""
     ) -> UsageReported:
         """Count one response of an NPC's model; the event is the caller's to publish.
 
@@ -83,8 +95,7 @@ class Costs:
         """
         model = usage.model or model
         event = UsageReported(
-            npc=npc,
-            turn=turn,
+            **npc.of(turn),
             model=model,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
@@ -92,19 +103,20 @@ class Costs:
             cost=self._price_of(usage, model),
         )
         self._total = self._total.plus(event)
-        self._npcs[npc] = self._npcs[npc].plus(event)
+        self._npcs[npc.npc] = self._npcs[npc.npc].plus(event)
+        self._parts[npc] = self._parts[npc].plus(event)
         self._models[model] = self._models[model].plus(event)
         for what, reason in self._reached(npc):
             self._warn_once(what, f"{reason}: turns are turned away")
         return event
 
-    def refusal(self, npc: str) -> str:
+    def refusal(self, npc: NpcId) -> str:
         """Why no turn of ``npc`` may begin; empty if one may. Counts what it says."""
         _, reason = next(self._reached(npc), ("", ""))
         self._turned_away += bool(reason)
         return reason
 
-    def exhausted(self, npc: str) -> bool:
+    def exhausted(self, npc: NpcId) -> bool:
         """Whether a turn of ``npc`` would be refused now."""
         return next(self._reached(npc), None) is not None
 
@@ -137,11 +149,24 @@ class Costs:
             + usage.output_tokens * price.output
         ) / _PER
 
-    def _reached(self, npc: str) -> Iterator[tuple[str, str]]:
+    def of(self, session: SessionKey) -> Spent:
+        """What one session has taken since it began."""
+        parts = [x for key, x in self._parts.items() if key.session == session]
+        return sum(parts[1:], parts[0]) if parts else _NOTHING
+
+    def forget(self, session: SessionKey) -> None:
+        """It has ended; what it took counts in all."""
+        for key in [x for x in self._parts if x.session == session]:
+            del self._parts[key]
+
+    def _reached(self, npc: NpcId) -> Iterator[tuple[str, str]]:
         """Which ceilings have been reached, and in words."""
-        most, spent = self.config.per_npc, self._npcs.get(npc, _NOTHING).cost
+        most, spent = self.config.per_npc, self._parts.get(npc, _NOTHING).cost
         if most is not None and spent >= most:
-            yield npc, f"{npc} has cost {spent:.4g}, and cost.per_npc is {most:g}"
+            yield (
+                npc.text,
+                f"{npc.npc} has cost {spent:.4g}, and cost.per_npc is {most:g}",
+            )
         most, spent = self.config.total, self._total.cost
         if most is not None and spent >= most:
             yield "", f"models have cost {spent:.4g}, and cost.total is {most:g}"

@@ -136,12 +136,12 @@ class RecognizedEar:
                     with suppress(GlyphoxaError):  # then nothing of theirs runs
                         await self.npc.interrupt(speaker=self.speaker)
             case Partial(text):
-                output.post(self._transcript(text, final=False))
+                output.post(self._transcript(text, output, final=False))
                 with suppress(GlyphoxaError):  # it would only have saved time
                     await self.npc.hearing(text, speaker=self.speaker)
             case Final(text) if text.strip():
                 self._fails = False
-                output.post(self._transcript(text, final=True))
+                output.post(self._transcript(text, output, final=True))
                 # In the order in which it was said.
                 await answers.start(self._answer, text, output)
             case NotUnderstood(detail):
@@ -161,7 +161,7 @@ class RecognizedEar:
                 task_status.started()
                 await self._relay(answer, output, before)
         except GlyphoxaError as error:  # too many wait, or there is no such NPC now
-            output.post(self._failed(words(error)))
+            output.post(self._failed(words(error), output))
         finally:
             self._open -= 1
             over.set()
@@ -198,21 +198,23 @@ class RecognizedEar:
         while len(self._answers) > _REMEMBERED:
             del self._answers[next(iter(self._answers))]
 
-    def _transcript(self, text: str, *, final: bool) -> Transcript:
+    def _transcript(self, text: str, output: Output, *, final: bool) -> Transcript:
         return Transcript(
-            npc=self.npc.name, turn=0, speaker=self.speaker, text=text, final=final
+            **output.of(self.npc.name), speaker=self.speaker, text=text, final=final
         )
 
     def _fail(self, detail: str, output: Output, *, deaf: bool = False) -> None:
-        output.post(self._failed(detail, deaf=deaf))
+        output.post(self._failed(detail, output, deaf=deaf))
         if deaf or not self._fails:
             what = "is not heard any more" if deaf else "was not understood"
             self.warn(f"{self.speaker} {what}: {detail}")
         self._fails = True
 
-    def _failed(self, detail: str, *, deaf: bool = False) -> HearingFailed:
+    def _failed(
+        self, detail: str, output: Output, *, deaf: bool = False
+    ) -> HearingFailed:
         return HearingFailed(
-            npc=self.npc.name, turn=0, speaker=self.speaker, detail=detail, deaf=deaf
+            **output.of(self.npc.name), speaker=self.speaker, detail=detail, deaf=deaf
         )
 
 

@@ -8,10 +8,11 @@ the late ones, so that figures do not count only the turns that went well. Above
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.npc.identity import DEFAULT, NpcId, SessionKey
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
@@ -20,10 +21,23 @@ from glyphoxa_trio.tools.tier import Tier
 
 @attrs.frozen(kw_only=True)
 class TurnEvent:
-    """``turn`` counts from 1 within the NPC's session."""
+    """``turn`` counts from 1 for each NPC of a session. ``tenant`` is whose session it
+    is, "" where nobody says."""
 
     npc: str
     turn: int
+    session: str = DEFAULT
+    tenant: str = ""
+
+    @property
+    def of(self) -> dict[str, Any]:
+        """Whose event it is, for another one of the same turn."""
+        return self.id.of(self.turn)
+
+    @property
+    def id(self) -> NpcId:
+        """Whose turn it is."""
+        return NpcId(self.npc, SessionKey(self.session, self.tenant))
 
 
 @attrs.frozen(kw_only=True)

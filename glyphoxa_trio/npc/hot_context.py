@@ -26,6 +26,7 @@ from glyphoxa_trio.actors import LATE, FanOut, Flights
 from glyphoxa_trio.errors import TooManyFlights
 
 from .hearsay import one_line
+from .identity import DEFAULT
 
 _MOST_LINES: Final = 40  # of one provider in one turn
 
@@ -42,6 +43,8 @@ class Moment:
     turn: int
     speaker: str
     text: str
+    session: str = DEFAULT
+    tenant: str = ""
 
 
 Lines = str | Iterable[str] | None

@@ -166,8 +166,7 @@ class Speaking:
                     async for pcm in pieces:
                         patience.deadline = inf  # the listener takes their own time
                         speech = Speech(
-                            npc=event.npc,
-                            turn=event.turn,
+                            **event.of,
                             pcm=pcm,
                             rate=self.synthesizer.rate,
                             filler=filler,
@@ -186,9 +185,7 @@ class Speaking:
         return False
 
     def _fail(self, event: Sentence | Filler, detail: str) -> None:
-        self.post(
-            SpeechFailed(npc=event.npc, turn=event.turn, text=event.text, detail=detail)
-        )
+        self.post(SpeechFailed(**event.of, text=event.text, detail=detail))
         if not self._warned:
             self._warned = True
             self.warn(f"{event.npc} cannot say something aloud: {detail}")

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 
@@ -28,6 +28,7 @@ from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.units import seconds
 
 from .events import GIVEN_OUT, Flush, Speech, Transcript, TurnDone, TurnEvent
+from .identity import DEFAULT_SESSION, SessionKey
 from .playback import Playback
 
 # Transcripts and failures that may wait for a listener; then the oldest are dropped.
@@ -85,8 +86,13 @@ class _Waiting:
 
 @attrs.define(eq=False)
 class Output:
-    """What an ear has for its listener; ``playback`` by turn, since the last flush."""
+    """What an ear has for its listener; ``playback`` by turn, since the last flush.
 
+    Args:
+      session: where it hears.
+    """
+
+    session: SessionKey = DEFAULT_SESSION
     playback: Playback = attrs.field(factory=Playback, init=False)
     _waiting: deque[_Waiting] = attrs.field(factory=deque, init=False)
     _handed: _Waiting | None = attrs.field(default=None, init=False)
@@ -98,6 +104,10 @@ class Output:
     _flushed: set[Which] = attrs.field(factory=set, init=False)
     _ended: bool = attrs.field(default=False, init=False)
     _error: Exception | None = attrs.field(default=None, init=False)
+
+    def of(self, npc: str = "", turn: int = 0) -> dict[str, Any]:
+        """What an event says of whose it is."""
+        return self.session.npc(npc).of(turn)
 
     async def give(self, event: TurnEvent) -> None:
         """Hand over an event of a turn; returns once the next one was asked for.
@@ -133,7 +143,7 @@ class Output:
         gave_out = self._gave_out.intersection(running)
         void = {*gave_out, *unheard, *self._playing()} - self._flushed - told
         for npc, turn in sorted(void):
-            self._append(_Waiting(Flush(npc=npc, turn=turn, reason=reason)))
+            self._append(_Waiting(Flush(**self.of(npc, turn), reason=reason)))
         self._flushed |= set(running)
 
     def _playing(self) -> set[Which]:
@@ -249,13 +259,15 @@ class Voice:
 
 
 @asynccontextmanager
-async def open_voice(ear: Ear, *, rate: int) -> AsyncGenerator[Voice]:
+async def open_voice(
+    ear: Ear, *, rate: int, session: SessionKey = DEFAULT_SESSION
+) -> AsyncGenerator[Voice]:
     """Listen with ``ear`` until the block is left; then what it asked is interrupted.
 
     Raises:
       GlyphoxaError: if the ear cannot hear, or audio of that rate cannot be converted.
     """
-    output = Output()
+    output = Output(session)
     voice = Voice(rate, ear, output)
     with lone_errors():
         async with trio.open_nursery() as nursery:

@@ -29,6 +29,7 @@ from glyphoxa_trio.npc import (
     TurnDone,
     UsageReported,
 )
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.tools.outcome import Limit, Status
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
 from glyphoxa_trio.tools.window import Sample, SampleKind
@@ -149,7 +150,7 @@ class Figures:
     _models: set[str] = attrs.field(factory=set, init=False)
     _bounds: tuple[float, ...] = attrs.field(init=False)
     # Turns that have begun and not said a sentence yet: when, and their tier.
-    _silent: dict[tuple[str, int], tuple[float, Tier]] = attrs.field(
+    _silent: dict[tuple[NpcId, int], tuple[float, Tier]] = attrs.field(
         factory=dict, init=False
     )
 
@@ -202,10 +203,10 @@ class Figures:
             self.npcs.add(event.npc)
         while len(self._silent) >= _TURNS_REMEMBERED:  # whose end was missed
             del self._silent[next(iter(self._silent))]
-        self._silent[event.npc, event.turn] = now, event.tier
+        self._silent[event.id, event.turn] = now, event.tier
 
     def _said(self, event: Sentence, now: float) -> None:
-        begun = self._silent.pop((event.npc, event.turn), None)
+        begun = self._silent.pop((event.id, event.turn), None)
         if begun is not None:
             since, tier = begun
             self.first_sentence[tier].add(now - since)
@@ -246,7 +247,7 @@ class Figures:
         self.speculation_waste += event.wasted
 
     def _done(self, event: TurnDone, _: float) -> None:
-        self._silent.pop((event.npc, event.turn), None)
+        self._silent.pop((event.id, event.turn), None)
         tier = event.tier
         self.turns[event.end.value, "none" if tier is None else str(tier)] += 1
         if tier is not None and event.outcomes:

@@ -40,6 +40,7 @@ from glyphoxa_trio.npc import (
     TurnEvent,
     UsageReported,
 )
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.tools.outcome import Outcome, Status
 from glyphoxa_trio.units import milliseconds
 
@@ -96,7 +97,7 @@ class TurnRecords:
     provider: Callable[[], str]
     exposed: Callable[[str], str | None]
     texts: bool = False
-    _turns: dict[tuple[str, int], _Turn] = attrs.field(factory=dict, init=False)
+    _turns: dict[tuple[NpcId, int], _Turn] = attrs.field(factory=dict, init=False)
 
     def of(self, event: TurnEvent) -> Record | None:
         """The record of an event, if it has one."""
@@ -119,7 +120,7 @@ class TurnRecords:
                 fields = {
                     "call_id": _named(call.id),
                     "context_name": event.npc,
-                    "session": event.npc,
+                    "session": str(event.id.session),
                     "server": server,
                     "tool": tool,
                     "decision": decision.value,
@@ -142,7 +143,7 @@ class TurnRecords:
 
     def _turn(self, event: TurnEvent) -> _Turn:
         """Kept beyond its end, because of calls that outlive it."""
-        key = (event.npc, event.turn)
+        key = (event.id, event.turn)
         turn = self._turns.get(key)
         if turn is None:
             turn = self._turns[key] = _Turn()
@@ -159,7 +160,7 @@ class TurnRecords:
             "call_id": _named(outcome.call.id),
             "context_name": event.npc,
             "provider_name": self.provider(),
-            "session": event.npc,  # a session is one NPC's
+            "session": str(event.id.session),
             "server": server or None,
             "tool": tool or None,
             "exposed_name": exposed or _named(outcome.call.name),
@@ -188,7 +189,7 @@ class TurnRecords:
         fields: dict[str, Any] = {
             "context_name": done.npc,
             "provider_name": self.provider(),
-            "session": done.npc,
+            "session": str(done.id.session),
             "turn": done.turn,
             "tier": turn.tier if done.tier is None else str(done.tier),
             "status": done.end.value,
@@ -302,7 +303,7 @@ def _speculation(done: SpeculationDone) -> Record:
     """What was begun on a partial transcript, and what for."""
     fields = {
         "context_name": done.npc,
-        "session": done.npc,
+        "session": str(done.id.session),
         "turn": done.turn or None,
         "status": done.end.value,
         "reason": done.reason or None,
@@ -318,7 +319,7 @@ def _usage(event: UsageReported) -> Record:
     """What a response of a model took."""
     fields = {
         "context_name": event.npc,
-        "session": event.npc,
+        "session": str(event.id.session),
         "turn": event.turn or None,
         "model": event.model,
         "input_tokens": event.input_tokens,
@@ -333,7 +334,7 @@ def _rerouted(event: EngineSwitched) -> Record:
     """The turn goes another way than its NPC's own. Why may hold words of players."""
     fields = {
         "context_name": event.npc,
-        "session": event.npc,
+        "session": str(event.id.session),
         "turn": event.turn,
         "engine": event.engine,
         "instead_of": event.instead_of,
@@ -345,7 +346,7 @@ def _switched(event: ModelSwitched) -> Record:
     """Another model answers."""
     fields = {
         "context_name": event.npc,
-        "session": event.npc,
+        "session": str(event.id.session),
         "turn": event.turn,
         "model": event.model,
         "instead_of": event.instead_of,

@@ -18,6 +18,8 @@ from .lateness import OverloadBegan, OverloadEnded, OverloadEvent
 from .opening import open_runtime
 from .overload import Overload, OverloadStatistics
 from .runtime import Runtime, RuntimeClosed
+from .session import Session
+from .tables import SessionEnded, TooManySessions
 from .world import World
 
 __all__ = [
@@ -31,6 +33,9 @@ __all__ = [
     "Reloaded",
     "Runtime",
     "RuntimeClosed",
+    "Session",
+    "SessionEnded",
+    "TooManySessions",
     "UnknownNpc",
     "World",
     "find_npc",

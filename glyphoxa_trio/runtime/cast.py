@@ -40,6 +40,7 @@ from .assembly import rules_of, vocabulary_of
 from .grants import grant_of
 from .models import Models
 from .overload import Overload
+from .tables import Table, Tables, call_id_of
 from .voices import Voices, model_ears
 
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
@@ -67,13 +68,6 @@ def find_npc(config: Config, name: str) -> NpcConfig:
     known = [npc.name for npc in config.npcs]
     near = [npc.name for npc in begun] or nearest(name, known) or known
     raise UnknownNpc(f"no NPC {name!r}, there is {', '.join(near) or 'none'}")
-
-
-def session_id(run: str, npc: str) -> str:
-    """Of one NPC's session in one run: its ``{call_id}``, the same in a replay."""
-    import uuid
-
-    return uuid.uuid5(uuid.UUID(run), npc).hex
 
 
 class Borrow(Protocol):
@@ -109,8 +103,7 @@ class Cast:
     run: str
     _borrow: Borrow
     services: Services = attrs.field(init=False)
-    _npcs: dict[str, Npc] = attrs.field(factory=dict, init=False)
-    _scenes: dict[tuple[str, ...], Scene] = attrs.field(factory=dict, init=False)
+    tables: Tables = attrs.field(factory=Tables, init=False)
     _named: dict[str, NpcConfig] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -125,27 +118,35 @@ class Cast:
         )
         self.services = self._borrow(selector=selector, links=self._links)
 
-    def npc(self, name: str) -> Npc:
-        """The NPC of that name, or of that beginning of one.
+    def npc(self, name: str, table: Table) -> Npc:
+        """The NPC of that name, or of that beginning of one, in one session.
 
         Raises:
           UnknownNpc: with the nearest names.
+          SessionEnded: if it has.
         """
+        table.check()
         # By the name as it is written first: with thousands of NPCs, looking through
         # all of them costs more than a turn that is turned away.
         config = self._named.get(name) or find_npc(self.config, name)
-        npc = self._npcs.get(config.name)
+        npc = table.npcs.get(config.name)
         if npc is None:
-            npc = self._npcs[config.name] = self._open(config)
+            npc = table.npcs[config.name] = self._open(config, table)
         return npc
 
-    def scene(self, names: tuple[str, ...], find: Callable[[str], Npc]) -> Scene:
+    def scene(
+        self, names: tuple[str, ...], find: Callable[[str], Npc], table: Table
+    ) -> Scene:
         """The scene of these NPCs, or of all; the same one each time.
 
         Args:
           find: as `npc`, for whoever speaks in it.
+
+        Raises:
+          SessionEnded: if it has.
         """
-        if (scene := self._scenes.get(names)) is not None:
+        table.check()
+        if (scene := table.scenes.get(names)) is not None:
             return scene
 
         def here() -> list[NpcConfig]:
@@ -157,6 +158,7 @@ class Cast:
                 npcs=[npc.name for npc in here()],
                 players=config.scene.players,
                 listener=config.turn.listener,
+                session=table.key,
             )
 
         company, attention = Company(find), Attention()  # stay through a crash
@@ -165,7 +167,7 @@ class Cast:
             lambda inbox: SceneActor(
                 company, settings, attention, self.services.handover
             ).run(inbox),
-            name=f"scene {len(self._scenes) + 1}",
+            name=f"scene {len(table.scenes) + 1}{table.at}",
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
@@ -182,9 +184,22 @@ class Cast:
                 warn=self.services.warn,
             )
 
-        scene = Scene(ref, self.services.handover, ears=ear)
-        self._scenes[names] = scene
+        scene = Scene(ref, self.services.handover, ears=ear, session=table.key)
+        table.scenes[names] = scene
         return scene
+
+    async def end(self, table: Table) -> None:
+        """End a session: what runs or waits in it is interrupted, and calls that have
+        side effects go on to their end. Returns when its turns are over, or soon."""
+        if table.ended:
+            return
+        self.tables.end(table)
+        for scene in table.scenes.values():
+            scene.dismiss()
+        async with trio.open_nursery() as nursery:
+            for npc in table.npcs.values():
+                nursery.start_soon(npc.end)
+        self.services.costs.forget(table.key)
 
     async def adopt(self, config: Config, models: Models) -> None:
         """Be the cast of another configuration, each session after its turn (D16).
@@ -195,18 +210,19 @@ class Cast:
         self.overload.adopt(config.overload)
         self.services.costs.adopt(config.cost)
         self._named = cast = {npc.name: npc for npc in config.npcs}
-        for name, npc in list(self._npcs.items()):
-            successor = cast.get(name)
-            if successor is None:
-                del self._npcs[name]
-                npc.dismiss()
-                continue
-            settings = self._settings(successor)
-            try:
-                self._npcs[name] = await npc.become(settings)
-            except GlyphoxaError:  # it crashed just now: the next one is another
-                del self._npcs[name]
-                npc.dismiss()
+        for table in self.tables.all:
+            for name, npc in list(table.npcs.items()):
+                successor = cast.get(name)
+                if successor is None:
+                    table.npcs.pop(name, None)
+                    npc.dismiss()
+                    continue
+                settings = self._settings(successor)
+                try:
+                    table.npcs[name] = await npc.become(settings)
+                except GlyphoxaError:  # it crashed just now: the next one is another
+                    table.npcs.pop(name, None)
+                    npc.dismiss()
         await self.services.selector.ask(
             Learn(vocabulary=vocabulary_of(config)), within=_PATIENCE
         )
@@ -234,17 +250,23 @@ class Cast:
             live=self.voices.live(npc, settings.s2s),
         )
 
-    def _open(self, npc: NpcConfig) -> Npc:
+    def _open(self, npc: NpcConfig, table: Table) -> Npc:
         settings = self._settings(npc)
-        memory = Memory(settings, session_id(self.run, npc.name))
+        call_id = call_id_of(self.run, table.key.npc(npc.name))
+        memory = Memory(settings, call_id, table.key)
+        if table.variables:
+            memory.introduce(table.variables)
         ref: Ref[SessionMessages] = spawn(
             self.nursery,
             lambda inbox: run_session(inbox, memory, self.services),
-            name=f"npc {npc.name}",
+            name=f"npc {npc.name}{table.at}",
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
-        return Npc(npc, settings.grant, ref, self.services.handover, ears=self._ear)
+        handover = self.services.handover
+        return Npc(
+            npc, settings.grant, ref, handover, ears=self._ear, session=table.key
+        )
 
     def _report(self, event: SupervisionEvent) -> None:
         if isinstance(event, Failed):
@@ -252,7 +274,8 @@ class Cast:
 
     def _ear(self, npc: Npc, speaker: str) -> Ear | None:
         """The NPC's ear as it is configured now; ``npc`` may be older than a reload."""
-        if (now := self._npcs.get(npc.name)) is not None:
+        table = self.tables.get(npc.session)
+        if table is not None and (now := table.npcs.get(npc.name)) is not None:
             npc = attrs.evolve(npc, config=now.config, grant=now.grant)
         live = self.voices.live(npc.config, self.config.s2s)
         if live is None:

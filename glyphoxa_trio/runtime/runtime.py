@@ -6,7 +6,7 @@ Above 300 lines: what can be asked of it is read in one place.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +30,9 @@ from glyphoxa_trio.npc import (
     SpeculationStatistics,
     TurnEvent,
 )
+from glyphoxa_trio.npc.arguments import check_session, check_values
 from glyphoxa_trio.npc.hot_context import HotContext
+from glyphoxa_trio.npc.identity import DEFAULT, SessionKey
 from glyphoxa_trio.providers.chain import ModelStatistics
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.tools.definition import Tool
@@ -56,6 +58,7 @@ from .overload import Overload
 from .plans import in_environment
 from .plans import plan as plan_for
 from .publisher import CALIBRATION, Publisher
+from .session import Session
 from .source import Source
 from .usability import usability_of, warnings_of
 from .warned import Warnings
@@ -162,8 +165,7 @@ class Runtime:
           UnknownNpc: with the nearest names.
           RuntimeClosed: if the runtime has ended.
         """
-        self._refuse_if_closed()
-        return self._witness.npc(self._cast.npc(name))
+        return self.session().npc(name)
 
     def scene(self, *npcs: str) -> Scene:
         """Several NPCs in one place: all, or the named ones. The same scene each time.
@@ -172,9 +174,45 @@ class Runtime:
           UnknownNpc: with the nearest names.
           RuntimeClosed: if the runtime has ended.
         """
+        return self.session().scene(*npcs)
+
+    def session(
+        self,
+        id: str = DEFAULT,  # noqa: A002 - it is what it is
+        *,
+        tenant: str | None = None,
+        variables: Mapping[str, object] | None = None,
+    ) -> Session:
+        """The session of that id, which begins now if there is none: one table, or one
+        phone call, over the same characters as all others. `npc` and `scene` are of the
+        session ``default``.
+
+        Args:
+          tenant: whose it is, where several share this runtime. Two tenants may have
+            sessions of the same id.
+          variables: for templates of prompts and greetings, such as ``caller_name``;
+            for one that begins now.
+
+        Raises:
+          TooManySessions: 10,000 are open.
+          ValueError: it is there, and ``variables`` are not what it has.
+          RuntimeClosed: if the runtime has ended.
+        """
         self._refuse_if_closed()
-        names = tuple(sorted({self.npc(name).name for name in npcs}))
-        return self._cast.scene(names, self.npc)
+        check_session(id, tenant)
+        check_values(variables or {})
+        known = {x: None if y is None else str(y) for x, y in (variables or {}).items()}
+        key = SessionKey(id, tenant or "")
+        begins = self._cast.tables.get(key) is None
+        table = self._cast.tables.sit(key, known)
+        if begins and known:
+            self._witness.knows(key, known)
+        return Session(table, self._cast, self._witness)
+
+    @property
+    def sessions(self) -> tuple[SessionKey, ...]:
+        """Those that have begun and not ended."""
+        return tuple(table.key for table in self._cast.tables.all)
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from glyphoxa_trio.actors import Topic
@@ -10,6 +12,7 @@ from glyphoxa_trio.host import History, ToolHost
 from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.npc import Npc, TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather, HotContext
+from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.providers.llm import LLM
 
 
@@ -53,6 +56,12 @@ class Witness:
     def npc(self, npc: Npc) -> Npc:
         """An NPC, each time that an embedder asks for it."""
         return npc
+
+    def knows(self, session: SessionKey, variables: Mapping[str, str | None]) -> None:
+        """What a session knows of its players from now on."""
+
+    async def ending(self, session: SessionKey) -> None:
+        """A session is about to end; its turns are interrupted next."""
 
     def began(self, beginning: Beginning) -> None:
         """A runtime is about to start its servers."""

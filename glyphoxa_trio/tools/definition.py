@@ -76,6 +76,7 @@ class CallContext:
 
     npc: str = ""
     session: str = ""
+    tenant: str = ""
     call_id: str = ""
     deadline: float = float("inf")
     awaited_until: float = float("inf")
@@ -86,6 +87,7 @@ class CallContext:
         return CallContext(
             npc=self.npc,
             session=self.session,
+            tenant=self.tenant,
             call_id=self.call_id,
             deadline=self.deadline,
             awaited_until=self.awaited_until,

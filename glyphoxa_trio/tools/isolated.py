@@ -95,6 +95,7 @@ class IsolatedHandler:
             "arguments": dict(arguments),
             "npc": context.npc,
             "session": context.session,
+            "tenant": context.tenant,
             "call_id": context.call_id,
             "left": _left(context.deadline),
             "awaited": _left(context.awaited_until),

@@ -10,10 +10,11 @@ from glyphoxa_trio import aio, npc, runtime
 
 # What only trio's side can use, or what belongs to it; `Runtime.run` reaches all of it.
 INSTEAD: dict[str, set[str]] = {
-    "Npc": {"grant", "become", "dismiss", "lend_ear"},
+    "Npc": {"grant", "become", "dismiss", "end", "lend_ear"},
     "Runtime": {"host", "llm", "overload", "speculation", "s2s_label"},
-    "Scene": {"name"},  # for ears, as the next two
+    "Scene": {"name", "dismiss"},  # the name for ears, as the next two
     "SceneTurn": {"interrupt", "spoken_text"},
+    "Session": set(),
     "Turn": set(),
     "Voice": set(),
 }
@@ -34,6 +35,7 @@ def public(kind: type) -> set[str]:
         (npc.Turn, aio.Turn),
         (npc.Voice, aio.Voice),
         (runtime.Runtime, aio.Runtime),
+        (runtime.Session, aio.Session),
     ],
     ids=lambda kind: kind.__module__,
 )

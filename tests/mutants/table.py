@@ -13,6 +13,7 @@ from glyphoxa_trio.simulation.promises.monitor import Promise
 
 WHOLE_HOST: Final = "tests/simulation/test_whole_host.py"
 QUEUE: Final = "tests/npc/test_turn_queue.py"
+SESSIONS: Final = "tests/runtime/test_sessions.py"
 SCENE: Final = "tests/npc/scene/test_scene_random.py"
 DUALITY: Final = "tests/builtin/test_duality.py"
 CROSSINGS: Final = "tests/aio/test_bridge_random.py"
@@ -328,9 +329,10 @@ MUTANTS: Final = (
     Mutant(
         "an answer for one NPC is kept for all",
         "host/executor.py",
-        'scope = caller.npc if definition.per_npc else ""',
-        'scope = ""',
+        "caller.session, caller.npc))",
+        "caller.session))",
         Promise.FRESH,
+        SESSIONS,
     ),
     Mutant(
         "nothing stands in a tool's way",
@@ -614,8 +616,7 @@ MUTANTS: Final = (
     Mutant(
         "nobody is told to stop",
         "npc/turn/output.py",
-        "            self.post(Flush(npc=self.npc, turn=self.turn, "
-        "reason=utterance.reason))\n",
+        "            self.post(Flush(**self.of, reason=utterance.reason))\n",
         "",
         Promise.FLUSH,
     ),
@@ -642,6 +643,87 @@ MUTANTS: Final = (
         "    await turn.write(opened.text)\n    await turn._said(opened.text, 0)\n",
         "opener and continuation are one message",
         "tests/npc/test_sentence_cascade.py",
+    ),
+    # ---------------------------------------------------------------- sessions
+    Mutant(
+        "tenants share a session",
+        "runtime/tables.py",
+        "        table = self._open.get(key)\n        if",
+        "        table = self._open.get(SessionKey(key.id))\n        if",
+        "a tenant's sessions are its own",
+        SESSIONS,
+    ),
+    Mutant(
+        "the first turn of every other session is none",
+        "npc/turn/tiers.py",
+        "            session=self._memory.id.text,\n",
+        "            session=npc.name,\n",
+        "a session's memory of tiers is its own",
+        SESSIONS,
+    ),
+    Mutant(
+        "an answer for one session is kept for all",
+        "host/executor.py",
+        '"\\x1f".join((caller.tenant, caller.session, caller.npc))',
+        '"\\x1f".join((caller.tenant, caller.npc))',
+        "what a tool says in one session is said in no other",
+        SESSIONS,
+    ),
+    Mutant(
+        "an NPC is turned away for what it cost in all sessions",
+        "npc/cost.py",
+        "self._parts.get(npc, _NOTHING).cost",
+        "self._npcs.get(npc.npc, _NOTHING).cost",
+        "a session's costs are its own",
+        SESSIONS,
+    ),
+    Mutant(
+        "a session that has ended is spoken to",
+        "runtime/cast.py",
+        "        table.check()\n        # By the name",
+        "        # By the name",
+        "a session that has ended answers nobody",
+        SESSIONS,
+    ),
+    Mutant(
+        "who is spoken to later does not know the players",
+        "runtime/cast.py",
+        "            memory.introduce(table.variables)\n",
+        "            pass\n",
+        "variables are the session's",
+        SESSIONS,
+    ),
+    Mutant(
+        "what waits goes on when its session ends",
+        "npc/session/actor.py",
+        "            if everybody or (",
+        "            if (",
+        "a session that has ended answers nobody",
+        SESSIONS,
+    ),
+    Mutant(
+        "a session that ends is not told to be interrupted",
+        "npc/session/npc.py",
+        "            await self._ref.ask(Interrupt(everybody=True), within=PATIENCE)\n",
+        "            pass\n",
+        "a session that has ended answers nobody",
+        SESSIONS,
+    ),
+    Mutant(
+        "what was cancelled before is cancelled no more",
+        "npc/turn/listener.py",
+        "            stream.cancel(before.cancelled)\n",
+        "            pass\n",
+        "what its listener left is not begun",
+        "tests/npc/test_listener.py",
+    ),
+    Mutant(
+        "what was played before a turn was accepted is forgotten",
+        "npc/turn/listener.py",
+        "            exchange.played(self._played)\n",
+        "            pass\n",
+        "only what was played was heard",
+        "tests/npc/test_listener.py",
     ),
     # --------------------------------------------------- connection and fleet
     Mutant(

@@ -30,6 +30,7 @@ from glyphoxa_trio.npc import (
     UsageReported,
 )
 from glyphoxa_trio.npc.activity import Activity
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.providers.llm import ErrorKind, Finished, LLMError, LLMRequest, Usage
 from glyphoxa_trio.providers.s2s import (
     Command,
@@ -75,7 +76,7 @@ def answers(*usages: Usage | None, calls: Sequence[Any] = ()) -> list[Reply]:
 
 def test_a_response_costs_its_tokens_at_the_price_of_its_model() -> None:
     purse, _ = costs()
-    assert purse.charge("Bob", 3, used(1000, 500)) == UsageReported(
+    assert purse.charge(NpcId("Bob"), 3, used(1000, 500)) == UsageReported(
         npc="Bob",
         turn=3,
         model="cheap",
@@ -83,22 +84,22 @@ def test_a_response_costs_its_tokens_at_the_price_of_its_model() -> None:
         output_tokens=500,
         cost=0.002,
     )
-    assert purse.charge("Bob", 4, used(1000, 500, model="dear")).cost == 0.02
+    assert purse.charge(NpcId("Bob"), 4, used(1000, 500, model="dear")).cost == 0.02
 
 
 def test_input_that_a_cache_had_costs_less_where_that_has_a_price() -> None:
     purse, _ = costs()
     cached = used(MILLION, cached=MILLION // 2)
-    assert purse.charge("Bob", 1, cached).cost == 1.0
-    assert purse.charge("Bob", 1, attrs.evolve(cached, model="dear")).cost == 5.5
+    assert purse.charge(NpcId("Bob"), 1, cached).cost == 1.0
+    assert purse.charge(NpcId("Bob"), 1, attrs.evolve(cached, model="dear")).cost == 5.5
     # A server that counts more of it than there is.
     odd = used(MILLION, cached=3 * MILLION, model="dear")
-    assert purse.charge("Bob", 1, odd).cost == 1.0
+    assert purse.charge(NpcId("Bob"), 1, odd).cost == 1.0
 
 
 def test_what_has_no_price_is_counted_and_costs_nothing() -> None:
     purse, warnings = costs()
-    event = purse.charge("Bob", 1, used(7, 5, model="mine"))
+    event = purse.charge(NpcId("Bob"), 1, used(7, 5, model="mine"))
     assert event.cost is None
     now = purse.statistics()
     assert now.total == Spent(input_tokens=7, output_tokens=5)
@@ -108,24 +109,26 @@ def test_what_has_no_price_is_counted_and_costs_nothing() -> None:
 
 def test_a_usage_that_names_no_model_is_that_of_whoever_was_asked() -> None:
     purse, _ = costs()
-    event = purse.charge("Bob", 1, Usage(input_tokens=MILLION), model="cheap")
+    event = purse.charge(NpcId("Bob"), 1, Usage(input_tokens=MILLION), model="cheap")
     assert (event.model, event.cost) == ("cheap", 1.0)
-    assert purse.charge("Bob", 1, used(1, model="dear"), model="x").model == "dear"
+    assert (
+        purse.charge(NpcId("Bob"), 1, used(1, model="dear"), model="x").model == "dear"
+    )
 
 
 def test_without_ceilings_nobody_is_turned_away() -> None:
     purse, warnings = costs()
-    purse.charge("Bob", 1, used(MILLION * 1000))
-    assert (purse.refusal("Bob"), warnings) == ("", [])
+    purse.charge(NpcId("Bob"), 1, used(MILLION * 1000))
+    assert (purse.refusal(NpcId("Bob")), warnings) == ("", [])
 
 
 def test_the_ceiling_of_one_npc_is_its_own() -> None:
     purse, warnings = costs(per_npc=1.5)
-    purse.charge("Bob", 1, used(MILLION))
-    assert purse.refusal("Bob") == ""
-    purse.charge("Bob", 2, used(MILLION // 2))
-    assert purse.refusal("Bob") == "Bob has cost 1.5, and cost.per_npc is 1.5"
-    assert purse.refusal("Ann") == ""
+    purse.charge(NpcId("Bob"), 1, used(MILLION))
+    assert purse.refusal(NpcId("Bob")) == ""
+    purse.charge(NpcId("Bob"), 2, used(MILLION // 2))
+    assert purse.refusal(NpcId("Bob")) == "Bob has cost 1.5, and cost.per_npc is 1.5"
+    assert purse.refusal(NpcId("Ann")) == ""
     assert purse.statistics().turned_away == 1
     assert warnings == [
         "Bob has cost 1.5, and cost.per_npc is 1.5: turns are turned away"
@@ -134,19 +137,19 @@ def test_the_ceiling_of_one_npc_is_its_own() -> None:
 
 def test_the_ceiling_of_all_is_for_everybody() -> None:
     purse, warnings = costs(total=2)
-    purse.charge("Bob", 1, used(MILLION))
-    assert not purse.exhausted("Ann")
-    purse.charge("Ann", 1, used(MILLION))
-    assert purse.refusal("Joe") == "models have cost 2, and cost.total is 2"
-    assert purse.exhausted("Bob")
+    purse.charge(NpcId("Bob"), 1, used(MILLION))
+    assert not purse.exhausted(NpcId("Ann"))
+    purse.charge(NpcId("Ann"), 1, used(MILLION))
+    assert purse.refusal(NpcId("Joe")) == "models have cost 2, and cost.total is 2"
+    assert purse.exhausted(NpcId("Bob"))
     assert len(warnings) == 1
 
 
 def test_each_ceiling_is_warned_of_once_also_by_turns_that_were_under_way() -> None:
     purse, warnings = costs(per_npc=1, total=3)
     for _ in range(3):
-        purse.charge("Bob", 1, used(MILLION))
-    purse.charge("Ann", 1, used(MILLION))
+        purse.charge(NpcId("Bob"), 1, used(MILLION))
+    purse.charge(NpcId("Ann"), 1, used(MILLION))
     assert [text.partition(" has")[0] for text in warnings] == [
         "Bob",
         "models have cost 3, and cost.total is 3: turns are turned away",
@@ -157,23 +160,23 @@ def test_each_ceiling_is_warned_of_once_also_by_turns_that_were_under_way() -> N
 def test_a_model_without_a_price_under_a_ceiling_is_warned_of_once() -> None:
     purse, warnings = costs(total=1)
     for _ in range(3):
-        purse.charge("Bob", 1, used(MILLION, model="mine"))
+        purse.charge(NpcId("Bob"), 1, used(MILLION, model="mine"))
     assert warnings == ["cost.prices lacks 'mine': no ceiling counts what it takes"]
 
 
 def test_a_model_that_is_free_has_a_price() -> None:
     purse, warnings = costs(prices={"mine": Price()}, total=1)
-    assert purse.charge("Bob", 1, used(MILLION, model="mine")).cost == 0
+    assert purse.charge(NpcId("Bob"), 1, used(MILLION, model="mine")).cost == 0
     assert warnings == []
 
 
 def test_a_ceiling_that_is_raised_counts_at_once_and_may_be_reached_again() -> None:
     purse, warnings = costs(total=1)
-    purse.charge("Bob", 1, used(MILLION))
+    purse.charge(NpcId("Bob"), 1, used(MILLION))
     purse.adopt(CostConfig(prices={"cheap": Price(input=5.0)}, total=4))
-    assert purse.refusal("Bob") == ""
-    assert purse.charge("Bob", 2, used(MILLION)).cost == 5.0  # and what was, was
-    assert purse.refusal("Bob") == "models have cost 6, and cost.total is 4"
+    assert purse.refusal(NpcId("Bob")) == ""
+    assert purse.charge(NpcId("Bob"), 2, used(MILLION)).cost == 5.0  # and what was, was
+    assert purse.refusal(NpcId("Bob")) == "models have cost 6, and cost.total is 4"
     assert len(warnings) == 2
 
 
@@ -198,7 +201,7 @@ class Accounts(RuleBasedStateMachine):
     @rule(npc=NPCS, model=MODELS, given=TOKENS, taken=TOKENS, share=st.integers(0, 2))
     def charge(self, npc: str, model: str, given: int, taken: int, share: int) -> None:
         usage = used(given, taken, model=model, cached=given * share // 2)
-        event = self.costs.charge(npc, 1, usage)
+        event = self.costs.charge(NpcId(npc), 1, usage)
         if model == "mine":
             assert event.cost is None
         self.charged.append((npc, usage, event.cost or 0.0))
@@ -211,8 +214,8 @@ class Accounts(RuleBasedStateMachine):
         full = (config.per_npc is not None and of_one >= config.per_npc) or (
             config.total is not None and of_all >= config.total
         )
-        assert self.costs.exhausted(npc) is full
-        assert bool(self.costs.refusal(npc)) is full
+        assert self.costs.exhausted(NpcId(npc)) is full
+        assert bool(self.costs.refusal(NpcId(npc))) is full
         self.away += full
 
     @invariant()

@@ -63,7 +63,7 @@ async def test_a_turn_with_a_tool_is_two_records() -> None:
             "call_id": outcome.call.id,
             "context_name": "Bo",
             "provider_name": "offline",
-            "session": "Bo",
+            "session": "default",
             "server": "dice",
             "tool": "roll",
             "exposed_name": "roll",

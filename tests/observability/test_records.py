@@ -83,7 +83,7 @@ OK: dict[str, Any] = {
     "call_id": "call_1",
     "context_name": "Bo",
     "provider_name": "offline",
-    "session": "Bo",
+    "session": "default",
     "server": "ledger",
     "tool": "add",
     "exposed_name": "mcp__ledger__add",
@@ -221,7 +221,7 @@ def done(**more: Any) -> TurnDone:
 DONE: dict[str, Any] = {
     "context_name": "Bo",
     "provider_name": "offline",
-    "session": "Bo",
+    "session": "default",
     "turn": 7,
     "tier": "standard",
     "status": "completed",
@@ -298,7 +298,7 @@ def test_what_a_response_took_is_a_record() -> None:
     used = UsageReported(npc="Bo", turn=0, model="m", input_tokens=7, output_tokens=5)
     fields = {
         "context_name": "Bo",
-        "session": "Bo",
+        "session": "default",
         "turn": None,  # it was begun ahead, for nobody
         "model": "m",
         "input_tokens": 7,
@@ -318,7 +318,7 @@ def test_a_switch_of_models_says_the_kind_of_its_reason_and_keeps_the_words() ->
     )
     fields = {
         "context_name": "Bo",
-        "session": "Bo",
+        "session": "default",
         "turn": 7,
         "model": "b",
         "instead_of": "a",
@@ -333,7 +333,7 @@ def test_a_turn_that_goes_another_way_says_which_and_not_why() -> None:
     )
     fields = {
         "context_name": "Bo",
-        "session": "Bo",
+        "session": "default",
         "turn": 7,
         "engine": "cascaded",
         "instead_of": "s2s",
@@ -378,7 +378,7 @@ def test_an_approval_says_what_became_of_it(decision: Decision) -> None:
     fields = {
         "call_id": "call_1",
         "context_name": "Bo",
-        "session": "Bo",
+        "session": "default",
         "server": "ledger",
         "tool": "add",
         "decision": decision.value,
@@ -406,7 +406,7 @@ def test_a_speculation_says_what_it_was_good_for(
     )
     fields = {
         "context_name": "Bo",
-        "session": "Bo",
+        "session": "default",
         "turn": turn or None,
         "status": end.value,
         "reason": reason or None,

@@ -64,7 +64,7 @@ async def ann_talks(runtime: Runtime) -> AsyncIterator[list[TurnDone]]:
         nursery.cancel_scope.cancel()
 
 
-def fails(*_: Any) -> Any:
+def fails(*_: Any, **__: Any) -> Any:
     raise ZeroDivisionError("a fault of ours")
 
 
@@ -194,7 +194,7 @@ async def test_a_message_for_another_actor_disturbs_nobody(
 ) -> None:
     async with playing(["Once. ", HANG]) as runtime, ann_talks(runtime) as ends:
         refs: list[Ref[Any]] = [
-            runtime.npc("Ann")._session,
+            runtime.npc("Ann")._ref,
             runtime.scene()._scene,
             runtime._cast.services.selector,
             runtime.host._calibrator,

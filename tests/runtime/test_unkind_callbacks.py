@@ -20,6 +20,7 @@ from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig
 from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.npc import TurnEnd
 from glyphoxa_trio.npc.approval import ApprovalRequest, Questions
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.observability import open_metrics
 from glyphoxa_trio.observability.logs import open_log
 from glyphoxa_trio.observability.outputs import json_lines
@@ -94,9 +95,9 @@ async def test_an_approver_that_fails_has_said_no(error: type[BaseException]) ->
         raise BaseExceptionGroup("both", [error(), error()])
 
     question = _Question(ToolCall("1", "pick"), "thief.pick")
-    await _consult(approver, "Bo", question, trio.CancelScope())
+    await _consult(approver, NpcId("Bo"), question, trio.CancelScope())
     assert str(question.decision) == "denied"
-    assert Questions("Bo", approver, 1.0).answer("1.1", yes=True) is False
+    assert Questions(NpcId("Bo"), approver, 1.0).answer("1.1", yes=True) is False
 
 
 async def test_a_tool_that_holds_the_loop_is_told_in_every_way() -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -612,6 +613,47 @@ def test_a_scene_is_replayed_without_one() -> None:
     done = [x for x in recording.of("event") if x["event"] == "TurnDone"]
     ends = [(x["npc"], x["end"]) for x in done]
     assert ends[0] == ("Bo", "interrupted")  # its speaker went on to somebody else
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    assert again.notes == ()
+
+
+def test_sessions_are_replayed_apart() -> None:
+    npc = attrs.evolve(table().npcs[0], personality="You speak with {caller_name}.")
+    config = attrs.evolve(table(), npcs=(npc,))
+
+    async def play(runtime: Runtime) -> None:
+        async def sit(number: int) -> None:
+            await trio.sleep(number / 10)
+            known = {"caller_name": f"player {number}"}
+            session = runtime.session(f"t{number % 2}", tenant="x" * (number // 2))
+            await session.introduce(known)
+            await listen(session.npc("Bo"), f"I am {number}")
+            async with session.npc("Bo").say("And then?") as turn:
+                await turn.__anext__()
+                await session.end()
+                await turn.finish()
+            again = runtime.session(session.id, tenant=session.tenant, variables=known)
+            await listen(again.npc("Bo"), f"{number} again")
+
+        async with trio.open_nursery() as nursery:
+            for number in range(4):
+                nursery.start_soon(sit, number)
+            await listen(runtime.npc("Bo"), "hello")
+
+    llm = ScriptedLLM(
+        lambda r: [0.3, consult()] if r.messages[-1].role == "user" else [0.2, "So."]
+    )
+    recording = read(record(play, llm=llm, config=config))
+    done = [x for x in recording.of("event") if x["event"] == "TurnDone"]
+    found: Counter[tuple[Any, Any, int]] = Counter(
+        (x.get("session"), x.get("tenant"), x["turn"]) for x in done
+    )
+    tables = [(f"t{n % 2}", "x" * (n // 2) or None) for n in range(4)]
+    twice: dict[tuple[Any, Any, int], int] = {
+        (*where, turn): 3 - turn for where in tables for turn in (1, 2)
+    }
+    assert found == {(None, None, 1): 1, **twice}
     again = replay(recording)
     assert again.same, "\n".join(again.difference)
     assert again.notes == ()

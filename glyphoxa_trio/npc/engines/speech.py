@@ -229,8 +229,7 @@ class SpeechEngine(Engine):
     ) -> None:
         await turn.emit(
             EngineSwitched(
-                npc=turn.npc,
-                turn=turn.turn,
+                **turn.of,
                 engine="cascaded",
                 instead_of="s2s",
                 reason=f"it may need {', '.join(slow)}",

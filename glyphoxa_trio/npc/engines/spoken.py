@@ -131,7 +131,7 @@ class SpokenTurn:
         match event:
             case AudioOut(item=item, pcm=pcm):
                 rate = self.live.capabilities.output_rate
-                speech = Speech(npc=turn.npc, turn=turn.turn, pcm=pcm, rate=rate)
+                speech = Speech(**turn.of, pcm=pcm, rate=rate)
                 self._begin_round()
                 self.sound.give(self._index, item, speech.seconds)
                 turn.text_begins()
@@ -158,8 +158,7 @@ class SpokenTurn:
         turn.exchange.understood(text)
         await turn.emit(
             Transcript(
-                npc=turn.npc,
-                turn=turn.turn,
+                **turn.of,
                 speaker=self.speaker,
                 text=text,
                 final=final,

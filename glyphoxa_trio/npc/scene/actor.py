@@ -121,7 +121,7 @@ class SceneActor:
     # Who speaks.
 
     def _enter(self, place: Place) -> None:
-        place.goes_to(self._meant(place))
+        place.goes_to(self.settings().session.npc(self._meant(place)))
         interrupts = self._queue.interrupts(place)
         for earlier in self._queue.come(place):
             self._end(earlier, "the speaker went on")
@@ -217,7 +217,7 @@ class SceneActor:
     async def _say(self, place: Place) -> None:
         said, asking = place.said, self._queue.asking
         await self.company.situate(place.npc)
-        session = self.company.npc(place.npc)._session
+        session = self.company.npc(place.npc)._ref
         with self._handover.offered(place.listener) as name:
             request = Say(
                 said.text,

@@ -222,5 +222,5 @@ class SceneEar:
 
     def _fail(self, detail: str) -> None:
         self._output.post(
-            HearingFailed(npc="", turn=0, speaker=self.speaker, detail=detail)
+            HearingFailed(**self._output.of(), speaker=self.speaker, detail=detail)
         )

@@ -8,6 +8,7 @@ import attrs
 
 from glyphoxa_trio.actors import Request
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.npc.turn_queue import QueueFull
 from glyphoxa_trio.tools.tier import Tier
 
@@ -21,11 +22,12 @@ class NotHere(GlyphoxaError):
 @attrs.frozen(kw_only=True)
 class SceneSettings:
     """``npcs`` are here, ``players`` may wait; an answer waits ``listener`` seconds
-    for somebody to listen to it."""
+    for somebody to listen to it. It is a scene of ``session``."""
 
     npcs: Sequence[str]
     players: int
     listener: float
+    session: SessionKey = DEFAULT_SESSION
 
 
 class SceneFull(QueueFull):

@@ -19,6 +19,7 @@ from glyphoxa_trio.npc.events import (
     TurnEnd,
     TurnEvent,
 )
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.session.npc import FAREWELL, PATIENCE, Turn
 from glyphoxa_trio.npc.turn.listener import Listener
 
@@ -37,7 +38,7 @@ class Place:
 
     said: Enter
     listener: Listener
-    npc: str = attrs.field(default="", init=False)
+    id: NpcId = attrs.field(default=NpcId(""), init=False)
     since: float = attrs.field(factory=trio.current_time, init=False)
     cut: str = attrs.field(default="", init=False)
     begun: bool = attrs.field(default=False, init=False)
@@ -65,9 +66,14 @@ class Place:
         """Whether whoever directs the scene says it."""
         return self.said.dm
 
-    def goes_to(self, npc: str) -> None:
+    @property
+    def npc(self) -> str:
+        """Who is meant."""
+        return self.id.npc
+
+    def goes_to(self, npc: NpcId) -> None:
         """This one is meant."""
-        self.npc = npc
+        self.id = npc
 
     def end_because(self, why: str) -> bool:
         """Cut it, or have it not begin; False if it was cut before."""
@@ -84,7 +90,7 @@ class Place:
         self._arrived.set()
 
     def queue(self, position: int) -> None:
-        self.post(Queued(npc=self.npc, turn=0, position=position))
+        self.post(Queued(**self.id.of(0), position=position))
 
     def hand_over(self) -> None:
         """Its NPC has it, and says the rest."""
@@ -100,8 +106,7 @@ class Place:
         waited = trio.current_time() - self.since
         self.post(
             TurnDone(
-                npc=self.npc,
-                turn=0,
+                **self.id.of(0),
                 end=TurnEnd.FAILED if failed else TurnEnd.INTERRUPTED,
                 text="",
                 outcomes=(),

@@ -10,6 +10,7 @@ import attrs
 
 from glyphoxa_trio.actors import Handover, Ref
 from glyphoxa_trio.npc.arguments import check_text, check_tier
+from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.npc.session.npc import CannotHear
 from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
 from glyphoxa_trio.tools.tier import Tier
@@ -50,6 +51,7 @@ class Scene:
     _scene: Ref[SceneMessages]
     _handover: Handover
     _ears: OpenSceneEar | None = None
+    session: SessionKey = DEFAULT_SESSION
 
     @property
     def name(self) -> str:
@@ -140,7 +142,7 @@ class Scene:
                 "nobody can hear: configure speech.recognition, pass a recognizer to "
                 "open_runtime, or have an NPC whose engine is s2s"
             )
-        return open_voice(ear, rate=rate)
+        return open_voice(ear, rate=rate, session=self.session)
 
     async def turn_to(self, npc: str, *, speaker: str = "player") -> str:
         """What this player says next is for this NPC, unless it names another.
@@ -176,6 +178,10 @@ class Scene:
         """Let all NPCs hear what somebody says that is not for them. None answers."""
         check_text(speaker=speaker, text=text, to=to)
         await self._scene.ask(LetHear(speaker, text, to), within=_PATIENCE)
+
+    def dismiss(self) -> None:
+        """Accept nothing more; what was said before is still answered."""
+        self._scene.close()
 
     async def look(self) -> SceneStatistics:
         """Who is here, who speaks, who waits, and what was said so far."""

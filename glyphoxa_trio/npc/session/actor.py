@@ -127,8 +127,8 @@ class NpcSession:
                         call.reply(None)
                     case Approve(question, yes):
                         call.reply(runner.questions.answer(question, yes=yes))
-                    case Interrupt(speaker):
-                        call.reply(self._interrupt(speaker))
+                    case Interrupt(speaker, everybody):
+                        call.reply(self._interrupt(speaker, everybody=everybody))
                     case Overhear(speaker, text, to):
                         line = Overheard(speaker, text, to)
                         memory.conversation.overhear(line)
@@ -229,8 +229,7 @@ class NpcSession:
                 current.interrupt("somebody speaks as this NPC")
             return
         queued = Queued(
-            npc=self.settings.npc.name,
-            turn=utterance.number,
+            **self.memory.id.of(utterance.number),
             position=self._queue.waiting.index(utterance) + 1,
         )
         self.services.events.publish(queued)
@@ -261,11 +260,11 @@ class NpcSession:
             current.interrupt("the speaker went on")
         return current is None or interrupts
 
-    def _interrupt(self, speaker: str | None) -> bool:
+    def _interrupt(self, speaker: str | None, *, everybody: bool) -> bool:
         """End the turn that runs; with those that wait, if it is one speaker's."""
         self.runner.speculator.drop("interrupted")
         for waiting in self._queue.waiting:
-            if speaker == waiting.speaker and waiting.own:
+            if everybody or (speaker == waiting.speaker and waiting.own):
                 waiting.interrupt("interrupted")
         running = self._queue.running
         if running is None or speaker not in (None, running.speaker):
@@ -275,11 +274,11 @@ class NpcSession:
 
     def _begin(self, utterance: Utterance) -> None:
         self._catch_up()
-        services, name = self.services, self.settings.npc.name
+        services = self.services
         shed, shed_for = "", Fallback.OVERLOADED
         if utterance.scripted or utterance.scope.cancel_called:
             pass  # what needs no model costs next to nothing
-        elif shed := services.costs.refusal(name):
+        elif shed := services.costs.refusal(self.memory.id):
             shed_for = Fallback.COST_CEILING
         else:
             shed = services.activity.refusal()

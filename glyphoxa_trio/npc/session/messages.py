@@ -60,9 +60,10 @@ class Elevate(Request[SessionMessages, None]):
 @attrs.frozen
 class Interrupt(Request[SessionMessages, bool]):
     """Asked: end the turn that is running, if one is; of this ``speaker`` only, if one
-    is named, and then those of theirs that wait, too."""
+    is named, and then those of theirs that wait, too; or of ``everybody``."""
 
     speaker: str | None = None
+    everybody: bool = False
 
 
 @attrs.frozen

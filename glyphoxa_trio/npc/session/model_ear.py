@@ -122,8 +122,7 @@ class ModelEar:
         detail = f"{self.npc.name} hears in another way now: open the microphone again"
         output.post(
             HearingFailed(
-                npc=self.npc.name,
-                turn=0,
+                **output.of(self.npc.name),
                 speaker=self.speaker,
                 detail=detail,
                 deaf=True,

@@ -8,6 +8,7 @@ import attrs
 
 from glyphoxa_trio.host import Shelf
 from glyphoxa_trio.npc.conversation import Conversation, Exchange
+from glyphoxa_trio.npc.identity import DEFAULT_SESSION, NpcId, SessionKey
 from glyphoxa_trio.npc.opening import Opening
 from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
@@ -21,6 +22,7 @@ class Memory:
     Args:
       settings: as they are now; those that are ``coming`` hold from the next turn on.
       call_id: of this conversation, for templates.
+      session: whose it is.
 
     ``late`` are results of calls that went on after their turns; the next turn tells
     them. ``pending`` are calls that are not told yet; see `Caller`. ``shelf`` has the
@@ -29,6 +31,8 @@ class Memory:
 
     settings: SessionSettings
     _call_id: str = "session"
+    session: SessionKey = DEFAULT_SESSION
+    id: NpcId = attrs.field(init=False)
     opening: Opening = attrs.field(init=False)
     conversation: Conversation = attrs.field(init=False)
     shelf: Shelf = attrs.field(factory=Shelf, init=False)
@@ -43,6 +47,7 @@ class Memory:
 
     def __attrs_post_init__(self) -> None:
         settings = self.settings
+        self.id = self.session.npc(settings.npc.name)
         self.opening = Opening(
             settings.npc, settings.template_defaults, self._call_id, settings.scene
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 
@@ -12,6 +13,7 @@ import trio
 from glyphoxa_trio.actors import Topic
 from glyphoxa_trio.config.voices import VoiceConfig
 from glyphoxa_trio.npc.events import GIVEN_OUT, Flush, Speech, TurnEvent
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.speaking import SPARE, Speaking, voice_of
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.speech import Synthesizer
@@ -20,15 +22,20 @@ from glyphoxa_trio.providers.speech import Synthesizer
 @attrs.define(eq=False)
 class TurnOutput:
     """Of one turn. ``listener`` is how long an event waits to be taken, in seconds:
-    others wait for this NPC, so the turn is ended then."""
+    others wait for this NPC, so the turn is ended then. ``of``: what each event says of
+    whose it is."""
 
-    npc: str
+    id: NpcId
     utterance: Utterance
     _events: Topic[TurnEvent]
     _listener: float
     _speaking: Speaking | None = attrs.field(default=None, init=False)
     _gave_out: bool = attrs.field(default=False, init=False)
     _flushed: bool = attrs.field(default=False, init=False)
+    of: Mapping[str, Any] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.of = self.id.of(self.turn)
 
     @property
     def turn(self) -> int:
@@ -61,7 +68,7 @@ class TurnOutput:
             self._flushed = True
             utterance = self.utterance
             utterance.stream.take_back(lambda event: isinstance(event, GIVEN_OUT))
-            self.post(Flush(npc=self.npc, turn=self.turn, reason=utterance.reason))
+            self.post(Flush(**self.of, reason=utterance.reason))
 
     @asynccontextmanager
     async def aloud(

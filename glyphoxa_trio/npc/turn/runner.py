@@ -72,15 +72,15 @@ class TurnRunner:
 
     def __attrs_post_init__(self) -> None:
         services, settings = self._services, self.settings
-        npc = settings.npc.name
-        self.questions = Questions(npc, services.approver, services.approval_timeout)
+        id_ = self._memory.id
+        self.questions = Questions(id_, services.approver, services.approval_timeout)
         self.tiers = Tiers(services, self._memory, self._asking)
         self._fillers = Fillers(settings.filler)
         self.speculator = Speculator(
-            npc=npc,
+            id=id_,
             config=settings.speculation,
             foresee=self._foresee,
-            busy=lambda: services.activity.busy or services.costs.exhausted(npc),
+            busy=lambda: services.activity.busy or services.costs.exhausted(id_),
             told=self._speculated,
             spent=self.charge,
         )
@@ -154,8 +154,7 @@ class TurnRunner:
             now = trio.current_time()
             output.post(
                 TurnDone(
-                    npc=output.npc,
-                    turn=utterance.number,
+                    **output.of,
                     end=end,
                     text=exchange.written,
                     outcomes=exchange.outcomes,
@@ -171,7 +170,10 @@ class TurnRunner:
     def _output_of(self, utterance: Utterance) -> TurnOutput:
         settings = self.settings
         return TurnOutput(
-            settings.npc.name, utterance, self._services.events, settings.turn.listener
+            self._memory.id,
+            utterance,
+            self._services.events,
+            settings.turn.listener,
         )
 
     def _aloud(
@@ -188,7 +190,7 @@ class TurnRunner:
         """Say a line instead of an answer, at once."""
         line = self._memory.fallback()
         utterance.exchange.begin_round().sentences.append(line)
-        for event in declined(output.npc, utterance, line):
+        for event in declined(output.of, utterance, line):
             output.post(event)
 
     async def _recite(self, output: TurnOutput, utterance: Utterance) -> None:
@@ -199,7 +201,7 @@ class TurnRunner:
             text = memory.greet() if first else ""
         memory.conversation.tell_news(utterance.exchange)
         self.engine.told_elsewhere(utterance.exchange)
-        for event in scripted(output.npc, utterance, text or ""):
+        for event in scripted(output.of, utterance, text or ""):
             await output.emit(event)
 
     async def _prepare(self, output: TurnOutput, utterance: Utterance) -> TurnState:
@@ -220,8 +222,7 @@ class TurnRunner:
         self._memory.tell(exchange)
         await output.emit(
             TierSelected(
-                npc=output.npc,
-                turn=output.turn,
+                **output.of,
                 tier=tier,
                 selected=selection.tier,
                 ceiling=self.tiers.ceiling(settings),
@@ -235,8 +236,7 @@ class TurnRunner:
             exchange.knows(known.lines)
             await output.emit(
                 ContextAdded(
-                    npc=output.npc,
-                    turn=output.turn,
+                    **output.of,
                     lines=known.lines,
                     missed=known.missed,
                 )
@@ -273,8 +273,7 @@ class TurnRunner:
         if self._services.context is None:
             return None
         moment = Moment(
-            npc=self.settings.npc.name,
-            turn=turn,
+            **self._memory.id.of(turn),
             speaker=exchange.speaker,
             text=exchange.text,
         )
@@ -314,8 +313,8 @@ class TurnRunner:
     def charge(self, turn: int, usage: Usage) -> None:
         """Count what a response has taken, and tell of it."""
         model = usage.model or self.links.llm.label
-        name = self.settings.npc.name
-        event = self._services.costs.charge(name, turn, usage, model=model)
+        id_ = self._memory.id
+        event = self._services.costs.charge(id_, turn, usage, model=model)
         if self._output is not None and self._output.turn == turn:
             self._output.post(event)
         else:

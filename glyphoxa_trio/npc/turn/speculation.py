@@ -85,8 +85,9 @@ def foresee(
     caller = Caller(
         grant=grant,
         tier=tier,
-        npc=settings.npc.name,
-        session=settings.npc.name,
+        npc=memory.id.npc,
+        session=memory.id.session.id,
+        tenant=memory.id.session.tenant,
         max_calls=config.max_calls,
         showing=view,
     )

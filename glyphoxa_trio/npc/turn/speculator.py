@@ -10,6 +10,7 @@ import trio
 
 from glyphoxa_trio.config.model import SpeculationConfig
 from glyphoxa_trio.npc.events import SpeculationDone, SpeculationEnd
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.turn.speculation import Foreseen, Speculation
 from glyphoxa_trio.npc.words import words_of
 from glyphoxa_trio.providers.llm import Usage
@@ -26,7 +27,7 @@ class Speculator:
       spent: told the turn, 0 if none has adopted it, and what the model took.
     """
 
-    npc: str
+    id: NpcId
     config: SpeculationConfig
     foresee: Callable[[str, str], Awaitable[Foreseen]]
     busy: Callable[[], bool]
@@ -124,8 +125,7 @@ class Speculator:
             self.spent(turn, ahead.usage)
         self.told(
             SpeculationDone(
-                npc=self.npc,
-                turn=turn,
+                **self.id.of(turn),
                 end=end,
                 reason=reason,
                 head_start=ahead.head_start,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -77,12 +78,9 @@ class TurnState:
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set, init=False)
 
     @property
-    def npc(self) -> str:
-        return self.output.npc
-
-    @property
-    def turn(self) -> int:
-        return self.output.turn
+    def of(self) -> Mapping[str, Any]:
+        """What each event says of whose it is."""
+        return self.output.of
 
     @property
     def config(self) -> TurnConfig:
@@ -131,8 +129,7 @@ class TurnState:
         self.memory.late.append(outcome)
         self.output.publish(
             LateResult(
-                npc=self.npc,
-                turn=self.turn,
+                **self.of,
                 outcome=outcome,
                 speak=policy is OnInterrupt.FINISH_AND_SPEAK,
             )
@@ -140,7 +137,7 @@ class TurnState:
 
     async def write(self, text: str) -> None:
         """Hand on a piece of the answer."""
-        await self.emit(TextDelta(npc=self.npc, turn=self.turn, text=text))
+        await self.emit(TextDelta(**self.of, text=text))
 
     async def say(self, round_: Round, index: int, sentence: str) -> None:
         """Hand on a sentence whose pieces were written before."""
@@ -154,9 +151,7 @@ class TurnState:
         await self._said(sentence, index)
 
     async def _said(self, sentence: str, index: int) -> None:
-        await self.emit(
-            Sentence(npc=self.npc, turn=self.turn, text=sentence, round=index)
-        )
+        await self.emit(Sentence(**self.of, text=sentence, round=index))
 
     async def tell_shown(
         self, view: Showing, index: int, *, remaining: float, forbidden: bool = False
@@ -164,8 +159,7 @@ class TurnState:
         """Say which tools the model of this round may call, and why not the others."""
         await self.emit(
             ToolsShown(
-                npc=self.npc,
-                turn=self.turn,
+                **self.of,
                 round=index,
                 shown=tuple(listing.exposed for listing in view.shown),
                 hidden=tuple(
@@ -181,17 +175,15 @@ class TurnState:
 
     def model_failed(self, error: LLMError, *, which: str = "") -> ModelFailed:
         """The event of it; ``which`` model it was, if not the one of the turn."""
-        return ModelFailed(
-            npc=self.npc, turn=self.turn, kind=error.kind, detail=which + error.detail
-        )
+        return ModelFailed(**self.of, kind=error.kind, detail=which + error.detail)
 
     def switched(self, event: Switched) -> None:
         """Another model answers."""
-        self.post(ModelSwitched(npc=self.npc, turn=self.turn, **attrs.asdict(event)))
+        self.post(ModelSwitched(**self.of, **attrs.asdict(event)))
 
     async def fall_back(self, round_: Round, index: int, reason: Fallback) -> None:
         """Say a line of the configuration, because there is nothing else to say."""
-        await self.emit(FellBack(npc=self.npc, turn=self.turn, reason=reason))
+        await self.emit(FellBack(**self.of, reason=reason))
         await self.say_at_once(round_, index, self.memory.fallback())
 
     def why_nothing(self, round_: Round, *, last: bool) -> Fallback:

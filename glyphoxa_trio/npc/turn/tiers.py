@@ -69,7 +69,7 @@ class Tiers:
         if override is None and not npc.select_tier:
             return Selection(self.ceiling(settings), "always its slowest tier")
         request = Select(
-            session=npc.name,
+            session=self._memory.id.text,
             text=text,
             npc=npc.name,
             tools=self._slow_tools(settings.grant),

@@ -76,8 +76,7 @@ class ToolRound:
         of_this = self.round_.outcomes[-len(self._ended) :] if self._ended else ()
         await turn.emit(
             FanOutDone(
-                npc=turn.npc,
-                turn=turn.turn,
+                **turn.of,
                 round=self.index,
                 tier=turn.tier,
                 shown=len(self.showing.shown),
@@ -104,8 +103,9 @@ class ToolRound:
             grant=turn.grant,
             tier=self.tier(),
             still=lambda: (turn.grant, self.tier()),
-            npc=turn.npc,
-            session=turn.npc,
+            npc=turn.output.id.npc,
+            session=turn.output.id.session.id,
+            tenant=turn.output.id.session.tenant,
             max_calls=0 if self.last else turn.config.max_calls,
             unknown_effects=turn.unknown_effects,
             pending=turn.memory.pending,
@@ -122,8 +122,7 @@ class ToolRound:
         turn.memory.shelf.use(listing.key)
         turn.post(
             ToolStarted(
-                npc=turn.npc,
-                turn=turn.turn,
+                **turn.of,
                 call=self.calls[slot],
                 tool=listing.key,
                 round=self.index,
@@ -138,12 +137,8 @@ class ToolRound:
         outcomes.insert(len(outcomes) + 1 - after, outcome)
         if self._awaiting is not None:
             self._awaiting.ended(slot)
-        turn.post(
-            ToolFinished(
-                npc=turn.npc, turn=turn.turn, outcome=outcome, round=self.index
-            )
-        )
+        turn.post(ToolFinished(**turn.of, outcome=outcome, round=self.index))
 
     def _say(self, text: str) -> None:
         turn = self.turn
-        turn.post(Filler(npc=turn.npc, turn=turn.turn, text=text, round=self.index))
+        turn.post(Filler(**turn.of, text=text, round=self.index))

@@ -3,7 +3,8 @@ says as the NPC, and turns that are turned away."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from glyphoxa_trio.npc.events import (
     FellBack,
@@ -18,10 +19,11 @@ from glyphoxa_trio.npc.sentences import Sentences
 from .utterance import Utterance
 
 
-def scripted(npc: str, utterance: Utterance, text: str) -> Iterator[TurnEvent]:
+def scripted(
+    of: Mapping[str, Any], utterance: Utterance, text: str
+) -> Iterator[TurnEvent]:
     """The events of such a turn, up to its `TurnDone`."""
-    turn = utterance.number
-    yield Scripted(npc=npc, turn=turn, speaker=utterance.speaker, text=text)
+    yield Scripted(**of, speaker=utterance.speaker, text=text)
     if not text.strip():
         return
     sentences = Sentences()
@@ -29,20 +31,20 @@ def scripted(npc: str, utterance: Utterance, text: str) -> Iterator[TurnEvent]:
     round_ = utterance.exchange.begin_round()
     for place, sentence in enumerate(whole):
         round_.sentences.append(sentence)
-        yield TextDelta(npc=npc, turn=turn, text=f" {sentence}" if place else sentence)
-        yield Sentence(npc=npc, turn=turn, text=sentence, round=0)
+        yield TextDelta(**of, text=f" {sentence}" if place else sentence)
+        yield Sentence(**of, text=sentence, round=0)
 
 
-def declined(npc: str, utterance: Utterance, line: str) -> Iterator[TurnEvent]:
+def declined(
+    of: Mapping[str, Any], utterance: Utterance, line: str
+) -> Iterator[TurnEvent]:
     """The events of a turn that is turned away, up to its `TurnDone`."""
-    turn = utterance.number
     yield Shed(
-        npc=npc,
-        turn=turn,
+        **of,
         reason=utterance.shed,
         speaker=utterance.speaker,
         text=utterance.text,
     )
-    yield FellBack(npc=npc, turn=turn, reason=utterance.shed_for)
-    yield TextDelta(npc=npc, turn=turn, text=line)
-    yield Sentence(npc=npc, turn=turn, text=line, round=0)
+    yield FellBack(**of, reason=utterance.shed_for)
+    yield TextDelta(**of, text=line)
+    yield Sentence(**of, text=line, round=0)

@@ -13,6 +13,7 @@ import trio
 
 from glyphoxa_trio.actors.flight import FlightEnded
 from glyphoxa_trio.errors import GlyphoxaError, words
+from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.observability.recording.hiding import AsJson
 from glyphoxa_trio.observability.recording.models import Note
 from glyphoxa_trio.tools.definition import (
@@ -56,7 +57,10 @@ class HeardHandler:
     async def __call__(self, arguments: Mapping[str, Any], context: CallContext) -> Any:
         number, key = self._number(), self.tool.key
         whose: dict[str, Any]
-        whose = {"npc": context.npc, "id": context.call_id} if context.npc else {}
+        whose = {}
+        if context.npc:
+            npc = SessionKey(context.session, context.tenant).npc(context.npc)
+            whose = {**npc.named, "id": context.call_id}
         if context.call_id == "probe":
             whose = {"until": context.deadline}
         asked = AsJson(json.dumps(arguments))

@@ -24,7 +24,7 @@ def _if_given(key: Key) -> Key:
     return Key((*key.types, type(None)), needed=False)
 
 
-KINDS: Final[Mapping[str, Mapping[str, Key]]] = {
+KINDS: Final[Mapping[str, dict[str, Key]]] = {
     "recording": {
         "format": _WHOLE,
         "package": _if_given(_TEXT),
@@ -68,7 +68,11 @@ KINDS: Final[Mapping[str, Mapping[str, Key]]] = {
         "over": _if_given(_SWITCH),
     },
     "hearing": {"npc": _TEXT, "text": _TEXT, "speaker": _if_given(_TEXT)},
-    "interrupt": {"npc": _TEXT, "speaker": _if_given(_TEXT)},
+    "interrupt": {
+        "npc": _TEXT,
+        "speaker": _if_given(_TEXT),
+        "everybody": _if_given(_SWITCH),
+    },
     "overhear": {
         "npc": _TEXT,
         "speaker": _TEXT,
@@ -80,6 +84,12 @@ KINDS: Final[Mapping[str, Mapping[str, Key]]] = {
     "elevate": {"npc": _TEXT, "tier": _TEXT, "seconds": NUMBER},
     "approve": {"npc": _TEXT, "question": _TEXT, "yes": _SWITCH},
     "approved": {"tool": _TEXT},
+    "session": {
+        "session": _if_given(_TEXT),
+        "tenant": _if_given(_TEXT),
+        "variables": _OBJECT,
+    },
+    "ended": {"session": _if_given(_TEXT), "tenant": _if_given(_TEXT)},
     "context": {
         "npc": _TEXT,
         "turn": _WHOLE,
@@ -130,6 +140,10 @@ KINDS: Final[Mapping[str, Mapping[str, Key]]] = {
     "unrecorded": {"what": _TEXT},
     "end": {"why": _TEXT},
 }
+# Whoever names an NPC may say in which session.
+for _keys in KINDS.values():
+    if "npc" in _keys:
+        _keys |= {"session": _if_given(_TEXT), "tenant": _if_given(_TEXT)}
 ONE_OF: Final = {
     "model": (
         "text",

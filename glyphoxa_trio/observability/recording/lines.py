@@ -17,6 +17,7 @@ from typing import IO, Any, Final
 
 import attrs
 
+from glyphoxa_trio.npc.identity import npc_in, without_default
 from glyphoxa_trio.observability.recording.hiding import Hiding, in_pieces
 
 MOST_BYTES: Final = 256 * 1024 * 1024  # of one recording
@@ -147,7 +148,7 @@ def beside(plain: dict[str, Any]) -> dict[str, Any]:
     """An object's fields, where a line has a ``kind`` of its own."""
     if "kind" in plain:  # of `ModelFailed`
         plain["failure"] = plain.pop("kind")
-    return plain
+    return without_default(plain)
 
 
 def _stream_of(data: dict[str, Any]) -> tuple[Hashable, bool] | None:
@@ -155,7 +156,8 @@ def _stream_of(data: dict[str, Any]) -> tuple[Hashable, bool] | None:
     if data["kind"] == "model":
         return ("model", data["request"]), "text" in data
     if data["kind"] == "event" and data["event"] not in _BETWEEN:
-        return ("event", data["npc"], data["turn"]), data["event"] == "TextDelta"
+        turn = npc_in(data), data["turn"]
+        return ("event", *turn), data["event"] == "TextDelta"
     return None
 
 

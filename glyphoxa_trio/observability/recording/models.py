@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.npc import ToolsShown, TurnEvent
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.observability.recording.hiding import Hiding, Later
 from glyphoxa_trio.providers.llm import (
     LLM,
@@ -30,14 +31,16 @@ from glyphoxa_trio.providers.llm import (
     Waiting,
 )
 
-where: ContextVar[tuple[str, int, int]] = ContextVar("where", default=("", 0, 0))
+where: ContextVar[tuple[NpcId, int, int]] = ContextVar(
+    "where", default=(NpcId(""), 0, 0)
+)
 """NPC, turn and round of whatever runs in this task."""
 
 
 def mark(event: TurnEvent) -> None:
     """To be called with each event in the moment in which it is published."""
     if isinstance(event, ToolsShown):
-        where.set((event.npc, event.turn, event.round))
+        where.set((event.id, event.turn, event.round))
 
 
 class Note(Protocol):
@@ -64,7 +67,7 @@ class HeardModel:
     spoken_by: LLM
     _note: Note
     _number: Callable[[], int]
-    _asked: Callable[[str], None]
+    _asked: Callable[[NpcId], None]
 
     @property
     def label(self) -> str:
@@ -79,7 +82,7 @@ class HeardModel:
         self._note(
             "request",
             request=number,
-            npc=npc,
+            **npc.named,
             turn=turn,
             round=round_,
             prompt=Later(lambda hiding: digest(request, hiding)),

@@ -23,6 +23,7 @@ from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.npc import ApprovalSettled, Npc, TurnEvent
 from glyphoxa_trio.npc.events import Decision
 from glyphoxa_trio.npc.hot_context import Gather, Gathered, HotContext, Moment
+from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.npc.session.messages import (
     Approve,
     Configure,
@@ -87,7 +88,7 @@ class Recorder(Witness):
         default=(frozenset(), frozenset()), init=False
     )
     _quiet: Quiet | None = attrs.field(default=None, init=False)
-    _hearing: dict[str, set[HeardStream]] = attrs.field(factory=dict, init=False)
+    _hearing: dict[NpcId, set[HeardStream]] = attrs.field(factory=dict, init=False)
     _threads: Threads = attrs.field(factory=Threads, init=False)
     _listening: ExitStack = attrs.field(factory=ExitStack, init=False)
 
@@ -126,7 +127,8 @@ class Recorder(Witness):
         of: dict[str, Any] = {"cancelled": True}
         if found is not None:
             of = {"lines": found.lines, "missed": found.missed}
-        asked = {"npc": moment.npc, "turn": moment.turn, "text": moment.text}
+        npc = SessionKey(moment.session, moment.tenant).npc(moment.npc)
+        asked = {**npc.named, "turn": moment.turn, "text": moment.text}
         self.note("context", **asked, **of)
 
     def _heard(self, tool: Tool) -> Tool:
@@ -154,9 +156,9 @@ class Recorder(Witness):
         return heard
 
     def npc(self, npc: Npc) -> Npc:
-        told = partial(self._asked, npc.name, npc._handover)
-        ref = HeardRef.of(npc._session, told, self._quiet)
-        return attrs.evolve(npc, session=ref)
+        told = partial(self._asked, npc.session.npc(npc.name), npc._handover)
+        ref = HeardRef.of(npc._ref, told, self._quiet)
+        return attrs.evolve(npc, ref=ref)
 
     def began(self, beginning: Beginning) -> None:
         self._host = beginning.host
@@ -193,6 +195,14 @@ class Recorder(Witness):
         self.registered()
         self._listening.enter_context(beginning.events.tap(self._event))
 
+    def knows(self, session: SessionKey, variables: Mapping[str, str | None]) -> None:
+        self.note("session", **session.named, variables=dict(variables))
+
+    async def ending(self, session: SessionKey) -> None:
+        if self._quiet is not None:
+            await until_quiet(self._quiet)
+        self.note("ended", **session.named)
+
     def registered(self) -> None:
         assert self._host is not None
         listings = self._host.snapshot.listings
@@ -223,7 +233,7 @@ class Recorder(Witness):
 
     # What players do, and what comes of it.
 
-    def _asked(self, npc: str, handover: Handover, request: SessionRequest) -> None:
+    def _asked(self, npc: NpcId, handover: Handover, request: SessionRequest) -> None:
         self._look_for_approvals()
         match request:
             case Say() as said:
@@ -231,7 +241,7 @@ class Recorder(Witness):
                 self.note(
                     "say",
                     say=say,
-                    npc=npc,
+                    **npc.named,
                     text=said.text,
                     speaker=said.speaker,
                     tier=said.tier,
@@ -246,9 +256,9 @@ class Recorder(Witness):
                 pass  # leaves no trace; is a reload's; is known by its event
             case Introduce() | Situate() | Overhear():
                 # Whoever is told answers nothing: nobody is behind for it.
-                self.note(type(request).__name__.lower(), npc=npc, of=request)
+                self.note(type(request).__name__.lower(), **npc.named, of=request)
             case Hearing() | Interrupt() | Elevate():
-                self.note(type(request).__name__.lower(), npc=npc, of=request)
+                self.note(type(request).__name__.lower(), **npc.named, of=request)
                 self._tell_who_is_behind(npc)
             case _:
                 self.note("unrecorded", what=type(request).__name__)
@@ -263,7 +273,7 @@ class Recorder(Witness):
         listener.listen_through(stream)
         return stream
 
-    def _tell_who_is_behind(self, npc: str) -> None:
+    def _tell_who_is_behind(self, npc: NpcId) -> None:
         """Whoever has not heard all yet hears the rest after what was noted just now:
         what an NPC remembers of its own words is what was heard of them by then."""
         listening = {x for x in self._hearing.get(npc, ()) if not x.gone}
@@ -279,7 +289,7 @@ class Recorder(Witness):
             Decision.DENIED,
         ):
             yes = event.decision is Decision.APPROVED
-            self.note("approve", npc=event.npc, question=event.question, yes=yes)
+            self.note("approve", **event.id.named, question=event.question, yes=yes)
         self.note("event", event=type(event).__name__, of=event)
 
     def _look_for_approvals(self) -> None:

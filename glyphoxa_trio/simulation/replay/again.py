@@ -11,7 +11,6 @@ of this package, another configuration. Then the difference shows.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from math import inf
 from typing import Final
 
@@ -19,11 +18,11 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Call, Ref, lone_errors
+from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
-from glyphoxa_trio.npc.session.messages import SessionMessages, SessionRequest
+from glyphoxa_trio.npc.identity import session_in
 from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.observability.recording.format import (
     Line,
@@ -31,14 +30,14 @@ from glyphoxa_trio.observability.recording.format import (
     config_of,
 )
 from glyphoxa_trio.observability.recording.tools import definition_of
-from glyphoxa_trio.runtime import Runtime, open_runtime
+from glyphoxa_trio.runtime import Runtime, Session, open_runtime
 from glyphoxa_trio.runtime.world import World
 from glyphoxa_trio.simulation import virtual
 from glyphoxa_trio.simulation.clock import ExactClock
 from glyphoxa_trio.simulation.replay.answers import Notes
 from glyphoxa_trio.simulation.replay.conductor import Conductor
 from glyphoxa_trio.simulation.replay.ear import Ear
-from glyphoxa_trio.simulation.replay.messages import MESSAGES, say_of
+from glyphoxa_trio.simulation.replay.messages import MESSAGES, posted, say_of
 from glyphoxa_trio.simulation.replay.models import ReplayModel
 from glyphoxa_trio.simulation.replay.rules import rehearsed, ruled
 from glyphoxa_trio.simulation.replay.tools import Answers
@@ -207,6 +206,10 @@ class _Play:
                 self._ears[line["say"]].leave()
             case "cancelled":
                 self._ears[line["say"]].cancel(line["reason"])
+            case "session":
+                self._session(line)._table.introduce(line["variables"])
+            case "ended":
+                self._nursery.start_soon(self._session(line).end)
             case "approved":
                 runtime.host.approve(line["tool"])
             case "tools":
@@ -218,8 +221,8 @@ class _Play:
             case "probed":  # calibration is not made to call again
                 self._probed(line)
             case kind:
-                session = runtime.npc(line["npc"])._session
-                posted(session, MESSAGES[kind](line))
+                npc = self._session(line).npc(line["npc"])
+                posted(npc._ref, MESSAGES[kind](line))
 
     def _probed(self, line: Line) -> None:
         host = self._runtime.host
@@ -228,6 +231,10 @@ class _Play:
             host._executor._attempts._call_ended(listing)
         if line["of"] is not None:
             host._calibrator.tell(line["of"])
+
+    def _session(self, line: Line) -> Session:
+        key = session_in(line)
+        return self._runtime.session(key.id, tenant=key.tenant)
 
     def _say(self, line: Line) -> None:
         number, of = line["say"], self.recorded.of
@@ -239,9 +246,9 @@ class _Play:
             quiet=self.clock.quiet,
         )
         self._ears[number] = ear
-        npc = self._runtime.npc(line["npc"])
+        npc = self._session(line).npc(line["npc"])
         listener = npc._handover.put(Listener(ear))
-        posted(npc._session, say_of(line, listener))
+        posted(npc._ref, say_of(line, listener))
         ear.begin()
 
     # Tools and rules.
@@ -290,10 +297,3 @@ class _Play:
             await self._runtime.reload(config)
         except GlyphoxaError as error:
             self.notes.add(f"reload: {error}")
-
-
-def posted(ref: Ref[SessionMessages], request: SessionRequest) -> None:
-    """Send a message in this very step, as `Ref.ask` does. What comes back went to
-    whoever asked, and is of no use to anybody here."""
-    with suppress(trio.WouldBlock, trio.ClosedResourceError, trio.BrokenResourceError):
-        ref._channel.send_nowait(Call(request))

@@ -19,6 +19,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.npc.identity import NpcId, npc_in
 from glyphoxa_trio.observability.recording.format import Line
 from glyphoxa_trio.simulation.clock import ExactClock
 
@@ -30,9 +31,10 @@ DEEDS: Final = frozenset(
     {
         *("say", "left", "cancelled", "hearing", "interrupt", "elevate", "approve"),
         *("overhear", "situate", "introduce"),
-        *("approved", "reload", "leaving"),
+        *("approved", "session", "ended", "reload", "leaving"),
     }
 )
+_NOBODY: Final = NpcId("")
 # What came to pass.
 NEWS: Final = frozenset({"heard", "tools", "server", "probed"})
 
@@ -60,7 +62,7 @@ class Conductor:
 
     def __attrs_post_init__(self) -> None:
         whose = _npcs_of(self._lines)
-        steps: list[tuple[object, str]] = []
+        steps: list[tuple[object, NpcId]] = []
         at = None
         for line in self._lines:
             if line["at"] != at:
@@ -72,7 +74,7 @@ class Conductor:
                     step for step, its in steps if npc is None or npc == its
                 )
             if line["kind"] in STEPS:
-                steps.append((_step(line), npc or ""))
+                steps.append((_step(line), npc or _NOBODY))
 
     def cue(self, line: Line) -> trio.Event:
         """Set when it is its turn."""
@@ -139,21 +141,22 @@ class Conductor:
             self._act(line)
 
 
-def _npcs_of(lines: Sequence[Line]) -> dict[int, str]:
+def _npcs_of(lines: Sequence[Line]) -> dict[int, NpcId]:
     """Whose a line is, by its identity; some are nobody's."""
-    owners: dict[tuple[str, int], str] = {}
-    found: dict[int, str] = {}
+    owners: dict[tuple[str, int], NpcId] = {}
+    found: dict[int, NpcId] = {}
     for line in lines:
         for kind in ("say", "request", "call"):
             if kind in line and not isinstance(line[kind], dict):
-                owner = line.get("npc") or owners.get((kind, line[kind]), "")
+                there = owners.get((kind, line[kind]), _NOBODY)
+                owner = npc_in(line) if line.get("npc") else there
                 owners[kind, line[kind]] = found[id(line)] = owner
         if line.get("npc"):
-            found[id(line)] = line["npc"]
+            found[id(line)] = npc_in(line)
     return found
 
 
 def _step(line: Line) -> object:
     if line["kind"] == "event":
-        return line["event"], line.get("npc"), line.get("turn")
+        return line["event"], npc_in(line), line.get("turn")
     return id(line)

@@ -34,11 +34,11 @@ def text_of(line: Line) -> str:
 def in_order(events: Sequence[Line]) -> list[Line]:
     """The canonical order."""
 
-    def place(line: Line) -> tuple[float, str, int, bool]:
+    def place(line: Line) -> tuple[float, str, str, str, int, bool]:
         beside = line["event"] in _BESIDE
         return (
             float(line["at"]),
-            str(line.get("npc")),
+            *_whose(line),
             int(line.get("turn") or 0),
             beside,
         )
@@ -50,6 +50,11 @@ def in_order(events: Sequence[Line]) -> list[Line]:
             shuffled = free or some[0]["event"] in _BESIDE
             found += sorted(some, key=text_of) if shuffled else some
     return found
+
+
+def _whose(line: Line) -> tuple[str, str, str]:
+    npc, session = str(line.get("npc")), str(line.get("session"))
+    return str(line.get("tenant")), session, npc
 
 
 def difference(
@@ -76,7 +81,7 @@ def difference(
 
 def _by_turn(events: Sequence[Line]) -> list[Line]:
     """Where times are not exact, nor is the order of what happens to two NPCs."""
-    return sorted(events, key=lambda x: (str(x.get("npc")), int(x.get("turn") or 0)))
+    return sorted(events, key=lambda x: (*_whose(x), int(x.get("turn") or 0)))
 
 
 def _as_if_same(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
+import trio
+
+from glyphoxa_trio.actors import Call, Ref
 from glyphoxa_trio.npc.session.messages import (
     Approve,
     Elevate,
@@ -13,6 +17,7 @@ from glyphoxa_trio.npc.session.messages import (
     Introduce,
     Overhear,
     Say,
+    SessionMessages,
     SessionRequest,
     Situate,
 )
@@ -21,7 +26,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 MESSAGES: Final[Mapping[str, Callable[[Line], SessionRequest]]] = {
     "hearing": lambda x: Hearing(x["text"], x.get("speaker") or "player"),
-    "interrupt": lambda x: Interrupt(x.get("speaker")),
+    "interrupt": lambda x: Interrupt(x.get("speaker"), bool(x.get("everybody"))),
     "overhear": lambda x: Overhear(x["speaker"], x["text"], x.get("to") or ""),
     "situate": lambda x: Situate(tuple(map(str, x["context"]))),
     "introduce": lambda x: Introduce(x["values"]),
@@ -41,3 +46,10 @@ def say_of(line: Line, listener: str) -> Say:
         waiting=line.get("waiting") or 0,
         listener=listener,
     )
+
+
+def posted(ref: Ref[SessionMessages], request: SessionRequest) -> None:
+    """Send a message in this very step, as `Ref.ask` does. What comes back went to
+    whoever asked, and is of no use to anybody here."""
+    with suppress(trio.WouldBlock, trio.ClosedResourceError, trio.BrokenResourceError):
+        ref._channel.send_nowait(Call(request))

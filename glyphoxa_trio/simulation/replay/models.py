@@ -13,6 +13,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.npc.identity import NpcId, npc_in
 from glyphoxa_trio.observability.recording.format import Line, Recorded
 from glyphoxa_trio.observability.recording.hiding import Hiding
 from glyphoxa_trio.observability.recording.models import digest, where
@@ -44,15 +45,15 @@ class ReplayModel:
 
     _notes: Notes
     _conductor: Conductor
-    _rounds: dict[tuple[str, int, int], list[Line]] = attrs.field(init=False)
+    _rounds: dict[tuple[NpcId, int, int], list[Line]] = attrs.field(init=False)
     _said: dict[int, list[Line]] = attrs.field(init=False)
-    _astray: set[str] = attrs.field(factory=set, init=False)
+    _astray: set[NpcId] = attrs.field(factory=set, init=False)
     _recorded: Recorded = attrs.field(kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         self._rounds, self._said = defaultdict(list), defaultdict(list)
         for line in self._recorded.of("request"):
-            place = line.get("npc") or "", line.get("turn") or 0, line.get("round") or 0
+            place = npc_in(line), line.get("turn") or 0, line.get("round") or 0
             self._rounds[place].append(line)
         for line in self._recorded.of("model"):
             self._said[line["request"]].append(line)
@@ -79,7 +80,7 @@ class ReplayModel:
     def _take(self, request: LLMRequest) -> Line:
         npc, turn, round_ = where.get()
         waiting = self._rounds[npc, turn, round_]
-        place = f"{npc or 'somebody'}, turn {turn}, round {round_ + 1}"
+        place = f"{npc.npc or 'somebody'}, turn {turn}, round {round_ + 1}"
         if not waiting:
             self._notes.add(f"{place}: nothing was recorded of a model here")
             raise LLMError(

@@ -13,6 +13,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.npc.identity import SessionKey, npc_in
 from glyphoxa_trio.observability.recording.format import Line, Recorded
 from glyphoxa_trio.observability.recording.handlers import FAILURES
 from glyphoxa_trio.simulation.replay.answers import Notes, Shift, bug
@@ -71,7 +72,8 @@ class Answers:
             )
             raise ToolUnavailable("the recording has no answer to this call")
         # Equal calls may have begun in any order at one instant.
-        whose = [x for x in waiting if x.get("npc") in (None, context.npc)] or waiting
+        npc = SessionKey(context.session, context.tenant).npc(context.npc)
+        whose = [x for x in waiting if not x.get("npc") or npc_in(x) == npc] or waiting
         call = next((x for x in whose if x.get("id") == context.call_id), whose[0])
         waiting.remove(call)
         self._conductor.done(call)

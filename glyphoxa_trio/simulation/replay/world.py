@@ -22,6 +22,7 @@ from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.mcp.transport import Session
 from glyphoxa_trio.npc import TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather, Gathered, HotContext, Moment
+from glyphoxa_trio.npc.identity import SessionKey, npc_in
 from glyphoxa_trio.observability.recording.format import Line, Recorded
 from glyphoxa_trio.observability.recording.hiding import Hiding
 from glyphoxa_trio.observability.recording.lines import beside
@@ -90,9 +91,10 @@ class _Known:
     _lines: list[Line]
 
     async def gather(self, moment: Moment, *, within: float) -> Gathered | None:
-        asked = moment.npc, moment.turn, moment.text
+        npc = SessionKey(moment.session, moment.tenant).npc(moment.npc)
+        asked = npc, moment.turn, moment.text
         for line in self._lines:
-            if (line["npc"], line["turn"], line["text"]) == asked:
+            if (npc_in(line), line["turn"], line["text"]) == asked:
                 self._lines.remove(line)
                 if line.get("cancelled"):
                     await trio.sleep_forever()  # it is cancelled again
