@@ -45,6 +45,13 @@ class Learn(Request["Selector", None]):
     vocabulary: Vocabulary
 
 
+@attrs.frozen
+class Forget(Request["Selector", None]):
+    """Asked: these sessions have ended."""
+
+    sessions: tuple[str, ...]
+
+
 @attrs.define(eq=False)
 class _Memory:
     turns: int = 0
@@ -67,6 +74,10 @@ class Selector:
                         call.reply(None)
                     case Select() as request:
                         call.reply(self._select(request))
+                    case Forget(sessions):
+                        for session in sessions:
+                            self._sessions.pop(session, None)
+                        call.reply(None)
 
     def _select(self, request: Select) -> Selection:
         memory = self._sessions.get(request.session) or _Memory()

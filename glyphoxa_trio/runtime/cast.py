@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol
 
 import attrs
@@ -27,7 +28,7 @@ from glyphoxa_trio.npc.scene import (
     SceneMessages,
     SceneSettings,
 )
-from glyphoxa_trio.npc.selector import Learn, Selector
+from glyphoxa_trio.npc.selector import Forget, Learn, Selector
 from glyphoxa_trio.npc.session import run_session
 from glyphoxa_trio.npc.session.messages import SessionMessages
 from glyphoxa_trio.npc.turn.memory import Memory
@@ -199,7 +200,13 @@ class Cast:
         async with trio.open_nursery() as nursery:
             for npc in table.npcs.values():
                 nursery.start_soon(npc.end)
-        self.services.costs.forget(table.key)
+            # Whoever comes under its key knows nothing of it.
+            self.services.costs.forget(table.key)
+            ended = tuple(table.key.npc(name).text for name in table.npcs)
+            with suppress(GlyphoxaError):
+                await self.services.selector.ask(Forget(ended), within=_PATIENCE)
+        if self.tables.get(table.key) is None:  # what its last turns took
+            self.services.costs.forget(table.key)
 
     async def adopt(self, config: Config, models: Models) -> None:
         """Be the cast of another configuration, each session after its turn (D16).

@@ -178,7 +178,7 @@ class Runtime:
 
     def session(
         self,
-        id: str = DEFAULT,  # noqa: A002 - it is what it is
+        id: str = DEFAULT,  # noqa: A002 - what everybody calls it
         *,
         tenant: str | None = None,
         variables: Mapping[str, object] | None = None,

@@ -662,6 +662,14 @@ MUTANTS: Final = (
         SESSIONS,
     ),
     Mutant(
+        "a session remembers the tiers of another one of its name",
+        "runtime/cast.py",
+        "self.services.selector.ask(Forget(ended), within=_PATIENCE)\n",
+        "trio.lowlevel.checkpoint()\n",
+        "a session's memory of tiers is its own",
+        SESSIONS,
+    ),
+    Mutant(
         "an answer for one session is kept for all",
         "host/executor.py",
         '"\\x1f".join((caller.tenant, caller.session, caller.npc))',

@@ -260,6 +260,13 @@ async def test_ending_one_interrupts_it_and_writes_go_on_in_silence(
         async with again.npc("Bo").greet() as turn:
             done = await turn.finish()
         assert (done.turn, done.text) == (1, "Hail, there!")
+        chosen: list[str] = []
+        with runtime.events.tap(
+            lambda x: chosen.append(x.reason) if isinstance(x, TierSelected) else None
+        ):
+            async with again.npc("Bo").say("Well met.") as turn:
+                await turn.__anext__()
+        assert chosen == ["the first turn"]
 
 
 async def test_a_scene_is_of_its_session(autojump_clock: MockClock) -> None:
