@@ -21,7 +21,8 @@ from glyphoxa_trio.npc.events import EngineSwitched
 from glyphoxa_trio.npc.hearsay import Overheard
 from glyphoxa_trio.npc.s2s.bridge import Bridge
 from glyphoxa_trio.npc.s2s.interaction import Interaction
-from glyphoxa_trio.npc.s2s.live import Live, Owner
+from glyphoxa_trio.npc.s2s.live import Live
+from glyphoxa_trio.npc.s2s.shell import Owner
 from glyphoxa_trio.npc.sound import SpokenItems
 from glyphoxa_trio.npc.turn.engine import (
     Engine,

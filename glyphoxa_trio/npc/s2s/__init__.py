@@ -6,8 +6,8 @@ host's gate; `engines/speech` makes turns of it.
 
 from .bridge import TOOL_TIMEOUT, Bridge
 from .interaction import Interaction
-from .ledger import Ledger, Way
 from .live import Live, open_live
+from .pending_calls import Way
 from .sockets import LiveSettings
 from .standing import StandingBridge, open_bridge
 
@@ -15,7 +15,6 @@ __all__ = [
     "TOOL_TIMEOUT",
     "Bridge",
     "Interaction",
-    "Ledger",
     "Live",
     "LiveSettings",
     "StandingBridge",

@@ -15,60 +15,11 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Signal
-from glyphoxa_trio.providers.s2s import Event, LinkClosed
-from glyphoxa_trio.tools.outcome import ToolCall
+
+from .happenings import Calls, Happening, Overflowed
 
 # Ten minutes of speech in pieces of 40 ms; nobody has to hear more at once.
 _CAPACITY: Final = 15_000
-
-
-@attrs.frozen
-class Calls:
-    """These may be begun now, in one fan-out. Each call comes once."""
-
-    response: str
-    calls: tuple[ToolCall, ...]
-
-
-@attrs.frozen
-class Answered:
-    """The calls of a fan-out have ended: the model is awaited again."""
-
-
-@attrs.frozen
-class BargedIn:
-    """Somebody speaks: what the model says is not wanted any more."""
-
-
-@attrs.frozen
-class LinkLost:
-    """The socket is gone, and another is being opened."""
-
-    error: LinkClosed
-
-
-@attrs.frozen
-class LinkBack:
-    """Another socket is open. ``resumed``: the model remembers what was before it."""
-
-    resumed: bool
-
-
-@attrs.frozen
-class LinkGone:
-    """No socket can be had. Nothing follows."""
-
-    error: LinkClosed
-
-
-@attrs.frozen
-class Overflowed:
-    """The listener fell too far behind. Nothing follows."""
-
-
-Happening = (
-    Event | Calls | Answered | BargedIn | LinkLost | LinkBack | LinkGone | Overflowed
-)
 
 
 @attrs.define(eq=False)
@@ -81,25 +32,30 @@ class Interaction:
 
     spoken: bool = False
     automatic: bool = True
-    words: str = ""
-    understood: bool = False  # the words are final
+    words: str = attrs.field(default="", init=False)
+    understood: bool = attrs.field(default=False, init=False)  # the words are final
     _on_words: Callable[[str], None] | None = attrs.field(default=None, init=False)
     _events: deque[Happening] = attrs.field(factory=deque, init=False)
     _arrived: Signal = attrs.field(factory=Signal, init=False)
     _heard: trio.Event = attrs.field(factory=trio.Event, init=False)
     _over: bool = attrs.field(default=False, init=False)
 
-    def put(self, event: Happening) -> None:
-        """Append, unless it is over."""
+    def put(self, event: Happening) -> bool:
+        """Append; False if nobody takes it: it is over, or is now, having too much."""
         if self._over:
-            return
+            return False
         if len(self._events) >= _CAPACITY:
-            self._events.clear()
-            self._events.append(Overflowed())
             self._over = True
+            # The calls are still owed an answer: `end` returns them.
+            calls = [event for event in self._events if isinstance(event, Calls)]
+            self._events = deque([Overflowed(), *calls])
         else:
             self._events.append(event)
-        self._arrived.set()
+        if (
+            self._over or len(self._events) == 1
+        ):  # nobody waits while something is there
+            self._arrived.set()
+        return not self._over
 
     async def take(self) -> Happening:
         """The next one, in order. Cancelled, it loses none. One reader."""
@@ -122,13 +78,9 @@ class Interaction:
         """Return once the words are final. Has no end of its own."""
         await self._heard.wait()
 
-    def end(self) -> list[Happening]:
+    def end(self) -> tuple[Happening, ...]:
         """Nobody takes any more; returns what was not taken."""
         self._over = True
-        left = list(self._events)
+        left = tuple(self._events)
         self._events.clear()
         return left
-
-    @property
-    def over(self) -> bool:
-        return self._over

@@ -33,17 +33,17 @@ from glyphoxa_trio.providers.s2s import (
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .bridge import Bridge
-from .interaction import (
+from .happenings import (
     Answered,
     BargedIn,
     Calls,
     Happening,
-    Interaction,
     LinkBack,
     LinkGone,
     LinkLost,
     Overflowed,
 )
+from .interaction import Interaction
 
 _RETELLINGS = 2  # of one turn, over as many lost sockets
 _FATAL = (ErrorKind.RATE_LIMITED, ErrorKind.AUTHENTICATION, ErrorKind.NOT_FOUND)

@@ -20,12 +20,10 @@ from glyphoxa_trio.actors import Backoff, Signal
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import (
     S2S,
-    Command,
     Event,
     Link,
     LinkClosed,
     Ready,
-    SendAudio,
     Setup,
 )
 
@@ -82,27 +80,27 @@ class Owner(Protocol):
         """What the next socket begins with."""
         ...
 
-    def opened(self, socket: Socket, old: Socket | None, *, resumed: bool) -> None:
-        """It is the one that counts now; ``old`` is being closed."""
+    def opened(self, *, resumed: bool) -> None:
+        """A socket is open; the one before it, if any, is being closed."""
         ...
 
-    def lost(self, socket: Socket | None, closed: LinkClosed) -> None:
-        """The socket is gone, or (None) could not be had; the next is tried."""
+    def lost(self, closed: LinkClosed) -> None:
+        """The socket is gone; the next is tried."""
+        ...
+
+    def rested(self) -> None:
+        """The socket was closed, since nobody wanted it."""
         ...
 
     def gave_up(self, closed: LinkClosed) -> None:
-        """After that: nothing more is tried until it is wanted again."""
-        ...
-
-    def refused(self, closed: LinkClosed) -> None:
-        """A replacement could not be had; the socket that there is serves on."""
+        """There is none, and nothing more is tried until it is wanted again."""
         ...
 
     def handle_failed(self) -> None:
         """The conversation cannot be resumed: the next socket is told of it."""
         ...
 
-    def take(self, socket: Socket, event: Event) -> None:
+    def take(self, event: Event, now: float) -> None:
         """What the socket that counts has said."""
         ...
 
@@ -122,6 +120,7 @@ class Sockets:
     current: Socket | None = attrs.field(default=None, init=False)
     opened: int = attrs.field(default=0, init=False)
     failed: int = attrs.field(default=0, init=False)
+    fault: LinkClosed | None = attrs.field(default=None, init=False)
     _wanted: bool = attrs.field(default=False, init=False)
     _gave_up: bool = attrs.field(default=False, init=False)
     _changed: Signal = attrs.field(factory=Signal, init=False)
@@ -130,13 +129,15 @@ class Sockets:
     _failures: deque[float] = attrs.field(factory=deque, init=False)
     _active: float = attrs.field(default=0.0, init=False)  # when something last was
 
-    def send(self, command: Command) -> bool:
-        """Put it on its way; False if there is no socket. It is wanted then."""
-        self.want(patient=isinstance(command, SendAudio))
-        if self.current is None:
-            return False
-        self.current.link.send(command)
-        return True
+    @property
+    def audio_limit(self) -> int:
+        """Bytes of the microphone that are kept while there is none."""
+        rate = self.provider.capabilities.input_rate
+        return int(self.settings.audio * rate) * 2
+
+    def become(self, provider: S2S, settings: LiveSettings) -> None:
+        """Open the next one there, and so."""
+        self.provider, self.settings = provider, settings
 
     def want(self, *, patient: bool = False) -> None:
         """Somebody has something to say.
@@ -157,8 +158,12 @@ class Sockets:
         """Something has changed that may be what was waited for."""
         self._changed.set()
 
-    def replace(self, *, within: float) -> None:
-        """Another socket is needed: as soon as nobody speaks, or then."""
+    def replace(self, closes_in: float | None) -> None:
+        """Another socket is needed: as soon as nobody speaks, but not later than its
+        server closes this one, if that is known."""
+        within = self.settings.swap
+        if closes_in is not None:
+            within = max(0.0, closes_in - self.settings.leave)
         by = trio.current_time() + within
         self._replace_by = by if self._replace_by is None else min(by, self._replace_by)
         self._changed.set()
@@ -169,7 +174,7 @@ class Sockets:
 
     async def run(self) -> None:
         """Keep a socket while one is wanted. Ends when it is cancelled."""
-        self.current = None  # of an earlier run
+        self._leave("it is of an earlier run")
         async with trio.open_nursery() as nursery:
             while True:
                 now = trio.current_time()
@@ -178,7 +183,8 @@ class Sockets:
                     with trio.move_on_at(until):
                         await self._changed.changed()
                 elif self._is_idle(now):
-                    self._rest()
+                    self._wanted = False
+                    self._leave("nobody speaks")
                 else:
                     await self._open(nursery)
 
@@ -213,11 +219,11 @@ class Sockets:
             and now >= self._active + self.settings.idle
         )
 
-    def _rest(self) -> None:
-        self._wanted = False
+    def _leave(self, why: str) -> None:
         if self.current is not None:
-            self.current.scope.cancel("nobody speaks")
+            self.current.scope.cancel(why)
             self.current = None
+            self.owner.rested()
 
     async def _open(self, nursery: trio.Nursery) -> None:
         """Open a socket, and put it in the place of the one there is, if any."""
@@ -249,7 +255,7 @@ class Sockets:
             self._back_off(failure)
             if not failure.retryable:
                 self._replace_by = None
-            self.owner.refused(failure)
+            self.fault = failure  # and the old one serves on, with the tools it has
 
     async def _serve(
         self,
@@ -272,7 +278,7 @@ class Sockets:
                         event = await link.receive()
                         if socket is self.current:
                             self._active = trio.current_time()
-                            self.owner.take(socket, event)
+                            self.owner.take(event, self._active)
         except LinkClosed as closed:
             if socket is None:
                 raise
@@ -282,17 +288,18 @@ class Sockets:
 
     def _install(self, socket: Socket, *, resumed: bool) -> None:
         old, self.current = self.current, socket
-        self._replace_by, self._gave_up = None, False
+        self.fault, self._replace_by, self._gave_up = None, None, False
         self._active = socket.since
         if old is not None:
             old.scope.cancel("another one has taken its place")
-        self.owner.opened(socket, old, resumed=resumed)
+        self.owner.opened(resumed=resumed)
 
     def _lose(self, socket: Socket | None, closed: LinkClosed) -> None:
-        self.current = None
-        self._replace_by = None
+        self.current = self._replace_by = None
+        self.fault = closed
         self._back_off(closed)
-        self.owner.lost(socket, closed)
+        if socket is not None:
+            self.owner.lost(closed)
         tired = len(self._failures) > self.settings.backoff.max_restarts
         if tired or not closed.retryable:
             self._wanted, self._gave_up = False, True

@@ -26,8 +26,9 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .bridge import TOOL_TIMEOUT, Bridge
 from .interaction import Interaction
-from .live import Live, Owner
+from .live import Live
 from .rounds import Rounds
+from .shell import Owner
 
 
 @attrs.frozen(eq=False)

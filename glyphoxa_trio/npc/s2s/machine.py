@@ -1,0 +1,512 @@
+"""What happens in a conversation with a speech-to-speech model: pure state.
+
+No socket, no clock, no task: the shell (`live`) tells the machine one thing that has
+happened, and carries out what is in `effects` then, in order.
+
+Theory of operation. The conversation outlives its sockets, of which one is open or
+none. What a server says belongs to the *current* interaction, the answer to the
+utterance that began last; a server does not say to whom it speaks, so what belongs to
+whom is decided here and nowhere else.
+
+*Interactions.* One begins when somebody writes (`begin`), when somebody has spoken, and
+when the model begins a response while nobody listens to the current one. The words of
+what was spoken come when they come, before the turn, in it or after it, and belong to
+the last spoken interaction that lacks them. What an interaction that has ended did not
+take is looked through once more: a response that is wanted and that it did not see is
+another utterance's, and calls that nobody took are answered, and not run.
+
+*Responses.* Which one is wanted is the table in `responses`. Nothing of a void one is
+passed on; its calls are answered, and not run.
+
+*Calls.* Each is answered once (`pending_calls`): as a result on the socket that asked,
+as text on a later one, or not at all, because its server has cancelled it, nobody can
+be told, or the whole message of it never came.
+
+*Tools* are revisions, and what is in force never goes back (`tool_revisions`).
+
+*The socket and the microphone*::
+
+                    no socket                        a socket
+    a command       waits (`unsent`), wants one      is sent
+    opened          what waits is sent               and the old one is lost first
+    lost            -                                what runs and what is asked for is
+                                                     forgotten, calls become text
+    given up        nothing waits, nothing is owed   -
+
+    SpeechStarted, SpeechBegins    somebody SPEAKS: the current interaction is told
+    SpeechStopped, SpeechEnds      nobody does: another interaction begins
+    the socket is lost             nobody does
+
+An effect for an interaction may come too late, since whoever is told may end one: the
+shell says so (`not_taken`), and what was in it is answered.
+
+Above 300 lines: whose event it is, and whether it still counts, is one decision.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+import attrs
+
+from glyphoxa_trio.providers.s2s import (
+    AudioOut,
+    CallReady,
+    CallsCancelled,
+    Cancel,
+    Capabilities,
+    Command,
+    Complaint,
+    Event,
+    GoingAway,
+    HandleIssued,
+    Heard,
+    InteractionEnded,
+    Interrupted,
+    Line,
+    LinkClosed,
+    Respond,
+    ResponseEnded,
+    ResponseStarted,
+    S2STool,
+    Schedule,
+    SendAudio,
+    SendResult,
+    SendText,
+    SetInstructions,
+    SetTools,
+    Setup,
+    SpeechBegins,
+    SpeechEnds,
+    SpeechStarted,
+    SpeechStopped,
+    Spoken,
+    ToolsInForce,
+    Truncate,
+    UsageSeen,
+)
+from glyphoxa_trio.tools.outcome import ToolCall
+
+from .effects import Do, Effect, Put, Replace, TellSpoken, Understood
+from .happenings import BargedIn, Calls, Happening, LinkBack, LinkGone, LinkLost
+from .pending_calls import PendingCalls, Way
+from .responses import Responses, Runs
+from .tool_revisions import ToolRevisions
+from .unsent import Unsent
+
+CANCELLED: Final = '{"status": "cancelled", "message": "It is not wanted any more."}'
+
+I = TypeVar("I")  # noqa: E741  an interaction
+
+
+@attrs.define(eq=False)
+class Interactions(Generic[I]):
+    """Who is being answered.
+
+    ``unheard`` is the one whose words are not final; ``listening`` are those that have
+    not ended; ``earlier`` are the calls that were owed when the current one began;
+    ``lost``: its socket was lost, and it was not told of another one yet.
+    """
+
+    current: I | None = None
+    unheard: I | None = None
+    listening: set[I] = attrs.field(factory=set)
+    earlier: frozenset[str] = frozenset()
+    lost: bool = False
+
+    @property
+    def rest(self) -> bool:
+        """Nobody listens to what the model says."""
+        return self.current not in self.listening
+
+
+@attrs.define(eq=False, kw_only=True)
+class LiveMachine(Generic[I]):
+    """The state of one conversation.
+
+    Args:
+      new: makes an interaction; it is told whether it was spoken.
+      setup: what a socket begins with, but for the tools and what was said.
+    """
+
+    _new: Callable[[bool], I]
+    capabilities: Capabilities
+    setup: Setup
+    unsent: Unsent
+    calls: PendingCalls = attrs.field(factory=PendingCalls, init=False)
+    tools: ToolRevisions = attrs.field(factory=ToolRevisions, init=False)
+    effects: deque[Effect[I]] = attrs.field(factory=deque, init=False)
+    _responses: Responses = attrs.field(factory=Responses, init=False)
+    _interactions: Interactions[I] = attrs.field(factory=Interactions, init=False)
+    _connected: bool = attrs.field(default=False, init=False)
+    _speaking: bool = attrs.field(default=False, init=False)
+    _told: bool = attrs.field(default=False, init=False)  # somebody, of what is spoken
+
+    @property
+    def quiet(self) -> bool:
+        """Nobody speaks, no turn runs, and nothing is owed."""
+        return (
+            self._interactions.rest
+            # What is said for nobody may be cut short.
+            and self._responses.runs is not Runs.WANTED
+            and not self._speaking
+            and not self.calls.owed
+        )
+
+    def tell_spoken(self, *, told: bool) -> None:
+        """Somebody makes something of what is spoken from now on, or nobody does."""
+        self._told = told
+
+    # What a turn and a microphone ask for.
+
+    def begin(self) -> I:
+        """Something is written: what comes from now on is the answer to it."""
+        return self._begin(spoken=False, stop=True)
+
+    def end(self, interaction: I, left: Sequence[Happening], now: float) -> None:
+        """Nobody listens to it any more, and ``left`` was not taken."""
+        current = interaction == self._interactions.current
+        self._interactions.listening.discard(interaction)
+        for at, event in enumerate(left):
+            if isinstance(event, ResponseStarted) and not self._responses.is_void(
+                event.response
+            ):
+                if current and self._told:
+                    self._hear_out()
+                    for later in left[at:]:
+                        self._pass_on(later)
+                    left = left[:at]
+                break
+        for event in left:
+            if isinstance(event, Calls):
+                self.refuse(event.calls, now)
+        self.effects.append(Do.LOOK)
+
+    def not_taken(self, put: Put[I], now: float) -> None:
+        """It has ended meanwhile, or listens no more."""
+        self._interactions.listening.discard(put.interaction)
+        if isinstance(put.happening, Calls):
+            self.refuse(put.happening.calls, now)
+
+    def hear(self, pcm: bytes) -> None:
+        """A piece of the microphone."""
+        if self._connected:
+            self.effects.append(SendAudio(pcm))
+        else:
+            self.unsent.keep_audio(SendAudio(pcm))
+
+    def speech_begins(self) -> None:
+        self._hear_speech()
+        self._speaking = True
+        self._send(SpeechBegins())
+
+    def speech_ends(self) -> None:
+        self._speaking = False
+        self._send(SpeechEnds())
+        self._hear_out(stop=self.capabilities.asks_for_responses)
+
+    def say(self, line: Line, *, reply: bool) -> None:
+        self._send(SendText(line, reply=reply))
+        if reply:
+            self.respond()
+
+    def remember(self, line: Line) -> None:
+        """Without a socket it is in the history of the next one, or waits for it if
+        the model goes on where it was."""
+        text = SendText(line, reply=False)
+        if self._connected:
+            self.effects.append(text)
+        elif self.setup.handle is not None:
+            self.unsent.keep_text(text)
+
+    def respond(
+        self, *, instructions: str | None = None, tools_forbidden: bool = False
+    ) -> None:
+        self._responses.ask()
+        if self.capabilities.asks_for_responses:
+            forbidden = tools_forbidden and self.capabilities.forbids_tools
+            self._send(Respond(instructions=instructions, tools_forbidden=forbidden))
+
+    def answer(
+        self,
+        call: ToolCall,
+        output: str,
+        now: float,
+        *,
+        is_error: bool = False,
+        schedule: Schedule = Schedule.WHEN_IDLE,
+        wanted: bool = True,
+    ) -> Way:
+        """Answer a call, once. Unless it is ``wanted``, what the model says to it is
+        for nobody."""
+        way = self.calls.settle(call, output, now)
+        if way is Way.RESULT:
+            asks = self.capabilities.asks_for_responses
+            if not (wanted or asks or call.id in self._interactions.earlier):
+                self._responses.expect_unwanted()
+            self._send(
+                SendResult(
+                    call_id=call.id,
+                    name=call.name,
+                    output=output,
+                    is_error=is_error,
+                    schedule=schedule,
+                )
+            )
+        elif way is Way.TEXT:
+            reply = schedule is not Schedule.SILENT
+            self._tell_again(call.name, output, reply=reply)
+        self.effects.append(Do.LOOK)
+        return way
+
+    def refuse(self, calls: Iterable[ToolCall], now: float) -> None:
+        """Answer those that are still owed one: they are not run any more."""
+        silent = Schedule.SILENT
+        for call in calls:
+            if call.id in self.calls.owed:
+                self.answer(
+                    call, CANCELLED, now, is_error=True, schedule=silent, wanted=False
+                )
+
+    def interrupt(self, heard: Mapping[str, float], *, of: I) -> None:
+        """Stop what is being said to that interaction, if it is the current one."""
+        if of == self._interactions.current:
+            self._stop()
+        self.truncate(heard)
+
+    def truncate(self, heard: Mapping[str, float]) -> None:
+        if self._connected and self.capabilities.truncates:
+            for item, seconds in heard.items():
+                self.effects.append(Truncate(item, int(seconds * 1000)))
+
+    def instruct(self, text: str) -> None:
+        if text != self.setup.instructions:
+            self.setup = attrs.evolve(self.setup, instructions=text)
+            if self._connected:
+                self._send(SetInstructions(text))
+
+    def declare(self, tools: Iterable[S2STool]) -> int:
+        """Returns the revision of these tools."""
+        wanted = tuple(tools)[: self.capabilities.max_tools]
+        if self.tools.want(wanted) and self._connected:
+            self._declare()
+        return self.tools.revision
+
+    def become(self, capabilities: Capabilities, setup: Setup, *, anew: bool) -> None:
+        """Go on with this model. ``anew``: it cannot take up what there is."""
+        self.capabilities = capabilities
+        handle = None if anew else self.setup.handle
+        mine = self.setup.instructions
+        self.setup = attrs.evolve(setup, instructions=mine, handle=handle)
+        if anew and self._connected:
+            self.effects.append(Replace())
+        self.effects.append(Do.LOOK)  # a socket may be too old by the new settings
+
+    # What becomes of the sockets.
+
+    def next_setup(self) -> Setup:
+        """What the next socket begins with, but for what was said."""
+        return attrs.evolve(self.setup, tools=self.tools.offer())
+
+    def opened(self, *, resumed: bool) -> None:
+        """A socket is open, with the setup that was asked for last."""
+        replaced, self._connected = self._connected, True
+        if replaced:
+            self._leave_socket()
+        if not resumed:  # its history has it, and a turn that runs tells it again
+            self.forget_handle()
+            self.unsent.forget_texts()
+        newer = self.tools.open()
+        self.effects.append(Do.TELL_TOOLS)
+        if newer:
+            self._declare()
+        self.effects.extend(self.unsent.take())
+        if replaced or self._interactions.lost:
+            self._pass_on(LinkBack(resumed))
+        self._interactions.lost = False
+
+    def lost(self, closed: LinkClosed, now: float) -> None:
+        """The socket is gone; what it is owed is told as text on the next one."""
+        self.rested()
+        if closed.code == 1011:  # it probably died of a result: that again, in short
+            reply = not self._interactions.rest
+            for name, short in self.calls.suspects(now):
+                self._tell_again(name, short, reply=reply)
+        self._interactions.lost = not self._interactions.rest
+        self._pass_on(LinkLost(closed))
+
+    def rested(self) -> None:
+        """The socket was closed, since it was not wanted."""
+        self._connected = self._speaking = False
+        self._leave_socket()
+
+    def gave_up(self, closed: LinkClosed) -> None:
+        """Nobody can be told: nothing waits, and nothing is owed."""
+        self.unsent.give_up()
+        self.calls.cancel(list(self.calls.owed))
+        self._responses.forget()
+        self._interactions.lost = self._speaking = False
+        self._pass_on(LinkGone(closed))
+
+    def forget_handle(self) -> None:
+        """The conversation cannot be resumed: the next socket is told what was said."""
+        self.setup = attrs.evolve(self.setup, handle=None)
+
+    def _leave_socket(self) -> None:
+        self.calls.lose_socket()
+        self._responses.forget()
+
+    # What the socket says.
+
+    def receive(self, event: Event, now: float) -> None:
+        """What the open socket has said."""
+        match event:
+            case AudioOut(response=response) | Spoken(response=response):
+                if not self._responses.is_void(response):
+                    self._pass_on(event)
+                return  # often, and nobody is quieter for it
+            case ToolsInForce(revision):
+                self.tools.enforce(revision)
+                self.effects.append(Do.TELL_TOOLS)
+            case HandleIssued(handle):
+                self.setup = attrs.evolve(self.setup, handle=handle)
+            case GoingAway(seconds):
+                self.effects.append(Replace(seconds))
+            case SpeechStarted():
+                self._speaking = True
+                self._hear_speech()
+            case SpeechStopped():
+                self._speaking = False
+                self._hear_out(stop=self.capabilities.asks_for_responses)
+            case Interrupted():
+                if self._responses.runs is not Runs.VOID:
+                    self._hear_speech()
+            case Heard(text, final):
+                self._understand(text, final=final)
+            case UsageSeen(usage):
+                self.effects.append(usage)
+            case Complaint():
+                self.effects.append(event)
+                self._pass_on(event)
+            case ResponseStarted(response):
+                self._start_response(response)
+            case CallReady():
+                # Where a response that calls can still be discarded, its end says so.
+                if not self.capabilities.asks_for_responses:
+                    calls = self.calls.collect(event.call, more=event.more)
+                    self._call(event.response, calls, now)
+            case ResponseEnded():
+                self._end_response(event, now)
+            case CallsCancelled(ids):
+                if gone := self.calls.cancel(ids):
+                    self._pass_on(CallsCancelled(gone))
+            case InteractionEnded():
+                self._responses.rest()
+                self._pass_on(event)
+            case _:
+                self._pass_on(event)
+        if self.quiet:
+            self.effects.append(Do.LOOK)
+
+    def _start_response(self, response: str) -> None:
+        if self._responses.start(response):
+            if self._interactions.rest:
+                self._hear_out()  # it speaks by itself
+            self._pass_on(ResponseStarted(response))
+
+    def _end_response(self, event: ResponseEnded, now: float) -> None:
+        if event.usage is not None:
+            self.effects.append(event.usage)
+        if self.capabilities.asks_for_responses:
+            for call in event.calls:
+                self.calls.take(call)
+            self._call(event.response, event.calls, now)
+        for id_ in event.void:
+            if self.calls.take(call := ToolCall(id_, "")):
+                self.refuse((call,), now)
+        if self._responses.end(event.response):
+            self._pass_on(event)
+
+    def _call(self, response: str, calls: tuple[ToolCall, ...], now: float) -> None:
+        owed = tuple(call for call in calls if call.id in self.calls.owed)
+        if self._responses.is_void(response) or self._interactions.rest:
+            self.refuse(owed, now)
+        elif owed:
+            self._pass_on(Calls(response, owed))
+
+    def _hear_speech(self) -> None:
+        self._pass_on(BargedIn())
+        self.effects.append(Do.TELL_SPEECH)
+
+    def _hear_out(self, *, stop: bool = False) -> None:
+        """Somebody has spoken: what comes from now on answers them. ``stop``: what was
+        asked for before is to be stopped by us."""
+        if self._told:
+            heard = self._begin(spoken=True, stop=stop)
+            self._interactions.unheard = heard
+            self.effects.append(TellSpoken(heard))
+
+    def _understand(self, text: str, *, final: bool) -> None:
+        # Where speech is not announced, its words are the first sign of it.
+        if self._interactions.unheard is None:
+            self._hear_out()
+        heard = self._interactions.unheard
+        if heard is not None:
+            self.effects.append(Understood(heard, text, final))
+            if heard in self._interactions.listening:
+                self.effects.append(Put(heard, Heard(text, final)))
+            if final:
+                self._interactions.unheard = None
+
+    def _begin(self, *, spoken: bool, stop: bool) -> I:
+        self._pass_on(BargedIn())
+        if stop and not self._interactions.rest:
+            self._stop()
+        self._responses.begin()
+        began = self._new(spoken)
+        self._interactions.current = began
+        self._interactions.listening.add(began)
+        self._interactions.earlier = frozenset(self.calls.owed)
+        self.effects.append(Do.WANT)
+        return began
+
+    def _stop(self) -> None:
+        cancels = self.capabilities.cancels and self._connected
+        if not self._connected and self.unsent.withdraw_questions():
+            self._responses.forget()  # it was never asked
+        elif self._responses.stop(cancels=cancels):
+            self.effects.append(Cancel())
+
+    def _declare(self) -> None:
+        """The tools have changed while there is a socket."""
+        if self.capabilities.live_tools:
+            self._send(SetTools(self.tools.wanted, self.tools.revision))
+        elif self.tools.are_those_opened_with:  # there and back again
+            self.tools.enforce(self.tools.revision)
+            self.effects += (Do.KEEP_SOCKET, Do.TELL_TOOLS)
+        else:
+            self.effects.append(Replace())
+
+    def _tell_again(self, name: str, output: str, *, reply: bool) -> None:
+        line = Line("system", f"Result of the earlier call of {name}: {output}")
+        text = SendText(line, reply=reply)
+        self.effects.append(Do.WANT)
+        if self._connected:
+            self.effects.append(text)
+        else:
+            self.unsent.keep_text(text)
+
+    def _send(self, command: Command) -> None:
+        self.effects.append(Do.WANT)
+        if self._connected:
+            self.effects.append(command)
+        else:
+            self.unsent.keep(command)
+
+    def _pass_on(self, event: Happening) -> None:
+        """To whoever listens to the answer, if anybody does."""
+        current = self._interactions.current
+        if current is not None and current in self._interactions.listening:
+            self.effects.append(Put(current, event))

@@ -1,0 +1,170 @@
+"""The sockets and the owner of a conversation: what its machine wants is done here.
+
+`Sockets` says what becomes of them and what the open one says, the machine decides,
+and its effects are carried out at once and in order. Nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Signal
+from glyphoxa_trio.providers.llm import ErrorKind, Usage
+from glyphoxa_trio.providers.s2s import (
+    S2S,
+    Command,
+    Complaint,
+    Event,
+    Line,
+    LinkClosed,
+    SendAudio,
+    Setup,
+)
+
+from .effects import Do, Put, Replace, TellSpoken, Understood
+from .interaction import Interaction
+from .machine import LiveMachine
+from .sockets import LiveSettings, Sockets
+from .unsent import Unsent
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Owner:
+    """Whoever makes something of what the model hears.
+
+    Args:
+      spoken: told of each utterance that the server has heard; None ends each of them.
+      speech: told when somebody begins to speak.
+      history: what was said before, for a socket that has to be told.
+      usage, complaint: told of tokens, and of what a server did not take.
+    """
+
+    spoken: Callable[[Interaction], None] | None
+    speech: Callable[[], None] = lambda: None
+    history: Callable[[], tuple[Line, ...]] = tuple
+    usage: Callable[[Usage], None] = lambda _: None
+    complaint: Callable[[Complaint], None] = lambda _: None
+
+
+class Shell:
+    """Around the machine of one conversation.
+
+    ``enforced`` is set when other tools are in force.
+    """
+
+    def __init__(self, provider: S2S, setup: Setup, settings: LiveSettings) -> None:
+        self.owner = Owner(spoken=None)
+        self.enforced = Signal()
+        self.sockets = Sockets(provider, settings, self)
+        self.machine = LiveMachine(
+            new=self._new,
+            capabilities=provider.capabilities,
+            setup=setup,
+            unsent=Unsent(self.sockets.audio_limit),
+        )
+
+    def _new(self, spoken: bool) -> Interaction:
+        return Interaction(spoken=spoken, automatic=self.machine.setup.automatic)
+
+    def belong_to(self, owner: Owner | None) -> None:
+        """Tell this one from now on, or nobody."""
+        self.owner = owner or Owner(spoken=None)
+        self.machine.tell_spoken(told=self.owner.spoken is not None)
+
+    @property
+    def quiet(self) -> bool:
+        return self.machine.quiet
+
+    # What becomes of the sockets.
+
+    def setup(self) -> Setup:
+        """What the next socket begins with."""
+        setup = self.machine.next_setup()
+        if setup.handle is not None:
+            return setup
+        return attrs.evolve(setup, history=self.owner.history())
+
+    def opened(self, *, resumed: bool) -> None:
+        self.machine.opened(resumed=resumed)
+        self.carry_out()
+
+    def lost(self, closed: LinkClosed) -> None:
+        self.machine.lost(closed, trio.current_time())
+        self.carry_out()
+
+    def rested(self) -> None:
+        self.machine.rested()
+        self.carry_out()
+
+    def gave_up(self, closed: LinkClosed) -> None:
+        self.machine.gave_up(closed)
+        self.carry_out()
+
+    def handle_failed(self) -> None:
+        self.machine.forget_handle()
+
+    def take(self, event: Event, now: float) -> None:
+        """What the socket that counts has said."""
+        self.machine.receive(event, now)
+        self.carry_out()
+
+    def end(self, interaction: Interaction) -> None:
+        """Nobody listens to it any more."""
+        left = interaction.end()
+        self.machine.end(interaction, left, trio.current_time())
+        self.carry_out()
+
+    # What the machine wants.
+
+    def carry_out(self) -> None:
+        """All of it, in order. Whoever is told may come back in here."""
+        effects = self.machine.effects
+        while effects:
+            match effects.popleft():
+                case Put() as put:  # one for each piece of what is heard
+                    if not put.interaction.put(put.happening):
+                        self.machine.not_taken(put, trio.current_time())
+                case SendAudio() as audio:  # and of what is said
+                    self._send(audio)
+                case Do.WANT:
+                    self.sockets.want()
+                case Do.LOOK:
+                    self.sockets.look()
+                case Do.KEEP_SOCKET:
+                    self.sockets.keep()
+                case Do.TELL_SPEECH:
+                    self.owner.speech()
+                case Do.TELL_TOOLS:
+                    self.enforced.set()
+                case Replace(closes_in):
+                    self.sockets.replace(closes_in)
+                case Understood(interaction, text, final):
+                    interaction.understand(text, final=final)
+                case TellSpoken(interaction):
+                    self._tell_spoken(interaction)
+                case Usage() as usage:
+                    self.owner.usage(usage)
+                case Complaint() as complaint:
+                    self.owner.complaint(complaint)
+                case command:
+                    self._send(command)
+
+    def _tell_spoken(self, interaction: Interaction) -> None:
+        if self.owner.spoken is not None:
+            self.owner.spoken(interaction)
+        else:  # they have left in this moment
+            self.end(interaction)
+
+    def _send(self, command: Command) -> None:
+        socket = self.sockets.current
+        assert socket is not None
+        try:
+            socket.link.send(command)
+        except ValueError as error:  # the wire does not take it, now or ever
+            kind, detail = ErrorKind.BAD_REQUEST, str(error)
+            refused = Complaint(kind=kind, code="refused", detail=detail)
+            self.take(refused, trio.current_time())

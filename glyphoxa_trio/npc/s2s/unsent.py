@@ -1,0 +1,86 @@
+"""What waits for a socket, within bounds: pure state.
+
+The oldest goes first when there is too much, and is counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from glyphoxa_trio.providers.s2s import Command, Respond, SendAudio, SendText
+
+COMMANDS: Final = 256
+TEXTS: Final = 16
+
+
+@attrs.define(eq=False)
+class Unsent:
+    """Commands, what was said meanwhile, and the microphone, in this order.
+
+    Args:
+      audio_limit: bytes of the microphone that are kept, and always the last piece.
+    """
+
+    audio_limit: int
+    commands_dropped: int = attrs.field(default=0, init=False)
+    audio_dropped: int = attrs.field(default=0, init=False)
+    _commands: deque[Command] = attrs.field(factory=deque, init=False)
+    _texts: deque[SendText] = attrs.field(factory=deque, init=False)
+    _audio: deque[SendAudio] = attrs.field(factory=deque, init=False)
+    _audio_bytes: int = attrs.field(default=0, init=False)
+
+    def keep(self, command: Command) -> None:
+        self._commands.append(command)
+        if len(self._commands) > COMMANDS:
+            self._commands.popleft()
+            self.commands_dropped += 1
+
+    def keep_text(self, text: SendText) -> None:
+        """Something that the model is to know if it goes on where it was."""
+        self._texts.append(text)
+        if len(self._texts) > TEXTS:
+            self._texts.popleft()
+            self.commands_dropped += 1
+
+    def keep_audio(self, audio: SendAudio) -> None:
+        self._audio.append(audio)
+        self._audio_bytes += len(audio.pcm)
+        while len(self._audio) > 1 and self._audio_bytes > self.audio_limit:
+            self._audio_bytes -= len(self._audio.popleft().pcm)
+            self.audio_dropped += 1
+
+    def limit_audio(self, limit: int) -> None:
+        """Keep so many bytes from now on."""
+        self.audio_limit = limit
+
+    def withdraw_questions(self) -> bool:
+        """Nobody waits for an answer: what was said is told all the same.
+
+        Returns whether there was one.
+        """
+        before = list(self._commands)
+        self._commands = deque(
+            SendText(x.line, reply=False) if isinstance(x, SendText) else x
+            for x in before
+            if not isinstance(x, Respond)
+        )
+        return before != list(self._commands)
+
+    def forget_texts(self) -> None:
+        self._texts.clear()
+
+    def give_up(self) -> None:
+        """Nobody can be told. What a microphone hears last may still be of use."""
+        self._commands.clear()
+        self._texts.clear()
+
+    def take(self) -> Iterator[Command]:
+        """All of it, in order, once."""
+        for waiting in (self._commands, self._texts, self._audio):
+            yield from waiting
+            waiting.clear()
+        self._audio_bytes = 0
