@@ -12,6 +12,7 @@ import attrs
 from glyphoxa_trio.simulation.promises.monitor import Promise
 
 WHOLE_HOST: Final = "tests/simulation/test_whole_host.py"
+MACHINE: Final = "tests/npc/s2s/test_machine.py"
 QUEUE: Final = "tests/npc/test_turn_queue.py"
 SESSIONS: Final = "tests/runtime/test_sessions.py"
 SCENE: Final = "tests/npc/scene/test_scene_random.py"
@@ -790,6 +791,94 @@ MUTANTS: Final = (
         "tests/runtime/test_reload.py",
     ),
     # ------------------------------------------------- whose turn, and one round
+    Mutant(
+        "what a stopped response says is heard in a spoken conversation",
+        "npc/s2s/machine.py",
+        "                if not self._responses.is_void(response):\n",
+        "                if self._connected:\n",
+        "what is said to nobody is not heard",
+        MACHINE,
+    ),
+    Mutant(
+        "a call that comes twice in a spoken conversation is run twice",
+        "npc/s2s/machine.py",
+        "for call in event.calls if self.calls.take(call))",
+        "for call in event.calls if [self.calls.take(call)])",
+        "each call comes once",
+        MACHINE,
+    ),
+    Mutant(
+        "a result in a spoken conversation goes to a socket that did not ask",
+        "npc/s2s/pending_calls.py",
+        "        self._lost.update(self.owed)\n",
+        "",
+        "nothing is owed to a socket that is gone",
+        MACHINE,
+    ),
+    Mutant(
+        "half a message of calls outlives its socket in a spoken conversation",
+        "npc/s2s/pending_calls.py",
+        "        self.cancel([call.id for call in self._half])\n",
+        "",
+        "half a message is nothing",
+        MACHINE,
+    ),
+    Mutant(
+        "a spoken conversation cancels what was never asked for",
+        "npc/s2s/responses.py",
+        "return cancels and (asked or self._running is not None)",
+        "return cancels",
+        "there is something to cancel",
+        MACHINE,
+    ),
+    Mutant(
+        "an utterance that has ended goes on in a spoken conversation",
+        "npc/s2s/machine.py",
+        "        if current is not None and current in self._interactions.listening:\n",
+        "        if current is not None:\n",
+        "who has left hears nothing",
+        MACHINE,
+    ),
+    Mutant(
+        "a call that nobody took is never answered in a spoken conversation",
+        "npc/s2s/machine.py",
+        "            if isinstance(event, Calls):\n",
+        "            if isinstance(event, CallReady):\n",
+        "whatever is owed somebody knows of",
+        MACHINE,
+    ),
+    Mutant(
+        "tools go out of force again in a spoken conversation",
+        "npc/s2s/tool_revisions.py",
+        "self.in_force = max(self.in_force, revision)",
+        "self.in_force = revision",
+        "tools in force never go back",
+        MACHINE,
+    ),
+    Mutant(
+        "a spoken conversation keeps all that it cannot send",
+        "npc/s2s/unsent.py",
+        "        if len(self._commands) > COMMANDS:\n",
+        "        if len(self._commands) > 2 * COMMANDS:\n",
+        "what waits is bounded",
+        MACHINE,
+    ),
+    Mutant(
+        "a question that was withdrawn is asked in a spoken conversation",
+        "npc/s2s/machine.py",
+        "not self._connected and self.unsent.withdraw_questions()",
+        "self._connected and self.unsent.withdraw_questions()",
+        "nobody is asked for nobody",
+        MACHINE,
+    ),
+    Mutant(
+        "a spoken conversation rests while it owes a result",
+        "npc/s2s/machine.py",
+        "            and not self.calls.owed\n",
+        "",
+        "it is quiet if nobody waits for anything",
+        MACHINE,
+    ),
     Mutant(
         "whoever directs waits as a player does",
         "npc/turn_queue.py",

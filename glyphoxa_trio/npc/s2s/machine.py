@@ -420,9 +420,8 @@ class LiveMachine(Generic[I]):
         if event.usage is not None:
             self.effects.append(event.usage)
         if self.capabilities.asks_for_responses:
-            for call in event.calls:
-                self.calls.take(call)
-            self._call(event.response, event.calls, now)
+            calls = tuple(call for call in event.calls if self.calls.take(call))
+            self._call(event.response, calls, now)
         for id_ in event.void:
             if self.calls.take(call := ToolCall(id_, "")):
                 self.refuse((call,), now)

@@ -1,0 +1,689 @@
+"""What happens in a conversation, against the dumbest model of it: whatever a server
+says and whoever speaks, in any order, and wherever sockets open and close.
+
+The vendor is drawn, and it is no vendor's: nothing here is legal but by chance.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from glyphoxa_trio.npc.s2s.effects import Do, Put, Replace, TellSpoken
+from glyphoxa_trio.npc.s2s.happenings import (
+    BargedIn,
+    Calls,
+    LinkBack,
+)
+from glyphoxa_trio.npc.s2s.machine import CANCELLED, LiveMachine
+from glyphoxa_trio.npc.s2s.pending_calls import Way
+from glyphoxa_trio.npc.s2s.unsent import COMMANDS, TEXTS, Unsent
+from glyphoxa_trio.providers.llm import ErrorKind, ToolSpec, Usage
+from glyphoxa_trio.providers.s2s import (
+    AudioOut,
+    Calling,
+    CallReady,
+    CallsCancelled,
+    Cancel,
+    Capabilities,
+    Complaint,
+    Event,
+    GoingAway,
+    HandleIssued,
+    Heard,
+    InteractionEnded,
+    Interrupted,
+    Line,
+    Respond,
+    ResponseEnd,
+    ResponseEnded,
+    ResponseStarted,
+    S2STool,
+    Schedule,
+    SendAudio,
+    SendResult,
+    SendText,
+    SetInstructions,
+    SetTools,
+    Setup,
+    SpeechBegins,
+    SpeechEnds,
+    SpeechStarted,
+    SpeechStopped,
+    Spoken,
+    ToolsInForce,
+    Truncate,
+    UsageSeen,
+)
+from glyphoxa_trio.tools.outcome import ToolCall
+
+from .support import ANSWERS, ASKS, lost
+
+COMMAND = (
+    *(SendAudio, SpeechBegins, SpeechEnds, SendText, SetTools, SetInstructions),
+    *(SendResult, Respond, Cancel, Truncate),
+)
+AUDIO_LIMIT = 100
+SPEAKING = (AudioOut, Spoken, ResponseStarted, ResponseEnded)
+TOOLS = [
+    S2STool(
+        spec=ToolSpec(name=name, description="", parameters={}),
+        calling=Calling.BLOCKING,
+    )
+    for name in "abc"
+]
+
+
+def test_a_call_that_its_server_cancelled_spoils_no_answer() -> None:
+    machine = machine_of(ANSWERS)
+    machine.tell_spoken(told=True)
+    machine.opened(resumed=False)
+    first, call = machine.begin(), ToolCall("c", "look", "{}")
+    machine.receive(ResponseStarted("r1"), 0.0)
+    machine.receive(CallReady("r1", call), 0.0)
+    machine.receive(CallsCancelled(("c",)), 0.0)
+    assert machine.answer(call, CANCELLED, 0.0, wanted=False) is Way.NOTHING
+    machine.end(first, (), 0.0)
+    machine.effects.clear()
+    machine.receive(ResponseStarted("r2"), 0.0)  # to whoever interrupted
+    machine.receive(AudioOut("r2", "i", b"1"), 0.0)
+    assert Put(2, AudioOut("r2", "i", b"1")) in machine.effects
+
+
+@pytest.mark.parametrize("wire", [ASKS, ANSWERS], ids=["asks", "answers"])
+def test_words_that_nobody_waits_for_are_told_and_not_asked(wire: Capabilities) -> None:
+    machine = machine_of(wire)
+    turn = machine.begin()
+    machine.say(Line("user", "Hello"), reply=True)
+    machine.interrupt({}, of=turn)
+    machine.end(turn, (), 0.0)
+    machine.effects.clear()
+    machine.opened(resumed=False)
+    sent = [x for x in machine.effects if isinstance(x, COMMAND)]
+    assert sent == [SendText(Line("user", "Hello"), reply=False)]
+
+
+def test_an_attempt_that_fails_takes_back_nothing_that_was_asked() -> None:
+    machine = machine_of(ASKS)
+    turn = machine.begin()
+    machine.say(Line("user", "Hello"), reply=True)
+    machine.next_setup()  # refused
+    machine.next_setup()
+    machine.opened(resumed=False)
+    machine.effects.clear()
+    machine.interrupt({}, of=turn)
+    assert Cancel() in machine.effects
+
+
+flags = st.booleans()
+some = st.integers(0, 5)
+mostly_the_last = st.sampled_from([0, 0, 0, 0, 1, 2])
+connected = precondition(lambda self: self.open)
+
+
+def machine_of(capabilities: Capabilities) -> LiveMachine[int]:
+    numbers = count(1)
+    return LiveMachine(
+        new=lambda _: next(numbers),
+        capabilities=capabilities,
+        setup=Setup(instructions=""),
+        unsent=Unsent(AUDIO_LIMIT),
+    )
+
+
+@attrs.define(eq=False)
+class Owed:
+    """A call that was not answered yet. ``socket``: which asked for it."""
+
+    socket: int
+    half: bool = False  # the rest of its message has not come
+
+
+class Conversation(RuleBasedStateMachine):
+    """The model has flags and sets, and no rules but what it must not see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.socket = 0  # the number of the newest one
+        self.open = False
+        self.told = False
+        self.current = 0
+        self.queues: dict[int, list[Any]] = {}
+        self.ended: set[int] = set()
+        self.deaf: set[int] = set()
+        self.running: str | None = None
+        self.asked = self.unwanted = False
+        self.void: set[str] = set()
+        self.started: list[str] = ["r"]
+        self.known: set[str] = set()
+        self.owed: dict[str, Owed] = {}
+        self.earlier: set[str] = set()
+        self.handed: set[str] = set()
+        self.excused: set[str] = set()
+        self.texts: Counter[str] = Counter()  # results that were told as text
+        self.cancels = 0  # that were sent in this step
+        self.may_cancel = False
+        self.in_force = 0
+
+    @initialize(asks=flags, data=st.data())
+    def vendor(self, asks: bool, data: st.DataObject) -> None:
+        drawn = {
+            name: data.draw(flags, label=name)
+            for name in ("live_tools", "cancels", "truncates", "forbids_tools")
+        }
+        self.wire = attrs.evolve(ASKS if asks else ANSWERS, **drawn)
+        self.machine = machine_of(self.wire)
+        self.somebody_is_told(data.draw(flags))
+        self.opens(resumed=False, failing=False)
+
+    # What the machine wants, as it would be carried out.
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """One thing that happens, and all that is done about it."""
+        self.now += 0.5
+        self.excused = set()
+        self.cancels, self.may_cancel = 0, self.asked or self.running is not None
+        yield
+        effects = self.machine.effects
+        while effects:
+            self.carry_out(effects.popleft())
+        for text in self.machine.unsent._texts:
+            self.tell(text.line)
+        for id_ in self.owed.keys() - self.machine.calls.owed.keys():
+            owed = self.owed.pop(id_)
+            if id_ not in self.excused:
+                assert owed.socket < self.socket or not self.open
+                assert self.texts[id_] == 1 or self.machine.unsent.commands_dropped
+        assert self.owed.keys() == self.machine.calls.owed.keys()
+        assert not self.excused & self.owed.keys()
+
+    def carry_out(self, effect: Any) -> None:
+        match effect:
+            case Put(interaction, happening):
+                assert interaction not in self.ended - self.deaf
+                self.put(interaction, happening)
+            case TellSpoken(interaction):
+                assert self.told
+                self.begins(interaction)
+            case SendResult(call_id=id_, output=output):
+                assert self.open
+                owed = self.owed.pop(id_)
+                assert owed.socket == self.socket
+                if output == CANCELLED:
+                    self.for_nobody(id_)
+            case SendText(line):
+                assert self.open
+                self.tell(line)
+            case Cancel():
+                assert self.open
+                assert self.wire.cancels
+                assert self.may_cancel
+                self.cancels += 1
+            case Respond(tools_forbidden=forbidden):
+                assert self.open
+                assert self.wire.asks_for_responses
+                assert self.wire.forbids_tools or not forbidden
+            case SetTools():
+                assert self.open
+                assert self.wire.live_tools
+            case Truncate():
+                assert self.open
+                assert self.wire.truncates
+            case _ if isinstance(effect, COMMAND):
+                assert self.open
+            case _:
+                pass
+
+    def put(self, interaction: int, happening: Any) -> None:
+        if isinstance(happening, (*SPEAKING, Calls)):
+            assert happening.response not in self.void
+        if isinstance(happening, Calls):
+            ids = {call.id for call in happening.calls}
+            assert not ids & self.handed
+            self.handed |= ids
+        if interaction in self.deaf:
+            self.machine.not_taken(Put(interaction, happening), self.now)
+            self.ended.add(interaction)
+        else:
+            self.queues[interaction].append(happening)
+
+    def tell(self, line: Line) -> None:
+        if line.role == "system" and (name := line.text.split()[6][:-1]) in self.owed:
+            self.texts[name] += 1
+
+    def begins(self, interaction: int) -> None:
+        self.current = interaction
+        self.queues[interaction] = []
+        self.asked = self.unwanted = False
+        self.earlier = set(self.owed)
+
+    def for_nobody(self, id_: str) -> None:
+        if not self.wire.asks_for_responses and id_ not in self.earlier:
+            self.unwanted, self.asked = True, False
+
+    def asks_nobody(self) -> None:
+        """What was not sent is not asked any more."""
+        if not self.open:
+            waiting = self.machine.unsent._commands
+            assert not [x for x in waiting if isinstance(x, Respond)]
+
+    @property
+    def rests(self) -> bool:
+        return self.current in self.ended or not self.current
+
+    def stops(self) -> None:
+        """Nobody wants what is said to the current utterance any more."""
+        if self.running is not None:
+            self.void.add(self.running)
+        elif self.asked:
+            waiting = [type(x) for x in self.machine.unsent._commands]
+            text = any(
+                getattr(x, "reply", False) for x in self.machine.unsent._commands
+            )
+            withdrawn = not self.open and (Respond in waiting or text)
+            can = self.wire.cancels and self.open
+            self.unwanted = not (can or withdrawn)
+        self.asked = False
+
+    def leaves_socket(self) -> None:
+        self.running, self.asked, self.unwanted = None, False, False
+        self.void.clear()
+        self.excused |= {id_ for id_, owed in self.owed.items() if owed.half}
+
+    def takes(self, id_: str, *, half: bool = False) -> None:
+        if id_ not in self.known:
+            self.known.add(id_)
+            self.owed[id_] = Owed(self.socket, half)
+
+    # Sockets.
+
+    @rule(resumed=flags, failing=flags)
+    def opens(self, resumed: bool, failing: bool) -> None:
+        if failing:  # another attempt, of which nothing came
+            self.machine.next_setup()
+        setup = self.machine.next_setup()
+        assert setup.tools == self.machine.tools.wanted
+        was_open, listens = self.open, not self.rests and self.current not in self.deaf
+        before = len(self.queues.get(self.current, ()))
+        with self.step():
+            self.machine.opened(resumed=resumed)
+            if was_open:
+                self.leaves_socket()
+            self.socket += 1
+            self.open = True
+            sent = [x for x in self.machine.effects if isinstance(x, COMMAND)]
+            texts = [x for x in sent if isinstance(x, SendText)]
+            audio = [x for x in sent if isinstance(x, SendAudio)]
+            assert len(sent) - len(audio) <= COMMANDS + TEXTS + 1
+            assert len(audio) <= 1 or sum(len(x.pcm) for x in audio) <= AUDIO_LIMIT
+            assert not texts or not was_open
+        assert not self.machine.setup.handle or resumed
+        if listens and was_open:
+            assert LinkBack(resumed) in self.queues[self.current][before:]
+
+    @connected
+    @rule(code=st.sampled_from([None, 1000, 1006, 1011]), gives_up=flags)
+    def closes(self, code: int | None, gives_up: bool) -> None:
+        if code is None and not self.machine.quiet:
+            return
+        self.open = False
+        with self.step():
+            self.leaves_socket()
+            if code is None:  # it was idle
+                self.machine.rested()
+            else:
+                self.machine.lost(lost(code), self.now)
+        if code is not None and gives_up:
+            with self.step():
+                self.excused |= set(self.owed)
+                self.machine.gave_up(lost())
+            assert not self.machine.calls.owed
+            assert not self.machine.unsent._commands
+
+    @rule(other=st.sampled_from([None, "handle"]), anew=flags)
+    def becomes_another(self, other: str | None, anew: bool) -> None:
+        with self.step():
+            setup = Setup(instructions="", voice="Ann", handle=other)
+            self.machine.become(self.wire, setup, anew=anew)
+            assert (Replace() in self.machine.effects) == (anew and self.open)
+        assert self.machine.setup.handle is None or not anew
+
+    # The server.
+
+    def says(self, event: Event) -> None:
+        with self.step():
+            self.machine.receive(event, self.now)
+
+    @connected
+    @rule(again=some, fresh=st.sampled_from([True, True, False]))
+    def response_starts(self, again: int, fresh: bool) -> None:
+        if fresh:
+            self.started.append(f"r{len(self.started)}")
+        response = self.started[-1 if fresh else -1 - again % len(self.started)]
+        with self.step():
+            (self.void.add if self.unwanted else self.void.discard)(response)
+            self.running, self.asked, self.unwanted = response, False, False
+            self.machine.receive(ResponseStarted(response), self.now)
+
+    @connected
+    @rule(at=mostly_the_last, audio=flags)
+    def speaks(self, at: int, audio: bool) -> None:
+        response = self.started[-1 - at % len(self.started)]
+        before = len(self.queues.get(self.current, ()))
+        if audio:
+            self.says(AudioOut(response, "i", b"1"))
+        else:
+            self.says(Spoken(response, "i", "Well."))
+        heard = len(self.queues.get(self.current, ())) > before
+        listens = not self.rests and self.current not in self.deaf
+        assert heard == (listens and response not in self.void)
+
+    @connected
+    @rule(at=mostly_the_last, id_=some, more=flags)
+    def calls(self, at: int, id_: int, more: bool) -> None:
+        call = ToolCall(name := f"c{self.socket % 3}{id_}", name, "{}")
+        if not self.wire.asks_for_responses:
+            self.takes(call.id, half=True)
+            if not more:
+                for owed in self.owed.values():
+                    owed.half = False
+        response = self.started[-1 - at % len(self.started)]
+        self.says(CallReady(response, call, more))
+
+    @connected
+    @rule(
+        at=mostly_the_last,
+        calls=st.lists(some, max_size=3, unique=True),
+        void=st.lists(st.integers(6, 9), max_size=2, unique=True),
+        usage=flags,
+    )
+    def response_ends(
+        self, at: int, calls: list[int], void: list[int], usage: bool
+    ) -> None:
+        response = self.started[-1 - at % len(self.started)]
+        names = [f"e{self.socket % 3}{id_}" for id_ in calls]
+        voids = [f"e{self.socket % 3}{id_}" for id_ in void]
+        if self.wire.asks_for_responses:
+            for name in names:
+                self.takes(name)
+        for name in voids:
+            self.takes(name)
+        ended = ResponseEnded(
+            response=response,
+            end=ResponseEnd.COMPLETED,
+            calls=tuple(ToolCall(name, name, "{}") for name in names),
+            void=tuple(voids),
+            usage=Usage() if usage else None,
+        )
+        self.says(ended)
+        assert not self.owed.keys() & set(voids) - self.handed
+        if self.running == response:
+            self.running = None
+        self.void.discard(response)
+
+    @connected
+    @rule(
+        calls=st.lists(some, min_size=1, max_size=3, unique=True),
+        then=st.sampled_from(["", "again", "leave", "close", "replace"]),
+        taken=flags,
+    )
+    def a_turn_calls(self, calls: list[int], then: str, taken: bool) -> None:
+        """What is rare by chance: somebody is answered, and there are calls."""
+        if self.rests:
+            self.begin()
+        self.response_starts(0, fresh=True)
+        for again in range(1 + (then == "again")):
+            if self.wire.asks_for_responses:
+                self.response_ends(0, calls, [6 + again], usage=False)
+            else:
+                for at, id_ in enumerate(calls):
+                    self.calls(0, id_, more=at + 1 < len(calls))
+        if then == "leave":
+            self.end(0, 99 if taken else 0)
+        elif then == "close":
+            self.closes(1011, gives_up=False)
+        elif then == "replace":
+            self.opens(resumed=True, failing=False)
+        self.answer(0, wanted=taken, silent=False)
+
+    @connected
+    @rule(number=some)
+    def calls_are_cancelled(self, number: int) -> None:
+        ids = tuple(list(self.owed)[:number])
+        with self.step():
+            self.excused |= set(ids)
+            self.machine.receive(CallsCancelled((*ids, "unknown")), self.now)
+
+    @connected
+    @rule(started=flags)
+    def somebody_speaks(self, started: bool) -> None:
+        if started:
+            before = len(self.queues.get(self.current, ()))
+            self.says(SpeechStarted())
+            listens = not self.rests and self.current not in self.deaf
+            if listens:
+                assert self.queues[self.current][before:] == [BargedIn()]
+        else:
+            with self.step():
+                self.have_spoken()
+                self.machine.receive(SpeechStopped(), self.now)
+
+    def have_spoken(self) -> None:
+        """Where responses are asked for, it is for us to stop the one before."""
+        if self.told and self.wire.asks_for_responses and not self.rests:
+            self.stops()
+
+    @connected
+    @rule(
+        event=st.sampled_from(
+            [
+                Interrupted(),
+                Heard("Wait", final=False),
+                Heard("Wait!", final=True),
+                HandleIssued("h"),
+                HandleIssued(None),
+                GoingAway(5.0),
+                Complaint(kind=ErrorKind.BAD_REQUEST, code="x", detail="no"),
+                UsageSeen(Usage()),
+            ]
+        )
+    )
+    def says_something_else(self, event: Event) -> None:
+        self.says(event)
+
+    @connected
+    @rule()
+    def interaction_ends(self) -> None:
+        self.says(InteractionEnded())
+        self.running = None
+
+    @connected
+    @rule(back=some)
+    def tools_are_in_force(self, back: int) -> None:
+        self.says(ToolsInForce(max(0, self.machine.tools.revision - back)))
+
+    # Whoever makes turns of it.
+
+    @rule(told=flags)
+    def somebody_is_told(self, told: bool) -> None:
+        self.told = told
+        self.machine.tell_spoken(told=told)
+
+    @rule()
+    def begin(self) -> None:
+        with self.step():
+            listened = not self.rests
+            running = self.running is not None
+            asked = self.asked
+            if listened:
+                self.stops()
+            began = self.machine.begin()
+            self.queues[began] = []
+        self.begins(began)
+        if listened:
+            self.asks_nobody()
+        can = self.wire.cancels and self.open
+        assert self.cancels == (listened and can and (running or asked))
+
+    def interactions(self) -> list[int]:
+        return sorted(self.queues, reverse=True)
+
+    @rule(at=some, taken=some)
+    def end(self, at: int, taken: int) -> None:
+        if not (mine := [x for x in self.interactions() if x not in self.ended]):
+            return
+        interaction = mine[at % len(mine)]
+        left = tuple(self.queues.pop(interaction)[taken:])
+        calls = {c.id for x in left if isinstance(x, Calls) for c in x.calls}
+        self.ended.add(interaction)
+        self.handed -= calls
+        with self.step():
+            self.machine.end(interaction, left, self.now)
+        assert not (calls & self.owed.keys()) - self.handed
+
+    @rule(at=some)
+    def listens_no_more(self, at: int) -> None:
+        if mine := [x for x in self.interactions() if x not in self.ended]:
+            self.deaf.add(mine[at % len(mine)])
+
+    @rule(at=some)
+    def interrupt(self, at: int) -> None:
+        if not self.queues and not self.current:
+            return
+        of = max(1, self.current - at % 2)
+        running, asked = self.running is not None, self.asked
+        with self.step():
+            if of == self.current:
+                self.stops()
+            self.machine.interrupt({"i": 0.5}, of=of)
+        if of == self.current:
+            self.asks_nobody()
+        can = self.wire.cancels and self.open and of == self.current
+        assert self.cancels == (can and (running or asked))
+
+    @rule(id_=some, wanted=flags, silent=flags)
+    def answer(self, id_: int, wanted: bool, silent: bool) -> None:
+        ids = [*self.owed, "unknown"]
+        name = ids[id_ % len(ids)]
+        owed = self.owed.get(name)
+        if owed is not None and owed.half:
+            return  # nobody knows of it
+        here = owed is not None and owed.socket == self.socket and self.open
+        expected = Way.NOTHING if owed is None else Way.RESULT if here else Way.TEXT
+        schedule = Schedule.SILENT if silent else Schedule.WHEN_IDLE
+        call = ToolCall(name, name, "{}")
+        with self.step():
+            if here and not wanted:
+                self.for_nobody(name)
+            way = self.machine.answer(
+                call, "{}", self.now, schedule=schedule, wanted=wanted
+            )
+            assert way is expected
+        again = self.machine.answer(call, "{}", self.now)
+        assert again is Way.NOTHING
+
+    @rule(number=st.sampled_from([1] * 9 + [COMMANDS + 20]), reply=flags)
+    def say(self, number: int, reply: bool) -> None:
+        for _ in range(number):
+            with self.step():
+                self.asked = self.asked or reply
+                self.unwanted = self.unwanted and not reply
+                self.machine.say(Line("user", "Hello"), reply=reply)
+
+    @rule(forbidden=flags)
+    def respond(self, forbidden: bool) -> None:
+        with self.step():
+            self.asked, self.unwanted = True, False
+            self.machine.respond(tools_forbidden=forbidden)
+
+    @rule(number=st.sampled_from([1, 1, TEXTS + 2]))
+    def remember(self, number: int) -> None:
+        for _ in range(number):
+            with self.step():
+                self.machine.remember(Line("user", "(They left.)"))
+
+    @rule(size=st.sampled_from([1, 60, 500]))
+    def hear(self, size: int) -> None:
+        with self.step():
+            self.machine.hear(bytes(size))
+            assert (SendAudio(bytes(size)) in self.machine.effects) == self.open
+
+    @rule(begins=flags)
+    def says_where_speech_is(self, begins: bool) -> None:
+        if begins:
+            with self.step():
+                self.machine.speech_begins()
+            assert not self.machine.quiet
+        else:
+            with self.step():
+                self.have_spoken()
+                self.machine.speech_ends()
+
+    @rule(text=st.sampled_from(["a", "b"]))
+    def instruct(self, text: str) -> None:
+        with self.step():
+            self.machine.instruct(text)
+        assert self.machine.setup.instructions == text
+
+    @rule(tools=st.lists(st.sampled_from(TOOLS), max_size=3, unique_by=id))
+    def declare(self, tools: list[S2STool]) -> None:
+        before, same = self.machine.tools.revision, self.machine.tools.wanted
+        with self.step():
+            revision = self.machine.declare(tools)
+            changed = tuple(tools) != same
+            assert revision == before + changed
+            wants = [Replace() in self.machine.effects]
+            wants.append(Do.KEEP_SOCKET in self.machine.effects)
+            expected = changed and self.open and not self.wire.live_tools
+            assert wants.count(True) == expected
+
+    # What holds whatever has happened.
+
+    @invariant()
+    def tools_in_force_never_go_back(self) -> None:
+        if hasattr(self, "machine"):
+            tools = self.machine.tools
+            assert self.in_force <= tools.in_force <= tools.revision
+            self.in_force = tools.in_force
+
+    @invariant()
+    def whatever_is_owed_somebody_knows_of(self) -> None:
+        for id_, owed in self.owed.items():
+            assert owed.half or id_ in self.handed
+
+    @invariant()
+    def it_is_quiet_if_nobody_waits_for_anything(self) -> None:
+        if hasattr(self, "machine") and self.machine.quiet:
+            assert self.rests
+            assert not self.owed
+            assert self.running is None or self.running in self.void
+
+    @invariant()
+    def what_waits_is_bounded(self) -> None:
+        if hasattr(self, "machine"):
+            unsent = self.machine.unsent
+            assert len(unsent._commands) <= COMMANDS
+            assert len(unsent._texts) <= TEXTS
+            audio = [len(x.pcm) for x in unsent._audio]
+            assert len(audio) <= 1 or sum(audio) <= AUDIO_LIMIT
+
+
+TestConversation = Conversation.TestCase
+TestConversation.settings = settings(stateful_step_count=100)
