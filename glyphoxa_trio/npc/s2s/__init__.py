@@ -1,7 +1,7 @@
 """Speech-to-speech NPCs: the conversation, which outlives sockets, and the bridge.
 
-`live` keeps a socket open and knows what is owed; `bridge` runs the calls through the
-host's gate; `engines/speech` makes turns of it.
+`live` is the conversation, and `machine` decides what happens in it; `bridge` runs the
+calls through the host's gate; `engines/speech` makes turns of it.
 """
 
 from .bridge import TOOL_TIMEOUT, Bridge

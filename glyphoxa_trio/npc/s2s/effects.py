@@ -1,4 +1,4 @@
-"""What a conversation wants done: frozen, and carried out in order by `live`."""
+"""What a conversation wants done: frozen, and carried out in order by `shell`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What happens in a conversation with a speech-to-speech model: pure state.
 
-No socket, no clock, no task: the shell (`live`) tells the machine one thing that has
-happened, and carries out what is in `effects` then, in order.
+No socket, no clock, no task: the machine is told one thing that has happened, and what
+is to be done about it is in its `effects` then, in order. `shell` carries that out.
 
 Theory of operation. The conversation outlives its sockets, of which one is open or
 none. What a server says belongs to the *current* interaction, the answer to the
@@ -37,8 +37,8 @@ be told, or the whole message of it never came.
     SpeechStopped, SpeechEnds      nobody does: another interaction begins
     the socket is lost             nobody does
 
-An effect for an interaction may come too late, since whoever is told may end one: the
-shell says so (`not_taken`), and what was in it is answered.
+An effect may come too late for its interaction, since whoever is told of something may
+end one: the shell says so (`not_taken`), and calls that were in it are answered.
 
 Above 300 lines: whose event it is, and whether it still counts, is one decision.
 """
@@ -107,7 +107,8 @@ class Interactions(Generic[I]):
 
     ``unheard`` is the one whose words are not final; ``listening`` are those that have
     not ended; ``earlier`` are the calls that were owed when the current one began;
-    ``lost``: its socket was lost, and it was not told of another one yet.
+    ``lost``: its socket was lost, and it was not told of another one yet;
+    ``carried_over``: the response that it took over from another one.
     """
 
     current: I | None = None
@@ -115,6 +116,7 @@ class Interactions(Generic[I]):
     listening: set[I] = attrs.field(factory=set)
     earlier: frozenset[str] = frozenset()
     lost: bool = False
+    carried_over: str | None = None
 
     @property
     def rest(self) -> bool:
@@ -173,7 +175,10 @@ class LiveMachine(Generic[I]):
             if isinstance(event, ResponseStarted) and not self._responses.is_void(
                 event.response
             ):
-                if current and self._told:
+                # Whoever did not want it either is not followed by a third.
+                once = event.response != self._interactions.carried_over
+                if current and self._told and once:
+                    self._interactions.carried_over = event.response
                     self._hear_out()
                     for later in left[at:]:
                         self._pass_on(later)
@@ -297,9 +302,13 @@ class LiveMachine(Generic[I]):
     def become(self, capabilities: Capabilities, setup: Setup, *, anew: bool) -> None:
         """Go on with this model. ``anew``: it cannot take up what there is."""
         self.capabilities = capabilities
-        handle = None if anew else self.setup.handle
-        mine = self.setup.instructions
-        self.setup = attrs.evolve(setup, instructions=mine, handle=handle)
+        self.setup = attrs.evolve(
+            self.setup,
+            voice=setup.voice,
+            language=setup.language,
+            automatic=setup.automatic,
+            handle=None if anew else self.setup.handle,
+        )
         if anew and self._connected:
             self.effects.append(Replace())
         self.effects.append(Do.LOOK)  # a socket may be too old by the new settings
@@ -357,6 +366,7 @@ class LiveMachine(Generic[I]):
     def _leave_socket(self) -> None:
         self.calls.lose_socket()
         self._responses.forget()
+        self._interactions.carried_over = None
 
     # What the socket says.
 

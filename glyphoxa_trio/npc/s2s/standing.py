@@ -73,6 +73,8 @@ class _Standing:
     _arrived: Signal = attrs.field(factory=Signal, init=False)
 
     def begin(self, interaction: Interaction) -> None:
+        if self._next is not None:
+            self.bridge.live.end(self._next)  # overtaken before anybody came to it
         self._next = interaction
         self._arrived.set()
 

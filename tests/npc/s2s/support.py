@@ -170,6 +170,12 @@ class ScriptedLink:
         if not self.capabilities.asks_for_responses and not calls:
             self.push(InteractionEnded())
 
+    def take_all(self) -> list[Event]:
+        """What was said and not received, for a test that delivers it itself."""
+        said = [event for event in self._events if not isinstance(event, LinkClosed)]
+        self._events.clear()
+        return said
+
     def all(self, kind: type[C]) -> list[C]:
         return [command for _, command in self.sent if isinstance(command, kind)]
 

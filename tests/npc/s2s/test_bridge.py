@@ -223,3 +223,22 @@ async def test_speech_is_answered_with_tools_and_nobody_has_to_ask(
         assert len(link.all(Respond)) == 1
         assert not link.all(SendText)
         assert [e for e in table.heard if isinstance(e, ResponseEnded)]
+
+
+async def test_what_is_overtaken_before_it_is_followed_owes_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    ran = Ran()
+    async with bridged(ASKS, None, ran.tool("look", 0.2)) as table:
+        table.live.hear(bytes(960))
+        await wait_all_tasks_blocked()
+        link = table.links.last
+        now = trio.current_time()
+        for at in range(3):  # in one moment, faster than any of it can be followed
+            link.speak(f"r{at}", calls=[call("look", id=f"c{at}")])
+            for said in (SpeechStarted(), SpeechStopped(), *link.take_all()):
+                table.live._shell.take(said, now)
+        await trio.sleep(30.0)
+        answered = {c.call_id for c in link.all(SendResult)}
+        assert answered == {"c0", "c1", "c2"}
+        assert not table.live.statistics().owed

@@ -118,6 +118,19 @@ def test_words_that_nobody_waits_for_are_told_and_not_asked(wire: Capabilities) 
     assert sent == [SendText(Line("user", "Hello"), reply=False)]
 
 
+def test_a_response_that_two_did_not_want_is_offered_to_no_third() -> None:
+    machine = machine_of(ASKS)
+    machine.tell_spoken(told=True)
+    machine.opened(resumed=False)
+    first, began = machine.begin(), ResponseStarted("r1")
+    call = Calls("r1", (ToolCall("c", "look", "{}"),))
+    machine.receive(began, 0.0)
+    for interaction, following in ((first, [TellSpoken(2)]), (2, [])):
+        machine.effects.clear()
+        machine.end(interaction, (began, call), 0.0)
+        assert [x for x in machine.effects if isinstance(x, TellSpoken)] == following
+
+
 def test_an_attempt_that_fails_takes_back_nothing_that_was_asked() -> None:
     machine = machine_of(ASKS)
     turn = machine.begin()
@@ -183,7 +196,7 @@ class Conversation(RuleBasedStateMachine):
 
     @initialize(asks=flags, data=st.data())
     def vendor(self, asks: bool, data: st.DataObject) -> None:
-        drawn = {
+        drawn: dict[str, Any] = {
             name: data.draw(flags, label=name)
             for name in ("live_tools", "cancels", "truncates", "forbids_tools")
         }

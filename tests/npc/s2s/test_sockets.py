@@ -1,4 +1,5 @@
-"""When another socket is tried: by whom it is wanted, and how soon."""
+"""When another socket is tried: by whom it is wanted, and how soon; and what the one
+before it is still owed."""
 
 from __future__ import annotations
 
@@ -9,8 +10,16 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.npc.s2s import Live, LiveSettings, open_live
-from glyphoxa_trio.providers.s2s import Line
+from glyphoxa_trio.npc.s2s import Interaction, Live, LiveSettings, Way, open_live
+from glyphoxa_trio.npc.s2s.happenings import BargedIn, Calls, Overflowed
+from glyphoxa_trio.providers.s2s import (
+    Line,
+    ResponseEnd,
+    ResponseEnded,
+    ResponseStarted,
+    SendResult,
+)
+from glyphoxa_trio.tools.outcome import ToolCall
 
 from .support import Links, live, lost
 
@@ -55,3 +64,35 @@ def test_what_is_cut_together_comes_back_apart() -> None:
     tenths = Counter(int(10 * backoff.delay(1, rng)) for _ in range(200))
     assert max(tenths.values()) < 70
     assert set(tenths) == {1, 2, 3, 4}
+
+
+async def test_what_an_earlier_run_was_asked_is_told_as_text_in_the_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    links = Links()
+    conversation, look = live(links), ToolCall("c1", "look", "{}")
+    async with open_live(conversation):
+        conversation.begin()
+        conversation.say(Line("user", "What is there?"))
+        await trio.testing.wait_all_tasks_blocked()
+        links.last.push(ResponseStarted("r1"))
+        end = ResponseEnd.COMPLETED
+        links.last.push(ResponseEnded(response="r1", end=end, calls=(look,)))
+        await trio.testing.wait_all_tasks_blocked()
+    links.delay = 1.0
+    async with open_live(conversation):
+        await trio.testing.wait_all_tasks_blocked()  # it is being opened
+        assert conversation.answer(look, '{"message": "A door."}') is Way.TEXT
+        await trio.sleep(2.0)
+        assert not links.last.all(SendResult)
+    assert len(links.opened) == 2
+    assert links.faults == []
+
+
+def test_calls_that_a_slow_listener_did_not_come_to_are_not_forgotten() -> None:
+    interaction, calls = Interaction(), Calls("r", (ToolCall("c", "look", "{}"),))
+    assert interaction.put(calls)
+    while interaction.put(BargedIn()):
+        pass
+    assert not interaction.put(BargedIn())
+    assert interaction.end() == (Overflowed(), calls)
