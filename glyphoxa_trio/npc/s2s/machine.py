@@ -339,10 +339,10 @@ class LiveMachine(Generic[I]):
     def lost(self, closed: LinkClosed, now: float) -> None:
         """The socket is gone; what it is owed is told as text on the next one."""
         self.rested()
+        suspects = self.calls.suspects(now)
         if closed.code == 1011:  # it probably died of a result: that again, in short
-            reply = not self._interactions.rest
-            for name, short in self.calls.suspects(now):
-                self._tell_again(name, short, reply=reply)
+            for name, short in suspects:
+                self._tell_again(name, short, reply=not self._interactions.rest)
         self._interactions.lost = not self._interactions.rest
         self._pass_on(LinkLost(closed))
 
