@@ -6,7 +6,7 @@ PEERS := tests/peers/node_modules
 EARLIER := tests/peers/.python
 REAL := tests/real_model/.python
 
-.PHONY: demo test newcomer mutants hostile fuzz peers conformance model bench lint types check clean
+.PHONY: demo test newcomer mutants replays hostile fuzz peers conformance model bench lint types check clean
 
 # Talk to the NPCs of config/tavern.yaml.
 demo: $(VENV)/.runs
@@ -42,6 +42,10 @@ fuzz: $(VENV)/.tests
 # it? docs/verifying.md. About five minutes.
 mutants: $(VENV)/.tests
 	$(BIN)/python -m tests.mutants
+
+# 3,000 random evenings, recorded and played again, to the byte: about four minutes.
+replays: $(VENV)/.tests
+	$(BIN)/python -m tests.simulation.replays
 
 # Other people's MCP servers and clients and the conformance suite, as pinned. Needs
 # npm. With them, `make test` runs tests/peers, too.

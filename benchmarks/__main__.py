@@ -35,6 +35,7 @@ NAMES = (
     "overshoot",
     "sessions",
     "turn",
+    "snapshots",
     "tables",
     "metrics",
     "speculation",

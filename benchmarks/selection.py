@@ -72,7 +72,7 @@ async def _actor(n: int) -> Figure:
     bare: list[float] = []
     async with trio.open_nursery() as nursery:
         ref = spawn(nursery, Selector(rules).run, name="selector", capacity=1024)
-        request = Select(session="Greymantle", text=text, commit=True)
+        request = Select(Situation(text=text))
         await ref.ask(request, within=1.0)
         for _ in range(n):
             begun = perf_counter()

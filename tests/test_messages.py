@@ -18,6 +18,8 @@ from glyphoxa_trio.actors import Request
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.host.calibrator import Disregard, Missed, Observe
 from glyphoxa_trio.mcp import CallTool
+from glyphoxa_trio.npc.selection import Vocabulary
+from glyphoxa_trio.npc.selector import Learn
 from glyphoxa_trio.npc.session.messages import Configure, Elevate
 from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.tools.gate import Grant, TrustMode
@@ -92,6 +94,16 @@ SPECIAL: Mapping[str, st.SearchStrategy[Any]] = {
         key=st.text(),
         sample=st.builds(
             Sample, kind=st.sampled_from(SampleKind), seconds=SECONDS, at=SECONDS
+        ),
+    ),
+    "Learn": st.builds(
+        Learn,
+        vocabulary=st.builds(
+            Vocabulary,
+            names=st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3))).map(
+                tuple
+            ),
+            min_deep_interval=SECONDS,
         ),
     ),
     "Elevate": st.builds(Elevate, st.sampled_from(Tier), SECONDS),

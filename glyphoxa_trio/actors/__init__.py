@@ -6,6 +6,7 @@ results travel.
 """
 
 from .call import Call, Request
+from .door import Door
 from .fanout import LATE, FanOut, Late
 from .flight import Flight, FlightCancelled, Flights, FlightStatistics, Landing
 from .handover import Handover
@@ -35,6 +36,7 @@ __all__ = [
     "STALL",
     "Backoff",
     "Call",
+    "Door",
     "Failed",
     "FanOut",
     "Flight",

@@ -68,6 +68,7 @@ class _Counts:
     told: int = 0
     dropped: int = 0
     abandoned: int = 0
+    closed: bool = False
 
 
 @attrs.define(eq=False)
@@ -182,7 +183,26 @@ class Ref(Generic[A]):
 
     def close(self) -> None:
         """Accept nothing more; what is in the mailbox is still answered."""
+        self._counts.closed = True
         self._channel.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._counts.closed
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing was ever sent to it."""
+        return not (self._counts.asked or self._counts.told)
+
+    @property
+    def idle(self) -> bool:
+        """Whether the actor waits for its next message, or will for its first, and none
+        is on its way."""
+        if self.untouched:
+            return True
+        channel = self._channel.statistics()
+        return not channel.current_buffer_used and bool(channel.tasks_waiting_receive)
 
     async def stop(self, *, within: float) -> bool:
         """Close, and wait until the actor has answered what it had.
@@ -202,7 +222,10 @@ class Ref(Generic[A]):
             capacity=int(channel.max_buffer_size),
             waiting=channel.current_buffer_used,
             peak=channel.peak_buffer_used,
-            **attrs.asdict(self._counts),
+            asked=self._counts.asked,
+            told=self._counts.told,
+            dropped=self._counts.dropped,
+            abandoned=self._counts.abandoned,
         )
 
     def __repr__(self) -> str:

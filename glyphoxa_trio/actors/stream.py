@@ -121,6 +121,11 @@ class Stream(Generic[E]):
             cancelled(self._cancelled)
 
     @property
+    def heard_out(self) -> bool:
+        """Whether everything was consumed, or nobody reads any more."""
+        return self._left or not (self._events or self._handed)
+
+    @property
     def cancelled(self) -> str | None:
         """Why the consumer wants no more of it, if so."""
         return self._cancelled

@@ -50,6 +50,7 @@ def open_runtime(
     on_reload: Callable[[native.Reloaded], None] | None = None,
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
     on_server_line: Callable[[str, str], None] | None = None,
+    session_store: native.SessionStore | None = None,
     collector: native.Collector = "leave",
     world: native.World = REAL,
 ) -> AbstractAsyncContextManager[Runtime]:
@@ -110,6 +111,7 @@ def open_runtime(
             on_reload=_telling(bridge, on_reload),
             on_server_event=_telling(bridge, on_server_event),
             on_server_line=_telling(bridge, on_server_line),
+            session_store=session_store,
             collector=collector,
             world=world,
         )

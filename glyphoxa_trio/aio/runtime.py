@@ -20,6 +20,7 @@ from glyphoxa_trio.runtime import (
     OverloadEvent,
     Reloaded,
     RuntimeClosed,
+    SessionSnapshot,
     find_npc,
 )
 from glyphoxa_trio.runtime import Runtime as NativeRuntime
@@ -73,6 +74,11 @@ class Runtime:
         return self._native.run_id
 
     @property
+    def set_aside(self) -> int:
+        """How many sessions are set aside, until somebody speaks to them."""
+        return self._native.set_aside
+
+    @property
     def turns_running(self) -> int:
         """How many NPCs are in a turn now."""
         return self._native.turns_running
@@ -105,15 +111,18 @@ class Runtime:
         *,
         tenant: str | None = None,
         variables: Mapping[str, object] | None = None,
+        restore: SessionSnapshot | bytes | None = None,
     ) -> Session:
         """The session of that id: one table, or one phone call, over the same
         characters as all others. It begins with the first thing that is done in it, if
-        there is none; that raises `TooManySessions` if 10,000 are open, and ValueError
-        if it is there and ``variables`` are not what it has.
+        there is none; that raises what it raises natively: `SnapshotRefused` for what
+        cannot be restored, and ValueError if it is there and ``variables`` are not what
+        it has.
 
         Args:
           tenant: whose it is, where several share this runtime.
           variables: for templates of prompts and greetings, such as ``caller_name``.
+          restore: go on where that one was, of this id or another.
 
         Raises:
           RuntimeClosed: if the runtime has ended.
@@ -122,10 +131,10 @@ class Runtime:
             raise RuntimeClosed("it is closed")
         check_session(id, tenant)
         key = SessionKey(id, tenant or "")
-        return Session(self._bridge, Table(self._native, key, variables))
+        return Session(self._bridge, Table(self._native, key, variables, restore))
 
     async def sessions(self) -> tuple[SessionKey, ...]:
-        """Those that have begun and not ended."""
+        """Those that have begun, have not ended, and are not set aside."""
         return await self._do(lambda native: native.sessions)
 
     async def add_context(

@@ -15,7 +15,7 @@ from glyphoxa_trio.npc.cost import Spent
 from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.runtime import Runtime as NativeRuntime
 from glyphoxa_trio.runtime import Session as NativeSession
-from glyphoxa_trio.runtime import find_npc
+from glyphoxa_trio.runtime import SessionSnapshot, find_npc
 
 from .bridge import Bridge
 from .npc import Npc
@@ -32,13 +32,18 @@ class Table:
     runtime: NativeRuntime
     key: SessionKey
     variables: Mapping[str, object] | None
+    restore: SessionSnapshot | bytes | None = None
     _session: NativeSession | None = attrs.field(default=None, init=False)
 
     def __call__(self) -> NativeSession:
         if self._session is None:
             self._session = self.runtime.session(
-                self.key.id, tenant=self.key.tenant, variables=self.variables
+                self.key.id,
+                tenant=self.key.tenant,
+                variables=self.variables,
+                restore=self.restore,
             )
+            self.restore = None  # it may be long
         return self._session
 
     def npc(self, name: str) -> NativeNpc:
@@ -102,6 +107,10 @@ class Session:
         """Give values to template variables, for all of its NPCs, as `Npc.introduce`;
         also for those who are spoken to later."""
         await self._ask(lambda session: session.introduce(values))
+
+    async def snapshot(self) -> SessionSnapshot:
+        """What it is now, to go on from elsewhere or later (`Runtime.session`)."""
+        return await self._ask(lambda session: session.snapshot())
 
     async def end(self) -> None:
         """End it: what runs or waits is interrupted. A call that only reads is

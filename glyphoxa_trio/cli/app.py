@@ -104,6 +104,17 @@ Record = Annotated[
     ),
 ]
 
+SessionFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--session",
+        metavar="FILE",
+        help="Go on with the conversation that is kept in this file, and keep it there"
+        " after each answer. What was said is in it.",
+        show_default=False,
+    ),
+]
+
 Watch = Annotated[
     bool,
     typer.Option(
@@ -140,6 +151,7 @@ def play(
     watch: Watch = False,
     metrics: MetricsPort = None,
     record: Record = None,
+    session: SessionFile = None,
     stand_in: StandIn = False,
     _yes: Yes = False,
 ) -> None:
@@ -160,6 +172,7 @@ def play(
             watch=watch,
             metrics=metrics,
             record=record,
+            session=session,
             stand_in=stand_in,
         )
     )
@@ -179,6 +192,7 @@ def ask(
     base_url: BaseUrl = None,
     log_json: LogJson = None,
     record: Record = None,
+    session: SessionFile = None,
     _yes: Yes = False,
 ) -> None:
     """Say TEXT to NPC once, and print the answer.
@@ -200,6 +214,7 @@ def ask(
             as_json=json,
             log=log_json,
             record=record,
+            session=session,
         )
     )
 

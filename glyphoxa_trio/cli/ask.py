@@ -20,6 +20,7 @@ from glyphoxa_trio.runtime import find_npc, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import WAIT, Model, run, without_calibration
+from .kept import Kept
 from .logs import open_logs
 from .recorded import clock_for, open_record
 from .render import event_json, fan_out_line, on_screen
@@ -35,11 +36,13 @@ def ask(
     as_json: bool,
     log: Path | None = None,
     record: Path | None = None,
+    session: Path | None = None,
 ) -> int:
     """Say ``text`` once; 0 if it was answered, 1 if the turn failed."""
 
     async def main(config: Config) -> int:
         find_npc(config, npc)  # before any server is waited for
+        kept = await Kept.read(session, config)
         speaking = False
         async with (
             open_logs(log, config, _warn) as logs,
@@ -54,7 +57,7 @@ def ask(
         ):
             logs.follow(runtime)
             await runtime.wait_ready(within=WAIT)
-            async with runtime.npc(npc).say(text, tier=tier) as turn:
+            async with kept.begin(runtime).npc(npc).say(text, tier=tier) as turn:
                 async for event in turn:
                     if as_json:
                         _out(event_json(event) + "\n")
@@ -82,6 +85,7 @@ def ask(
                             pass
             if not as_json:
                 _out("\n")
+            await kept.keep(_note)
             done = turn.done
             return 0 if done is not None and done.end is TurnEnd.COMPLETED else 1
 

@@ -9,7 +9,7 @@ import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import Npc, Scene, SceneStatistics
-from glyphoxa_trio.runtime import Runtime, UnknownNpc
+from glyphoxa_trio.runtime import Runtime, Session, UnknownNpc
 from glyphoxa_trio.tools.tier import Tier
 
 from .screen import Screen
@@ -23,6 +23,7 @@ class Directing:
     """Each command takes its words as they were typed, and says what came of it."""
 
     runtime: Runtime
+    session: Session
     scene: Scene
     screen: Screen
 
@@ -63,7 +64,7 @@ class Directing:
         if seconds is None or len(rest) > 1:
             self.screen.refuse(f"{' '.join(rest)!r} is not a number of seconds")
             return
-        npc = self.runtime.npc(" ".join(words[:at])) if at else here
+        npc = self.session.npc(" ".join(words[:at])) if at else here
         await npc.elevate(tier, seconds=seconds)
         self.screen.quiet(f"{npc.name} may go to {tier} for {seconds:g} s")
 
@@ -80,7 +81,7 @@ class Directing:
         error: GlyphoxaError | None = None
         for at in range(1, len(words)):
             try:
-                return self.runtime.npc(" ".join(words[:at])).name, " ".join(words[at:])
+                return self.session.npc(" ".join(words[:at])).name, " ".join(words[at:])
             except UnknownNpc as unknown:
                 error = error or unknown
         assert error is not None

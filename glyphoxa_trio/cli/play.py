@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ from glyphoxa_trio.runtime import open_runtime
 from .approving import settle_approvals
 from .common import INTERRUPTED, Model, run
 from .consent import load_again
+from .kept import Kept
 from .logs import open_logs
 from .recorded import clock_for, open_record
 from .screen import Screen
@@ -41,6 +43,7 @@ def play(
     watch: bool = False,
     metrics: int | None = None,
     record: Path | None = None,
+    session: Path | None = None,
     stand_in: bool = False,
 ) -> int:
     """Talk until the input ends or the person leaves."""
@@ -52,7 +55,8 @@ def play(
         if not config.npcs:
             screen.refuse("this configuration has no NPCs to talk to")
             return 1
-        table = Table(screen)
+        kept = await Kept.read(session, config)
+        table = Table(screen, partial(kept.keep, screen.refuse))
         given = [config]
 
         def source() -> Config:
@@ -105,7 +109,7 @@ def play(
                         except ControlError as error:
                             screen.quiet(str(error))  # and no `glyphoxa status`
                         await settle_approvals(runtime, screen)
-                        await table.sit(runtime, path)
+                        await table.sit(runtime, kept.begin(runtime), path)
         return INTERRUPTED if table.left_by_signal else 0
 
     return run(main, path, model, clock=clock_for(record))

@@ -93,6 +93,7 @@ def _lines(said: Mapping[str, Any]) -> list[tuple[str, str]]:
     calls = said["calls"]
     lines = [
         (f"process {said['pid']}: {said['tools']} tools", "bold"),
+        (_sessions(said["sessions"]), ""),
         (f"  turns: {said['turns_running']} running", ""),
         (
             f"  calls: {calls['running']} running, {calls['lingering']} lingering"
@@ -151,3 +152,8 @@ def _spent(of: Mapping[str, Any]) -> str:
 
 def _line(console: Console, text: str, *, style: str = "") -> None:
     console.print(on_screen(text), style=style, markup=False, soft_wrap=True)
+
+
+def _sessions(said: Mapping[str, Any]) -> str:
+    latest = f": {', '.join(said['latest'])}" if said["latest"] else ""
+    return f"  sessions: {said['open']} open, {said['set_aside']} set aside{latest}"

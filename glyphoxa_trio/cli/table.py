@@ -6,6 +6,7 @@ Above 300 lines, because all that a line may mean stands in one place.
 from __future__ import annotations
 
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,7 @@ from glyphoxa_trio.npc import (
     TurnEnd,
     TurnEvent,
 )
-from glyphoxa_trio.runtime import Runtime
+from glyphoxa_trio.runtime import Runtime, Session
 from glyphoxa_trio.runtime.looking import looked_at, looked_lines
 from glyphoxa_trio.tools.naming import nearest
 from glyphoxa_trio.tools.tier import Tier
@@ -53,17 +54,25 @@ from .tools import show_absences, show_tools
 # For so many seconds after the first question, questions wait for servers that start.
 # A turn alone waits for less, and without the servers its question would be wasted.
 _PATIENCE: Final = 5.0
+# So long may writing a conversation down take after each turn. Seconds.
+_KEEPING: Final = 2.0
 
 
 @attrs.define(eq=False)
 class Table:
-    """Where the players sit: who is addressed, and what was said last."""
+    """Where the players sit: who is addressed, and what was said last.
+
+    Args:
+      keep: called after each turn.
+    """
 
     screen: Screen
+    keep: Callable[[], Awaitable[None]]
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     left_by_signal: bool = attrs.field(default=False, init=False)
     _npc: Npc = attrs.field(init=False)  # whom the player talks to
     _runtime: Runtime = attrs.field(init=False)
+    _session: Session = attrs.field(init=False)
     _scene: Scene = attrs.field(init=False)
     _directing: Directing = attrs.field(init=False)
     _turn: trio.CancelScope | None = attrs.field(default=None, init=False)
@@ -89,10 +98,11 @@ class Table:
             else:
                 self.screen.aside("(Ctrl-C again to leave)")
 
-    async def sit(self, runtime: Runtime, path: Path) -> None:
+    async def sit(self, runtime: Runtime, session: Session, path: Path) -> None:
         """Read lines and answer them until there are no more."""
-        self._runtime, self._scene = runtime, runtime.scene()
-        self._directing = Directing(runtime, self._scene, self.screen)
+        self._runtime, self._session = runtime, session
+        self._scene = session.scene()
+        self._directing = Directing(runtime, session, self._scene, self.screen)
         await self._address(runtime.npcs[0].name, greet=False)
         self._introduce(path)
         await self._greet()
@@ -241,7 +251,7 @@ class Table:
             return None
 
     async def _address(self, name: str, *, greet: bool = True) -> None:
-        self._npc = self._runtime.npc(name)
+        self._npc = self._session.npc(name)
         await self._scene.turn_to(self._npc.name)
         if greet:
             await self._greet()
@@ -274,7 +284,7 @@ class Table:
         await self._servers_started()
         turn = self._scene.say(text, to=to, tier=override)
         await self._listen(turn)
-        self._npc = self._runtime.npc(turn.npc)
+        self._npc = self._session.npc(turn.npc)
 
     async def _servers_started(self) -> None:
         """Wait for servers that start, so that the first questions do not fail."""
@@ -305,6 +315,8 @@ class Table:
             finally:
                 self._turn = None
                 screen.pause()
+                with trio.move_on_after(_KEEPING, shield=True):
+                    await self.keep()
         if scope.cancelled_caught:
             screen.quiet(f"({TurnEnd.INTERRUPTED}; Ctrl-C again to leave)")
 

@@ -42,6 +42,7 @@ from .overrides import ToolOverride
 from .problems import ConfigError
 from .scene import SceneConfig
 from .servers import is_private, web_address
+from .sessions import SessionsConfig
 from .voices import (
     CascadeMode,
     Engine,
@@ -259,4 +260,5 @@ class Config:
     filler: FillerConfig = attrs.field(factory=FillerConfig, metadata=LIVE)
     scene: SceneConfig = attrs.field(factory=SceneConfig, metadata=LIVE)
     cost: CostConfig = attrs.field(factory=CostConfig, metadata=LIVE)
+    sessions: SessionsConfig = attrs.field(factory=SessionsConfig, metadata=LIVE)
     template_defaults: Mapping[str, str] = attrs.field(factory=dict, metadata=LIVE)

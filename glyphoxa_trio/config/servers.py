@@ -1,4 +1,7 @@
-"""MCP servers as configured: one `ServerSpec` inside, whatever the file (D14)."""
+"""MCP servers as configured: one `ServerSpec` inside, whatever the file.
+
+Above 300 lines: what a server may be given, and what contradicts what, is one table.
+"""
 
 from __future__ import annotations
 
@@ -130,6 +133,13 @@ def _usable_scopes(_: Any, __: attrs.Attribute[Any], value: tuple[str, ...]) -> 
         raise ValueError("a scope is one word: write a list of them")
 
 
+class Sharing(StrEnum):
+    """Who has a connection of a server: all, or each session its own."""
+
+    SHARED = "shared"
+    PER_SESSION = "per_session"
+
+
 @attrs.frozen(kw_only=True)
 class OAuth:
     """How to get tokens for a server by ourselves: OAuth 2.1 client credentials.
@@ -173,6 +183,8 @@ class ServerSpec:
       timeout: limit of one call, seconds; start_timeout: of connecting.
       lazy: connect when a tool of it is called for the first time, not at the
         start (A40); its tools are known from an earlier run.
+      connection: whether each session has one of its own, for a server that keeps
+        something for its client.
       estimated_duration: declared median of all its tools, seconds (D1).
       slow_response_threshold, slow_response_message: of its tools that have none
         of their own: see `ToolDefinition`.
@@ -205,6 +217,7 @@ class ServerSpec:
         default=McpDefaults().start_timeout, validator=above_zero
     )
     lazy: bool = False
+    connection: Sharing = Sharing.SHARED
     estimated_duration: InMs | None = attrs.field(
         default=None, validator=if_given(above_zero)
     )

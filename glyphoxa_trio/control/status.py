@@ -15,6 +15,7 @@ from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.units import milliseconds
 
 _WARNINGS_SHOWN: Final = 10
+_SESSIONS_SHOWN: Final = 20
 _TIMES: Final = ("since", "ready_at")  # on a clock that only the runtime can read
 
 
@@ -40,6 +41,11 @@ def status_of(runtime: Runtime) -> dict[str, Any]:
             {"name": npc.name, "tier": str(npc.budget_tier), "tools": list(npc.tools)}
             for npc in runtime.npcs
         ],
+        "sessions": {
+            "open": len(runtime.sessions),
+            "set_aside": runtime.set_aside,
+            "latest": [str(key) for key in runtime.sessions[-_SESSIONS_SHOWN:]][::-1],
+        },
         "turns_running": runtime.turns_running,
         "calls": {
             "running": figures.flights.flying,

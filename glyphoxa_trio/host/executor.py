@@ -84,8 +84,9 @@ class Caller:
       on_start: a call passed the gate and begins. Given the index of the call.
       on_outcome: every call's end, once each, also when the fan-out is
         interrupted. Given the index of the call.
-      on_late: the end of a call that went on after an interruption, or after its
-        turn's time was up. None of these may block.
+      on_left: a call goes on after an interruption, or after its turn's time was up.
+        Given the call, and the key of its tool.
+      on_late: the end of such a call. None of these may block.
     """
 
     grant: Grant
@@ -102,6 +103,7 @@ class Caller:
     ahead: Ahead | None = None
     on_start: Callable[[int, Listing], None] | None = None
     on_outcome: Callable[[int, Outcome], None] | None = None
+    on_left: Callable[[ToolCall, str], None] | None = None
     on_late: Callable[[Outcome], None] | None = None
 
     @property
@@ -539,6 +541,8 @@ class Executor:
             fan.time_is_up or definition.interruption is OnInterrupt.CANCEL
         ):
             slot.goes_on = True
+            if caller.on_left is not None:
+                caller.on_left(slot.call, booking.first.listing.key)
             self._nursery.start_soon(self._finish, slot, booking, caller)
         return early
 

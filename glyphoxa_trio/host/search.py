@@ -11,7 +11,7 @@ all before it as it was, for a model's prompt cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -79,6 +79,20 @@ class Shelf:
         other._last_use, other._uses = dict(self._last_use), self._uses
         other._used, other._wanted = set(self._used), set(self._wanted)
         return other
+
+    def restore(
+        self, last_use: Mapping[str, int], used: Iterable[str], wanted: Iterable[str]
+    ) -> None:
+        """Hold these, by the order of their last use."""
+        self._last_use.update(last_use)
+        self._uses = max(last_use.values(), default=0)
+        self._used.update(used)
+        self._wanted.update(wanted)
+
+    def snapshot(self) -> tuple[dict[str, int], tuple[str, ...], tuple[str, ...]]:
+        """What `restore` makes the same of."""
+        used, wanted = sorted(self._used), sorted(self._wanted)
+        return dict(self._last_use), tuple(used), tuple(wanted)
 
     def load(self, key: str) -> None:
         """Show this tool from the next round on."""

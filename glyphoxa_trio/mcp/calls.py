@@ -18,6 +18,7 @@ import outcome
 import trio
 
 from glyphoxa_trio.actors import Handover, Landing, Ref, Signal
+from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
 from glyphoxa_trio.tools.outcome import ToolResult
@@ -96,6 +97,28 @@ class Delivery:
                 await trio.sleep(pause)
 
 
+async def ask(
+    ref: Ref[ConnectionMessages],
+    handover: Handover,
+    spec: ServerSpec,
+    request: CallTool,
+    attempt: Attempt,
+) -> ToolResult:
+    """Call a tool by way of a connection's mailbox.
+
+    Raises:
+      ToolError, ToolUnavailable, ConnectionLost: as `Session.call_tool`.
+    """
+    try:
+        with handover.offered(attempt) as offer:
+            request = attrs.evolve(request, attempt=offer)
+            return await ref.ask(request, within=spec.timeout + _BACKSTOP)
+    except ActorGone as error:
+        if attempt.at is not None:
+            raise ConnectionLost(f"{spec.name} stopped") from error
+        raise ToolUnavailable(f"{spec.name} is stopped") from error
+
+
 @attrs.define(eq=False, kw_only=True)
 class Calls:
     """The calls of one server that are on their way.
@@ -123,17 +146,10 @@ class Calls:
         Raises:
           ToolError, ToolUnavailable, ConnectionLost: as `Session.call_tool`.
         """
-        name, limit = self.board.spec.name, self.board.spec.timeout
+        spec = self.board.spec
         if self.board.state is ServerState.STOPPED:
-            raise ToolUnavailable(f"{name} is stopped")
-        try:
-            with self._handover.offered(attempt) as offer:
-                request = attrs.evolve(request, attempt=offer)
-                return await self._ref.ask(request, within=limit + _BACKSTOP)
-        except ActorGone as error:
-            if attempt.at is not None:
-                raise ConnectionLost(f"{name} stopped") from error
-            raise ToolUnavailable(f"{name} is stopped") from error
+            raise ToolUnavailable(f"{spec.name} is stopped")
+        return await ask(self._ref, self._handover, spec, request, attempt)
 
     async def answer(self, request: CallTool) -> ToolResult:
         """Send what came by the mailbox."""

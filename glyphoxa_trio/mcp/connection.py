@@ -52,6 +52,7 @@ from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.units import in_ms
 
 from .board import Board
+from .branches import Branches
 from .calls import Calls
 from .known import Known, Memory
 from .liveness import Liveness
@@ -98,6 +99,8 @@ def spawn_connection(
     open_session: OpenSession = open_session,
     known: Known | None = None,
     rng: random.Random | None = None,
+    handover: Handover | None = None,
+    branches: Branches | None = None,
 ) -> Ref[ConnectionMessages]:
     """Start the connection of ``spec``; it needs no further care.
 
@@ -111,8 +114,11 @@ def spawn_connection(
       log: told of what the server writes to stderr, rate-limited.
       on_event: told of lives, failures and restarts.
       known: where the tools of the last run are, and those of this one go.
+      handover: where attempts are handed over by those who do not call its tools.
+      branches: where calls of sessions go, if it is not for them.
     """
-    memory, handover = Memory(known, spec), Handover()  # they outlive its faults
+    memory = Memory(known, spec)  # they outlive its faults
+    handover = handover or Handover()
 
     def live(inbox: Inbox[ConnectionMessages]) -> Awaitable[None]:
         board = Board(spec=spec, publish=publish, report=report, warn=warn)
@@ -126,6 +132,7 @@ def spawn_connection(
             open_session=open_session,
             memory=memory,
             rng=rng,
+            branches=branches,
         ).run(inbox)
 
     def on_fault(event: SupervisionEvent) -> None:
@@ -155,6 +162,7 @@ class _Connection:
     open_session: OpenSession
     _memory: Memory
     rng: random.Random | None
+    _branches: Branches | None
     _list_changed: Signal = attrs.field(factory=Signal, init=False)
     _listed: Listing = attrs.field(factory=lambda: Listing(()), init=False)
     _served: bool = attrs.field(default=False, init=False)
@@ -388,8 +396,14 @@ class _Connection:
         self, definition: ToolDefinition, fingerprint: str, *, reader: bool
     ) -> Tool:
         repeatable = unasked(definition, Purpose.RETRY) is None
-        handler = _Handler(self.calls, definition.name, repeatable)
-        definition = attrs.evolve(definition, round_trip=self._liveness.round_trip)
+        branches = self._branches
+        handler = _Handler(self.calls, definition.name, repeatable, branches)
+        definition = attrs.evolve(
+            definition,
+            round_trip=self._liveness.round_trip,
+            # What it says in one session is nothing to another.
+            per_npc=definition.per_npc or branches is not None,
+        )
         return Tool(
             definition=definition,
             handler=handler,
@@ -406,12 +420,16 @@ class _Handler:
     _calls: Calls = attrs.field(repr=False)
     _tool: str
     _repeatable: bool
+    _branches: Branches | None
 
     async def __call__(
         self, arguments: Mapping[str, Any], context: CallContext
     ) -> ToolResult:
-        request = self._request(arguments, context)
-        return await self._calls.ask(request, Attempt(context.sent))
+        request, attempt = self._request(arguments, context), Attempt(context.sent)
+        branches = self._branches
+        if branches is not None and branches.serves(context):
+            return await branches.ask(context, request, attempt)
+        return await self._calls.ask(request, attempt)
 
     def begin(
         self,
@@ -420,6 +438,8 @@ class _Handler:
         landing: Landing[ToolResult],
     ) -> Callable[[], None] | None:
         """As calling it, without a task; see `Flights.launch`."""
+        if self._branches is not None:
+            return None
         request = self._request(arguments, context)
         return self._calls.begin(request, Attempt(context.sent), landing)
 

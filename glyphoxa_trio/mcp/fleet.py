@@ -20,10 +20,12 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import OnEvent, Ref, Signal
+from glyphoxa_trio.actors import Handover, OnEvent, Ref, Signal
 from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.config.servers import Sharing
 from glyphoxa_trio.errors import GlyphoxaError
 
+from .branches import Branches
 from .connection import spawn_connection
 from .known import Known
 from .member import CLOSING, Line, Member
@@ -41,7 +43,7 @@ class FleetError(GlyphoxaError):
 class Fleet:
     """The servers that are connected, by name. Made by `open_fleet`."""
 
-    _spawn: Callable[[ServerSpec, Line], Ref[ConnectionMessages]]
+    _spawn: Callable[[ServerSpec, Line], Member]
     _publish: Publish
     _on_change: Callable[[ServerStatus], None] | None = None
     _members: dict[str, Member] = attrs.field(factory=dict, init=False)
@@ -98,6 +100,12 @@ class Fleet:
             if self._members.get(name) is member:
                 del self._members[name]
                 self._forget(name)
+
+    def leave(self, tenant: str, session: str) -> None:
+        """This session is over, or set aside: connections that it alone had end."""
+        for member in (*self._members.values(), *self._staged):
+            if member.branches is not None:
+                member.branches.leave((tenant, session))
 
     def narrow(self, name: str, only: Collection[str]) -> None:
         """Publish no other tools of a server any more, if it is there."""
@@ -179,7 +187,7 @@ class Fleet:
 
     def _connect(self, spec: ServerSpec, *, held: bool) -> Member:
         line = Line(self._publish, self._on_status, held)
-        return Member(spec, self._spawn(spec, line), line)
+        return self._spawn(spec, line)
 
     def _silence(self, member: Member) -> None:
         """The world hears that it stopped, and nothing after that."""
@@ -242,19 +250,32 @@ async def open_fleet(
     """
     async with trio.open_nursery() as nursery:
 
-        def spawn(spec: ServerSpec, line: Line) -> Ref[ConnectionMessages]:
-            return spawn_connection(
+        def spawn(spec: ServerSpec, line: Line) -> Member:
+            connect = partial(
+                spawn_connection,
                 nursery,
                 spec,
-                publish=line.publish,
                 warn=warn,
-                report=line.report,
                 log=None if log is None else partial(log, spec.name),
-                on_event=on_event,
                 open_session=open_session,
-                known=known,
                 rng=rng,
             )
+
+            def branch(handover: Handover) -> Ref[ConnectionMessages]:
+                return connect(
+                    publish=lambda *_: None, report=lambda _: None, handover=handover
+                )
+
+            each = spec.connection is Sharing.PER_SESSION
+            branches = Branches(spec, branch) if each else None
+            ref = connect(
+                publish=line.publish,
+                report=line.report,
+                on_event=on_event,
+                known=known,
+                branches=branches,
+            )
+            return Member(spec, ref, line, branches)
 
         fleet = Fleet(spawn, publish, on_status)
         for spec in specs:

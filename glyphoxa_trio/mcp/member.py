@@ -8,11 +8,14 @@ from typing import Final
 
 import attrs
 
+import trio
+
 from glyphoxa_trio.actors import Ref, Signal
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import Tool
 
+from .branches import Branches
 from .messages import ConnectionMessages, Drain
 from .status import Publish, ServerState, ServerStatus
 
@@ -88,11 +91,13 @@ class Line:
 
 @attrs.define(eq=False)
 class Member:
-    """One server of a fleet: its connection, and the line on which that speaks."""
+    """One server of a fleet: its connection, the line on which that speaks, and those
+    of its sessions if it has one for each."""
 
     spec: ServerSpec
     ref: Ref[ConnectionMessages]
     line: Line
+    branches: Branches | None = None
 
     async def settled(self) -> None:
         """As `Line.settled`."""
@@ -108,6 +113,11 @@ class Member:
             if after > 0:
                 with suppress(GlyphoxaError):  # calls that are not over end now
                     await self.ref.ask(Drain(), within=after)
+                if self.branches is not None:
+                    await self.branches.drain(within=after)
         finally:
             self.ref.close()
-        await self.ref.stop(within=CLOSING)
+        async with trio.open_nursery() as nursery:
+            if self.branches is not None:
+                nursery.start_soon(self.branches.end, CLOSING)
+            await self.ref.stop(within=CLOSING)

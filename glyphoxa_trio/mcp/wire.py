@@ -106,6 +106,36 @@ class _Request:
 
 
 @attrs.define(eq=False)
+class _Traffic:
+    """How many bytes went to the server, and how many of those it may have read."""
+
+    _written: int = 0  # may be too many
+    _sending: int = 0  # of these, for certain not yet
+
+    def count(self, data: bytes) -> int:
+        """These were written; how many were before them."""
+        before = self._written
+        self._written += len(data)
+        return before
+
+    def begin(self, data: bytes) -> int:
+        """These are being written; how many were before them."""
+        # A pipe takes so few bytes all at once or not at all, and whoever is still
+        # writing has not written them.
+        self._sending = len(data) if len(data) <= select.PIPE_BUF else 0
+        return self.count(data)
+
+    def over(self) -> None:
+        """They are written."""
+        self._sending = 0
+
+    def read(self, unread: int | None) -> int:
+        """How many were read at most; so many are certain to be ``unread``, if that is
+        known."""
+        return self._written - (0 if unread is None else unread + self._sending)
+
+
+@attrs.define(eq=False)
 class Wire:
     """An SDK `Dispatcher` over the pipes of a server. Use it once.
 
@@ -137,8 +167,7 @@ class Wire:
     _hearing: Hearing | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _over: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    _written: int = attrs.field(default=0, init=False)  # bytes; may be too many
-    _sending: int = attrs.field(default=0, init=False)  # of these, for certain not yet
+    _traffic: _Traffic = attrs.field(factory=_Traffic, init=False)
     _counter: int = attrs.field(default=0, init=False)
     _requests: dict[int | str, _Request] = attrs.field(factory=dict, init=False)
     _outbox: Outbox = attrs.field(factory=Outbox, init=False)
@@ -255,8 +284,7 @@ class Wire:
             or not self._write_now(line)
         ):
             return False
-        request.offset = self._written
-        self._written += len(line)
+        request.offset = self._traffic.count(line)
         return True
 
     def _identify(self, own: int | str | None) -> tuple[int | str, int | str]:
@@ -328,15 +356,12 @@ class Wire:
                     self._idle_writer = trio.lowlevel.current_task()
                     await trio.lowlevel.wait_task_rescheduled(stop)
                 keys, data = self._outbox.batch()
+                offset = self._traffic.begin(data)
                 for key in keys:
                     if type(key) is _Request:
-                        key.offset = self._written
-                self._written += len(data)
-                # A pipe takes so few bytes all at once or not at all, and whoever is
-                # still in here has not written them.
-                self._sending = len(data) if len(data) <= select.PIPE_BUF else 0
+                        key.offset = offset
                 await self._send.send_all(data)
-                self._sending = 0
+                self._traffic.over()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             # A dead server may have answered before it died: then the reader ends.
             if await self._fate() is None:
@@ -384,9 +409,7 @@ class Wire:
             return
         self._closed = True
         self.loss.report(why)
-        read, unread = self._written, self._unread()
-        if unread is not None:
-            read -= unread + self._sending
+        read = self._traffic.read(self._unread())
         requests, self._requests = self._requests, {}
         self._outbox.clear()
         for request in requests.values():

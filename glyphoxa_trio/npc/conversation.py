@@ -21,6 +21,7 @@ from glyphoxa_trio.tools.speech import outcome_text
 
 from .aloud import Aloud
 from .hearsay import Overheard, aside_of
+from .snapshot import CallSnapshot, ExchangeSnapshot, RoundSnapshot
 from .sound import SpokenItems
 
 
@@ -46,18 +47,29 @@ class Round:
         """What counts as delivered (D12a)."""
         return self.sentences[: self.delivered] if self.by_ear is None else self.by_ear
 
+    @classmethod
+    def restored(cls, kept: RoundSnapshot) -> Round:
+        """One of a turn that is over, as `snapshot` had it."""
+        round_ = cls([*kept.heard], delivered=len(kept.heard))
+        round_._echoes = [x.call for x in kept.calls]
+        round_._answers = [_answer(x.call, x.answer) for x in kept.calls]
+        return round_
+
+    def snapshot(self) -> RoundSnapshot:
+        """What is kept of it."""
+        self._tell()
+        told = zip(self._echoes, self._answers, strict=True)
+        calls = (CallSnapshot(call, answer.content) for call, answer in told)
+        return RoundSnapshot(tuple(self.heard), tuple(calls))
+
     def echo(self, verbatim: Verbatim | None) -> None:
         """The model has written it so, while its turn goes on."""
         self.verbatim = verbatim
 
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
         said = self.heard if heard_only else self.sentences
-        # A history is told in every round, and writing all of it anew would be
-        # most of what a turn costs. Outcomes are only ever added.
-        for outcome in self.outcomes[len(self._answers) :]:
-            self._echoes.append(_echo(outcome.call))
-            self._answers.append(_answer(outcome))
-        if said or self.outcomes:
+        self._tell()
+        if said or self._echoes:
             yield Message(
                 role="assistant",
                 content=" ".join(said),
@@ -65,6 +77,13 @@ class Round:
                 verbatim=None if heard_only else self.verbatim,
             )
         yield from self._answers
+
+    def _tell(self) -> None:
+        # A history is told in every round, and writing all of it anew would be
+        # most of what a turn costs. Outcomes are only ever added.
+        for outcome in self.outcomes[len(self._answers) :]:
+            self._echoes.append(_echo(outcome.call))
+            self._answers.append(_answer(outcome.call, outcome_text(outcome)))
 
 
 @attrs.define(eq=False)
@@ -87,8 +106,33 @@ class Exchange:
     context: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     # What calls of earlier, interrupted turns came to, told with this utterance.
     late: tuple[Outcome, ...] = ()
+    _late: str = attrs.field(default="", init=False)  # the same in words
     # What a later turn is told of this one, until more of it is heard or forgotten.
     _past: tuple[Message, ...] | None = attrs.field(default=None, init=False)
+
+    @classmethod
+    def restored(cls, kept: ExchangeSnapshot) -> Exchange:
+        """One that is over, as `snapshot` had it."""
+        exchange = cls(
+            kept.speaker,
+            kept.text,
+            [Round.restored(x) for x in kept.rounds],
+            asked=kept.asked,
+            overheard=deque(kept.overheard),
+        )
+        exchange._late = kept.late
+        return exchange
+
+    def snapshot(self) -> ExchangeSnapshot:
+        """What is kept of it, as far as it was heard by now."""
+        return ExchangeSnapshot(
+            speaker=self.speaker,
+            text=self.text,
+            asked=self.asked,
+            overheard=tuple(self.overheard),
+            late=self._what_came_late(),
+            rounds=tuple(x.snapshot() for x in self.rounds),
+        )
 
     def is_aloud(self, aloud: Aloud | SpokenItems) -> None:
         """This is what is said aloud of it."""
@@ -176,13 +220,9 @@ class Exchange:
         self.overheard.popleft()
 
     def messages(self, *, heard_only: bool) -> Iterator[Message]:
-        if self.late:
+        if news := self._what_came_late():
             # Providers tell it at its place, marked as data (`providers.shaping`):
             # what a tool has said is no part of the prompt.
-            news = "\n".join(
-                f"{outcome.call.name}: {outcome_text(outcome, cap=2048)}"
-                for outcome in self.late
-            )
             yield Message(
                 role="system", content=f"What went on by itself has ended:\n{news}"
             )
@@ -193,6 +233,14 @@ class Exchange:
             yield Message(role="user", content=self.text, name=self.speaker)
         for part in self.rounds:
             yield from part.messages(heard_only=heard_only)
+
+    def _what_came_late(self) -> str:
+        if self.late and not self._late:
+            self._late = "\n".join(
+                f"{outcome.call.name}: {outcome_text(outcome, cap=2048)}"
+                for outcome in self.late
+            )
+        return self._late
 
 
 @attrs.define(eq=False)
@@ -233,6 +281,18 @@ class Conversation:
         self._past = deque(self._past, maxlen=limit)
         self._forget()
 
+    def restore(
+        self, history: Iterable[ExchangeSnapshot], overheard: Iterable[Overheard]
+    ) -> None:
+        """Remember these turns, and what was overheard since."""
+        self._past.extend(Exchange.restored(x) for x in history)
+        self._news.extend(overheard)
+        self._forget()
+
+    def snapshot(self) -> tuple[ExchangeSnapshot, ...]:
+        """The turns that have ended."""
+        return tuple(exchange.snapshot() for exchange in self._past)
+
     def overhear(self, line: Overheard) -> None:
         """Remember what somebody said to somebody else."""
         self._news.append(line)
@@ -242,6 +302,11 @@ class Conversation:
     def news(self) -> tuple[Overheard, ...]:
         """What was overheard since the last turn."""
         return tuple(self._news)
+
+    @property
+    def untold(self) -> tuple[Overheard, ...]:
+        """What was overheard since the last turn that has ended."""
+        return (*self._newest, *self._news)
 
     def tell_news(self, exchange: Exchange) -> None:
         """What was overheard since the last turn is known in this one."""
@@ -287,7 +352,7 @@ class Conversation:
             for message in self.opening
             if message.role == "assistant"
         ]
-        news = (Line("user", f"({line})") for line in (*self._newest, *self._news))
+        news = (Line("user", f"({line})") for line in self.untold)
         past = (line for exchange in self._past for line in exchange.lines())
         return (*opening, *past, *news)
 
@@ -303,13 +368,8 @@ def _with_notice(opening: tuple[Message, ...], notice: str) -> tuple[Message, ..
     return (Message(role="system", content=notice), *opening)
 
 
-def _answer(outcome: Outcome) -> Message:
-    return Message(
-        role="tool",
-        content=outcome_text(outcome),
-        call_id=outcome.call.id,
-        name=outcome.call.name,
-    )
+def _answer(call: ToolCall, text: str) -> Message:
+    return Message(role="tool", content=text, call_id=call.id, name=call.name)
 
 
 def _echo(call: ToolCall) -> ToolCall:

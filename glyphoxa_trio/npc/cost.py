@@ -154,8 +154,17 @@ class Costs:
         parts = [x for key, x in self._parts.items() if key.session == session]
         return sum(parts[1:], parts[0]) if parts else _NOTHING
 
+    def part(self, npc: NpcId) -> Spent:
+        """What one NPC has taken in its session."""
+        return self._parts.get(npc, _NOTHING)
+
+    def restore(self, npc: NpcId, spent: Spent) -> None:
+        """It had taken this before, in a session that goes on."""
+        if spent != _NOTHING:
+            self._parts[npc] = self._parts[npc] + spent
+
     def forget(self, session: SessionKey) -> None:
-        """It has ended; what it took counts in all."""
+        """It has ended, or is set aside; what it took counts in all."""
         for key in [x for x in self._parts if x.session == session]:
             del self._parts[key]
 

@@ -35,7 +35,11 @@ class Fillers:
     """Of one NPC: the lines take turns."""
 
     config: FillerConfig
-    _said: int = attrs.field(default=0, init=False)
+    said: int = attrs.field(default=0, init=False)
+
+    def go_on_after(self, said: int) -> None:
+        """So many of its lines have been said."""
+        self.said = said
 
     def configure(self, config: FillerConfig) -> None:
         self.config = config
@@ -67,8 +71,8 @@ class Fillers:
 
     def line(self) -> str:
         lines = self.config.lines
-        self._said += 1
-        return lines[(self._said - 1) % len(lines)]
+        self.said += 1
+        return lines[(self.said - 1) % len(lines)]
 
 
 @attrs.define(eq=False)

@@ -10,6 +10,7 @@ from glyphoxa_trio.config.model import NpcConfig
 from glyphoxa_trio.providers.llm import Message
 
 from .prompt import system_prompt
+from .snapshot import OpeningSnapshot
 from .templates import filled, variables
 
 
@@ -29,7 +30,7 @@ class Opening:
     scene: tuple[str, ...] = ()
     _greeting: str = attrs.field(init=False)
     _greeted: bool = attrs.field(default=False, init=False)
-    _given: dict[str, object] = attrs.field(factory=dict, init=False)
+    _given: dict[str, str | None] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._greeting = self.npc.greeting
@@ -47,7 +48,7 @@ class Opening:
         """This holds where it is, and nothing else."""
         self.scene = scene
 
-    def introduce(self, values: Mapping[str, object]) -> None:
+    def introduce(self, values: Mapping[str, str | None]) -> None:
         """These values, too, from now on."""
         self._given |= values
 
@@ -55,6 +56,28 @@ class Opening:
         """The greeting, for it to be said: the conversation has it from then on."""
         self._greeted = True
         return filled(self._greeting, self._values)
+
+    def restore(self, kept: OpeningSnapshot) -> None:
+        """Be as it was then; what the configuration has said since of the scene counts
+        more."""
+        self._call_id = kept.call_id
+        self._greeted = kept.greeted
+        self._given = dict(kept.given)
+        self._greeting = kept.greeting
+        if kept.configured == self.scene:
+            self.scene = kept.scene
+
+    def snapshot(self, configured: tuple[str, ...]) -> OpeningSnapshot:
+        """What is kept of it. ``configured``: what the configuration says of the
+        scene."""
+        return OpeningSnapshot(
+            call_id=self._call_id,
+            greeting=self._greeting,
+            greeted=self._greeted,
+            given=dict(self._given),
+            scene=self.scene,
+            configured=configured,
+        )
 
     def messages(self) -> tuple[Message, ...]:
         """The prompt; and the greeting, as if it had been said, unless it was."""

@@ -124,6 +124,19 @@ class Situation:
 
 
 @attrs.frozen
+class Chosen:
+    """What was chosen before in one conversation: ``any`` tier, and ``deep_at`` which
+    moment DEEP was last."""
+
+    any: bool = False
+    deep_at: float | None = None
+
+    def then(self, tier: Tier, now: float) -> Chosen:
+        """With this one, too."""
+        return Chosen(True, now if tier is Tier.DEEP else self.deep_at)
+
+
+@attrs.frozen
 class Selection:
     """The tier, and in words why."""
 

@@ -37,7 +37,6 @@ from glyphoxa_trio.tools.window import Sample, SampleKind
 UNKNOWN: Final = "unknown"
 OTHER: Final = "other"
 _TURNS_REMEMBERED: Final = 1_000  # that have begun and not said a sentence yet
-_NPCS_REMEMBERED: Final = 10_000
 _MODELS: Final = 64  # a configuration has a few; the rest is other
 
 # The badges (0.05, 0.2, 1) and the tier limits (0.5, 1.5, 4) are bounds, so that the
@@ -115,6 +114,36 @@ class Health:
 
 
 @attrs.define(eq=False)
+class ModelFigures:
+    """What models took, by name, and how often one of them did not answer."""
+
+    failures: Counter[str] = attrs.field(factory=Counter, init=False)
+    switches: Counter[Labels] = attrs.field(factory=Counter, init=False)
+    tokens: Counter[Labels] = attrs.field(factory=Counter, init=False)
+    cost: dict[Labels, float] = attrs.field(factory=dict, init=False)
+    _known: set[str] = attrs.field(factory=set, init=False)
+
+    def failed(self, event: ModelFailed) -> None:
+        self.failures[event.kind.value] += 1
+
+    def switched(self, event: ModelSwitched) -> None:
+        self.switches[self._name(event.model), self._name(event.instead_of)] += 1
+
+    def used(self, event: UsageReported) -> None:
+        model = self._name(event.model)
+        self.tokens[model, "input"] += event.input_tokens - event.cached_tokens
+        self.tokens[model, "cached"] += event.cached_tokens
+        self.tokens[model, "output"] += event.output_tokens
+        if event.cost is not None:
+            self.cost[(model,)] = self.cost.get((model,), 0.0) + event.cost
+
+    def _name(self, name: str) -> str:
+        if len(self._known) < _MODELS:
+            self._known.add(name)
+        return name if name in self._known else OTHER
+
+
+@attrs.define(eq=False)
 class Figures:
     """Everything that is counted of one runtime, from its start on.
 
@@ -139,15 +168,10 @@ class Figures:
     fan_outs_cut: Counter[Tier] = attrs.field(factory=Counter, init=False)
     fallbacks: Counter[str] = attrs.field(factory=Counter, init=False)
     fillers: int = attrs.field(default=0, init=False)
-    model_failures: Counter[str] = attrs.field(factory=Counter, init=False)
-    model_switches: Counter[Labels] = attrs.field(factory=Counter, init=False)
-    tokens: Counter[Labels] = attrs.field(factory=Counter, init=False)
-    cost: dict[Labels, float] = attrs.field(factory=dict, init=False)
+    models: ModelFigures = attrs.field(factory=ModelFigures, init=False)
     speculations: Counter[str] = attrs.field(factory=Counter, init=False)
     speculation_waste: float = attrs.field(default=0.0, init=False)
-    npcs: set[str] = attrs.field(factory=set, init=False)
     faults: int = attrs.field(default=0, init=False)
-    _models: set[str] = attrs.field(factory=set, init=False)
     _bounds: tuple[float, ...] = attrs.field(init=False)
     # Turns that have begun and not said a sentence yet: when, and their tier.
     _silent: dict[tuple[NpcId, int], tuple[float, Tier]] = attrs.field(
@@ -199,8 +223,6 @@ class Figures:
         self.calls[(*self.names.of(outcome.tool), outcome.status)] += 1
 
     def _begun(self, event: TierSelected, now: float) -> None:
-        if len(self.npcs) < _NPCS_REMEMBERED:
-            self.npcs.add(event.npc)
         while len(self._silent) >= _TURNS_REMEMBERED:  # whose end was missed
             del self._silent[next(iter(self._silent))]
         self._silent[event.id, event.turn] = now, event.tier
@@ -217,24 +239,13 @@ class Figures:
             self.fan_outs_cut[event.tier] += 1
 
     def _failed(self, event: ModelFailed, _: float) -> None:
-        self.model_failures[event.kind.value] += 1
+        self.models.failed(event)
 
     def _switched(self, event: ModelSwitched, _: float) -> None:
-        labels = self._model(event.model), self._model(event.instead_of)
-        self.model_switches[labels] += 1
+        self.models.switched(event)
 
     def _used(self, event: UsageReported, _: float) -> None:
-        model = self._model(event.model)
-        self.tokens[model, "input"] += event.input_tokens - event.cached_tokens
-        self.tokens[model, "cached"] += event.cached_tokens
-        self.tokens[model, "output"] += event.output_tokens
-        if event.cost is not None:
-            self.cost[(model,)] = self.cost.get((model,), 0.0) + event.cost
-
-    def _model(self, name: str) -> str:
-        if len(self._models) < _MODELS:
-            self._models.add(name)
-        return name if name in self._models else OTHER
+        self.models.used(event)
 
     def _filled(self, event: Filler, _: float) -> None:
         self.fillers += 1

@@ -101,8 +101,9 @@ def _of_turns(runtime: Runtime, figures: Figures) -> Iterator[Family]:
     yield gauge("glyphoxa_turns_running", "NPCs in a turn.", runtime.turns_running)
     yield gauge(
         "glyphoxa_sessions",
-        "NPCs that were spoken to and are in the cast.",
-        len(figures.npcs.intersection(npc.name for npc in runtime.npcs)),
+        "Sessions that have begun and not ended.",
+        {("open",): len(runtime.sessions), ("set_aside",): runtime.set_aside},
+        "state",
     )
     yield gauge(
         "glyphoxa_tier_ceiling_seconds",
@@ -162,13 +163,13 @@ def _of_models(runtime: Runtime, figures: Figures) -> Iterator[Family]:
     yield counter(
         "glyphoxa_model_failures",
         "Answers that no model came up with, by kind.",
-        {(kind,): count for kind, count in figures.model_failures.items()},
+        {(kind,): count for kind, count in figures.models.failures.items()},
         "kind",
     )
     yield counter(
         "glyphoxa_model_switches",
         "Rounds that another model answered than the one that is asked first.",
-        figures.model_switches,
+        figures.models.switches,
         *("model", "instead_of"),
     )
     yield gauge(
@@ -180,13 +181,13 @@ def _of_models(runtime: Runtime, figures: Figures) -> Iterator[Family]:
     yield counter(
         "glyphoxa_model_tokens",
         "Tokens of models' responses; cached is input that a cache had.",
-        figures.tokens,
+        figures.models.tokens,
         *("model", "kind"),
     )
     yield counter(
         "glyphoxa_model_cost",
         "What the tokens of models that have a price cost.",
-        figures.cost,
+        figures.models.cost,
         "model",
     )
 

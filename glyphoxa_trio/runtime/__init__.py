@@ -17,13 +17,16 @@ from .given import NotOnTrio
 from .lateness import OverloadBegan, OverloadEnded, OverloadEvent
 from .opening import open_runtime
 from .overload import Overload, OverloadStatistics
+from .resting import MemoryStore, SessionStore, StoreFull
 from .runtime import Runtime, RuntimeClosed
 from .session import Session
+from .snapshot import SessionSnapshot, SnapshotRefused
 from .tables import SessionEnded, TooManySessions
 from .world import World
 
 __all__ = [
     "Collector",
+    "MemoryStore",
     "NotOnTrio",
     "Overload",
     "OverloadBegan",
@@ -35,6 +38,10 @@ __all__ = [
     "RuntimeClosed",
     "Session",
     "SessionEnded",
+    "SessionSnapshot",
+    "SessionStore",
+    "SnapshotRefused",
+    "StoreFull",
     "TooManySessions",
     "UnknownNpc",
     "World",

@@ -1,9 +1,15 @@
-"""The cast: the NPCs of a configuration, and a session for each that is spoken to."""
+"""The cast: the NPCs of a configuration, and an actor for each that is spoken to in a
+session.
+
+Above 300 lines: whatever is made for one who is spoken to is made here, and made again
+when a session comes back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol
 
 import attrs
@@ -12,6 +18,7 @@ import trio
 
 from glyphoxa_trio.actors import (
     Backoff,
+    Door,
     Failed,
     Ref,
     SupervisionEvent,
@@ -21,6 +28,7 @@ from glyphoxa_trio.actors import (
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import Npc, Scene
+from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.npc.scene import (
     Attention,
     Company,
@@ -28,7 +36,7 @@ from glyphoxa_trio.npc.scene import (
     SceneMessages,
     SceneSettings,
 )
-from glyphoxa_trio.npc.selector import Forget, Learn, Selector
+from glyphoxa_trio.npc.selector import Learn, Selector
 from glyphoxa_trio.npc.session import run_session
 from glyphoxa_trio.npc.session.messages import SessionMessages
 from glyphoxa_trio.npc.turn.memory import Memory
@@ -41,7 +49,8 @@ from .assembly import rules_of, vocabulary_of
 from .grants import grant_of
 from .models import Models
 from .overload import Overload
-from .tables import Table, Tables, call_id_of
+from .resting import Resting, SessionStore
+from .tables import Seat, Stage, Table, Tables, call_id_of
 from .voices import Voices, model_ears
 
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
@@ -79,6 +88,7 @@ class Borrow(Protocol):
         *,
         selector: Ref[Selector],
         links: Callable[[SessionSettings], Links],
+        used: Callable[[SessionKey], None],
     ) -> Services: ...
 
 
@@ -91,6 +101,8 @@ class Cast:
       approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
       overload: says, with the costs, which turns may begin.
       run: tells this run from all others, so that every session has an id.
+      store: where sessions are kept that are set aside.
+      left: told of one that is, or that has ended.
       borrow: makes what sessions borrow, of the selector and of what says which models
         an NPC speaks with.
     """
@@ -102,9 +114,12 @@ class Cast:
     overload: Overload
     approvals: bool
     run: str
+    _store: SessionStore
+    left: Callable[[SessionKey], None]
     _borrow: Borrow
     services: Services = attrs.field(init=False)
-    tables: Tables = attrs.field(factory=Tables, init=False)
+    tables: Tables = attrs.field(init=False)
+    resting: Resting = attrs.field(init=False)
     _named: dict[str, NpcConfig] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -117,7 +132,24 @@ class Cast:
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
-        self.services = self._borrow(selector=selector, links=self._links)
+        self.tables = Tables(lambda: self.config.sessions.most, self._rest)
+        self.services = self._borrow(
+            selector=selector, links=self._links, used=self.tables.used
+        )
+        self.resting = Resting(
+            self._store,
+            self.tables,
+            self.services.costs,
+            self.run,
+            lambda: self.config.sessions.key,
+            self.services.warn,
+        )
+
+    def _rest(self, table: Table) -> bool:
+        rests = self.resting.rest(table)
+        if rests:
+            self.left(table.key)
+        return rests
 
     def npc(self, name: str, table: Table) -> Npc:
         """The NPC of that name, or of that beginning of one, in one session.
@@ -130,10 +162,12 @@ class Cast:
         # By the name as it is written first: with thousands of NPCs, looking through
         # all of them costs more than a turn that is turned away.
         config = self._named.get(name) or find_npc(self.config, name)
-        npc = table.npcs.get(config.name)
-        if npc is None:
-            npc = table.npcs[config.name] = self._open(config, table)
-        return npc
+        seat = table.seats.get(config.name)
+        if seat is None:
+            if table.resting:
+                return self._npc(config, self._grant(config), None, table)
+            seat = table.seats[config.name] = self._open(config, table)
+        return seat.npc
 
     def scene(
         self, names: tuple[str, ...], find: Callable[[str], Npc], table: Table
@@ -147,8 +181,8 @@ class Cast:
           SessionEnded: if it has.
         """
         table.check()
-        if (scene := table.scenes.get(names)) is not None:
-            return scene
+        if (stage := table.stages.get(names)) is not None:
+            return stage.scene
 
         def here() -> list[NpcConfig]:
             return [x for x in self.config.npcs if not names or x.name in names]
@@ -162,22 +196,35 @@ class Cast:
                 session=table.key,
             )
 
+        async def again() -> Ref[SceneMessages] | None:
+            if table.ended:
+                return None
+            await self.resting.wake(table)
+            return self.scene(names, find, table)._door.ref
+
+        ref: Ref[SceneMessages] | None = None
+        name = f"scene {len(table.stages) + 1}{table.at}"
         company, attention = Company(find), Attention()  # stay through a crash
-        ref: Ref[SceneMessages] = spawn(
-            self.nursery,
-            lambda inbox: SceneActor(
-                company, settings, attention, self.services.handover
-            ).run(inbox),
-            name=f"scene {len(table.scenes) + 1}{table.at}",
-            restart=_AFTER_A_FAULT,
-            on_event=self._report,
-        )
+        if not table.resting:
+            if (kept := table.kept_scenes.pop(names, None)) is not None:
+                attention.restore(kept)
+                company.restore(kept)
+            ref = spawn(
+                self.nursery,
+                lambda inbox: SceneActor(
+                    company, settings, attention, self.services.handover
+                ).run(inbox),
+                name=name,
+                restart=_AFTER_A_FAULT,
+                on_event=self._report,
+            )
+        door = Door(name, ref, again)
 
         def ear(scene: Scene, speaker: str) -> Ear | None:
             return self.voices.scene_ear(
                 scene,
                 speaker,
-                of=ref,
+                of=door,
                 handover=self.services.handover,
                 find=find,
                 npcs=here(),
@@ -185,8 +232,9 @@ class Cast:
                 warn=self.services.warn,
             )
 
-        scene = Scene(ref, self.services.handover, ears=ear, session=table.key)
-        table.scenes[names] = scene
+        scene = Scene(door, self.services.handover, ears=ear, session=table.key)
+        if ref is not None:
+            table.stages[names] = Stage(scene, attention, company)
         return scene
 
     async def end(self, table: Table) -> None:
@@ -195,16 +243,16 @@ class Cast:
         if table.ended:
             return
         self.tables.end(table)
-        for scene in table.scenes.values():
-            scene.dismiss()
+        self.left(table.key)
+        for stage in table.stages.values():
+            stage.scene.dismiss()
         async with trio.open_nursery() as nursery:
-            for npc in table.npcs.values():
-                nursery.start_soon(npc.end)
+            for seat in table.seats.values():
+                nursery.start_soon(seat.npc.end)
             # Whoever comes under its key knows nothing of it.
             self.services.costs.forget(table.key)
-            ended = tuple(table.key.npc(name).text for name in table.npcs)
-            with suppress(GlyphoxaError):
-                await self.services.selector.ask(Forget(ended), within=_PATIENCE)
+            if table.resting:
+                await self.resting.forget(table)
         if self.tables.get(table.key) is None:  # what its last turns took
             self.services.costs.forget(table.key)
 
@@ -217,22 +265,28 @@ class Cast:
         self.overload.adopt(config.overload)
         self.services.costs.adopt(config.cost)
         self._named = cast = {npc.name: npc for npc in config.npcs}
-        for table in self.tables.all:
-            for name, npc in list(table.npcs.items()):
-                successor = cast.get(name)
-                if successor is None:
-                    table.npcs.pop(name, None)
-                    npc.dismiss()
-                    continue
-                settings = self._settings(successor)
-                try:
-                    table.npcs[name] = await npc.become(settings)
-                except GlyphoxaError:  # it crashed just now: the next one is another
-                    table.npcs.pop(name, None)
-                    npc.dismiss()
+        for table in self.tables.open:
+            for name, seat in list(table.seats.items()):
+                await self._become(cast.get(name), table, name, seat)
         await self.services.selector.ask(
             Learn(vocabulary=vocabulary_of(config)), within=_PATIENCE
         )
+
+    async def _become(
+        self, successor: NpcConfig | None, table: Table, name: str, seat: Seat
+    ) -> None:
+        if successor is not None:
+            settings = self._settings(successor)
+            # One that was set aside just now is configured when it comes back.
+            with suppress(GlyphoxaError):
+                if table.seats.get(name) is seat:
+                    npc = await seat.npc.become(settings)
+                    if table.seats.get(name) is seat:
+                        table.seats[name] = attrs.evolve(seat, npc=npc)
+                return
+        # It is gone; or it crashed just now, and the next one is another.
+        table.seats.pop(name, None)
+        seat.npc.dismiss()
 
     def _settings(self, npc: NpcConfig) -> SessionSettings:
         config = self.config
@@ -257,11 +311,13 @@ class Cast:
             live=self.voices.live(npc, settings.s2s),
         )
 
-    def _open(self, npc: NpcConfig, table: Table) -> Npc:
+    def _open(self, npc: NpcConfig, table: Table) -> Seat:
         settings = self._settings(npc)
         call_id = call_id_of(self.run, table.key.npc(npc.name))
         memory = Memory(settings, call_id, table.key)
-        if table.variables:
+        if (kept := table.kept.pop(npc.name, None)) is not None:
+            memory.restore(kept)
+        elif table.variables:
             memory.introduce(table.variables)
         ref: Ref[SessionMessages] = spawn(
             self.nursery,
@@ -270,10 +326,25 @@ class Cast:
             restart=_AFTER_A_FAULT,
             on_event=self._report,
         )
+        return Seat(self._npc(npc, settings.grant, ref, table), memory)
+
+    def _npc(
+        self,
+        npc: NpcConfig,
+        grant: Grant,
+        ref: Ref[SessionMessages] | None,
+        table: Table,
+    ) -> Npc:
+        door = Door(f"npc {npc.name}{table.at}", ref, partial(self._again, npc, table))
         handover = self.services.handover
-        return Npc(
-            npc, settings.grant, ref, handover, ears=self._ear, session=table.key
-        )
+        return Npc(npc, grant, door, handover, ears=self._ear, session=table.key)
+
+    async def _again(self, npc: NpcConfig, table: Table) -> Ref[SessionMessages] | None:
+        """The actor of an NPC whose session was set aside since."""
+        if table.ended or npc.name not in self._named:
+            return None
+        await self.resting.wake(table)
+        return self.npc(npc.name, table)._door.ref
 
     def _report(self, event: SupervisionEvent) -> None:
         if isinstance(event, Failed):
@@ -282,8 +353,8 @@ class Cast:
     def _ear(self, npc: Npc, speaker: str) -> Ear | None:
         """The NPC's ear as it is configured now; ``npc`` may be older than a reload."""
         table = self.tables.get(npc.session)
-        if table is not None and (now := table.npcs.get(npc.name)) is not None:
-            npc = attrs.evolve(npc, config=now.config, grant=now.grant)
+        if table is not None and (now := table.seats.get(npc.name)) is not None:
+            npc = attrs.evolve(npc, config=now.npc.config, grant=now.npc.grant)
         live = self.voices.live(npc.config, self.config.s2s)
         if live is None:
             ears = self.voices.ears(npc.config.engine, self.services.warn)

@@ -66,6 +66,7 @@ from .overload import Overload
 from .periodic import Periodic
 from .plans import plan, servers_of
 from .publisher import Publisher
+from .resting import MemoryStore, SessionStore
 from .runtime import Runtime
 from .source import Source
 from .voices import Voices, voices_of
@@ -98,6 +99,7 @@ async def open_runtime(
     on_reload: Callable[[Reloaded], None] | None = None,
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None = None,
     on_server_line: Callable[[str, str], None] | None = None,
+    session_store: SessionStore | None = None,
     collector: Collector = "leave",
     world: World = REAL,
 ) -> AsyncGenerator[Runtime]:
@@ -135,6 +137,8 @@ async def open_runtime(
         failures and restarts.
       on_server_line: told of a server's name and a line of its stderr,
         rate-limited.
+      session_store: where sessions are kept that are set aside because too many are
+        open (`sessions.most`); None keeps up to 100,000 of them in this process.
       collector: what to do about Python's garbage collector, which makes ceilings
         late when it walks everything: ``leave`` it as it is; ``freeze`` what is there
         once this has opened; or ``settle``, which also has it walk everything only
@@ -170,6 +174,7 @@ async def open_runtime(
             approver=approver,
             approvals=approvals,
             approval_timeout=approval_timeout,
+            session_store=MemoryStore() if session_store is None else session_store,
             on_server_event=careful(on_server_event),
             on_server_line=careful(on_server_line),
         )
@@ -208,6 +213,7 @@ class _Opening:
     approver: Approver | None
     approvals: bool
     approval_timeout: float
+    session_store: SessionStore
     on_server_event: Callable[[ServerStatus | SupervisionEvent], None] | None
     on_server_line: Callable[[str, str], None] | None
 
@@ -263,6 +269,8 @@ class _Opening:
             overload=overload,
             approvals=self.approvals,
             run=run_id,
+            store=self.session_store,
+            left=lambda key: fleet.leave(key.tenant, key.id),
             borrow=partial(
                 Services,
                 host=host,

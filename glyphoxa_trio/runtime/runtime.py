@@ -59,6 +59,7 @@ from .plans import in_environment
 from .plans import plan as plan_for
 from .publisher import CALIBRATION, Publisher
 from .session import Session
+from .snapshot import SessionSnapshot, SnapshotRefused
 from .source import Source
 from .usability import usability_of, warnings_of
 from .warned import Warnings
@@ -182,10 +183,14 @@ class Runtime:
         *,
         tenant: str | None = None,
         variables: Mapping[str, object] | None = None,
+        restore: SessionSnapshot | bytes | None = None,
     ) -> Session:
         """The session of that id, which begins now if there is none: one table, or one
         phone call, over the same characters as all others. `npc` and `scene` are of the
         session ``default``.
+
+        Beyond `sessions.most` of them, the one that was idle longest is set aside, and
+        comes back when somebody speaks to it: who holds it notices nothing.
 
         Args:
           tenant: whose it is, where several share this runtime. Two tenants may have
@@ -193,8 +198,15 @@ class Runtime:
           variables: for templates of prompts and greetings, such as ``caller_name``;
             for one that begins now.
 
+          restore: go on where that one was, of this id or another: what
+            `Session.snapshot` gave, or the bytes of it. ``variables`` count more than
+            what it knew.
+
         Raises:
-          TooManySessions: 10,000 are open.
+          TooManySessions: `sessions.most` are open, and something goes on in them.
+          StoreFull: as many are set aside as can be kept.
+          SnapshotRefused: there is a session of that id; or ``restore`` is another
+            tenant's, of a newer version, damaged, or not made with `sessions.key`.
           ValueError: it is there, and ``variables`` are not what it has.
           RuntimeClosed: if the runtime has ended.
         """
@@ -204,15 +216,30 @@ class Runtime:
         known = {x: None if y is None else str(y) for x, y in (variables or {}).items()}
         key = SessionKey(id, tenant or "")
         begins = self._cast.tables.get(key) is None
+        kept = None
+        if restore is not None:
+            if not begins:
+                raise SnapshotRefused(f"the session {key} is there: end it first")
+            kept = self._cast.resting.admit(restore, key)
         table = self._cast.tables.sit(key, known)
+        if kept is not None:
+            self._cast.resting.restore(table, kept)
+            self._witness.restored(key, kept)
+            table.introduce(known)
         if begins and known:
             self._witness.knows(key, known)
         return Session(table, self._cast, self._witness)
 
     @property
     def sessions(self) -> tuple[SessionKey, ...]:
-        """Those that have begun and not ended."""
-        return tuple(table.key for table in self._cast.tables.all)
+        """Those that have begun, have not ended, and are not set aside; last is the one
+        in which something went on last."""
+        return tuple(table.key for table in self._cast.tables.open)
+
+    @property
+    def set_aside(self) -> int:
+        """How many sessions are set aside, until somebody speaks to them."""
+        return self._cast.tables.resting
 
     def _refuse_if_closed(self) -> None:
         if self._background.cancel_scope.cancel_called:

@@ -19,11 +19,13 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.arguments import check_values
 from glyphoxa_trio.npc.cost import Spent
 
 from .cast import Cast
+from .snapshot import SessionSnapshot
 from .tables import Table
 from .witness import Witness
 
@@ -53,7 +55,7 @@ class Session:
     @property
     def cost(self) -> Spent:
         """What models have taken in it, since it began."""
-        return self._cast.services.costs.of(self._table.key)
+        return self._cast.resting.cost(self._table)
 
     @property
     def ended(self) -> bool:
@@ -84,12 +86,29 @@ class Session:
         """Give values to template variables, for all of its NPCs, as `Npc.introduce`;
         also for those who are spoken to later."""
         check_values(values)
+        await self._cast.resting.wake(self._table)
         texts = {x: None if y is None else str(y) for x, y in values.items()}
-        self._table.introduce(texts)
-        self._witness.knows(self._table.key, texts)
-        async with trio.open_nursery() as nursery:
-            for npc in list(self._table.npcs.values()):
-                nursery.start_soon(self._witness.npc(npc).introduce, texts)
+        table = self._table
+        table.check()
+        with table.held(), lone_errors():
+            table.introduce(texts)
+            self._witness.knows(table.key, texts, tuple(table.kept))
+            async with trio.open_nursery() as nursery:
+                for seat in list(table.seats.values()):
+                    nursery.start_soon(self._witness.npc(seat.npc).introduce, texts)
+
+    async def snapshot(self) -> SessionSnapshot:
+        """What it is now, to go on from elsewhere or later (`Runtime.session`): what
+        was said, as far as it was delivered, what NPCs overheard and know, elevations,
+        loaded tools, turn numbers, costs, variables, scenes.
+
+        Not in it: a turn that runs, a call that goes on (its NPC will say that nobody
+        knows what came of it), open questions, approvals, sound.
+
+        Raises:
+          SessionEnded: if it has.
+        """
+        return await self._cast.resting.snapshot(self._table)
 
     async def end(self) -> None:
         """End it: what runs or waits is interrupted. A call that only reads is

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 import attrs
 
-from glyphoxa_trio.actors import Handover, Ref
+from glyphoxa_trio.actors import Door, Handover
 from glyphoxa_trio.config import Config, ConfigError, NpcConfig
 from glyphoxa_trio.config.voices import (
     Engine,
@@ -81,7 +81,7 @@ class Voices:
         scene: Scene,
         speaker: str,
         *,
-        of: Ref[SceneMessages],
+        of: Door[SceneMessages],
         handover: Handover,
         find: Callable[[str], Npc],
         npcs: Iterable[NpcConfig],

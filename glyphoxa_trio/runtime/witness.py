@@ -15,6 +15,8 @@ from glyphoxa_trio.npc.hot_context import Gather, HotContext
 from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.providers.llm import LLM
 
+from .snapshot import SessionSnapshot
+
 
 @attrs.frozen(kw_only=True)
 class Beginning:
@@ -57,8 +59,17 @@ class Witness:
         """An NPC, each time that an embedder asks for it."""
         return npc
 
-    def knows(self, session: SessionKey, variables: Mapping[str, str | None]) -> None:
-        """What a session knows of its players from now on."""
+    def knows(
+        self,
+        session: SessionKey,
+        variables: Mapping[str, str | None],
+        told: tuple[str, ...] = (),
+    ) -> None:
+        """What a session knows of its players from now on. The NPCs that were ``told``
+        know it at once; each other one is introduced to it."""
+
+    def restored(self, session: SessionKey, kept: SessionSnapshot) -> None:
+        """A session goes on where that one was."""
 
     async def ending(self, session: SessionKey) -> None:
         """A session is about to end; its turns are interrupted next."""

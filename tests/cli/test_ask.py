@@ -353,3 +353,37 @@ def test_an_address_that_is_none_is_told_without_its_secret(
     assert problem in asked.stderr
     assert asked.stderr.count("\n") == 1
     assert "secret" not in asked.stderr
+
+
+# --------------------------------------------------- a conversation that goes on
+
+
+async def test_a_conversation_goes_on_in_its_file(tmp_path: Path) -> None:
+    npcs = [{"name": "Bo", "tools": []}]
+    async with open_model_server([Say("Well met."), Say("You are Rolf.")]) as server:
+        path = written(tmp_path, npcs=npcs)
+        llama = ["--model", "llama", "--base-url", server.base_url]
+        kept = tmp_path / "evening"
+        done, out, err = await ask(path, "Bo", "I am Rolf.", "--session", kept, *llama)
+        assert (done.returncode, out, err) == (0, "Well met.\n", "")
+        assert kept.stat().st_mode & 0o777 == 0o600
+        done, out, err = await ask(path, "Bo", "Who am I?", "--session", kept, *llama)
+        assert (done.returncode, out, err) == (0, "You are Rolf.\n", "")
+        told = [x["content"] for x in server.requests[-1]["messages"][1:]]
+        assert told == ["player: I am Rolf.", "Well met.", "player: Who am I?"]
+
+        # What is no such file is not asked with, and not overwritten.
+        broken = tmp_path / "broken"
+        broken.write_bytes(kept.read_bytes()[:-1])
+        done, out, err = await ask(path, "Bo", "Well?", "--session", broken, *llama)
+        assert (done.returncode, out) == (2, "")
+        assert (
+            err
+            == f"glyphoxa: {broken}: the snapshot is damaged: its checksum differs\n"
+        )
+        assert broken.read_bytes() == kept.read_bytes()[:-1]
+        nowhere = tmp_path / "nowhere" / "evening"
+        done, out, err = await ask(path, "Bo", "Well?", "--session", nowhere, *llama)
+        assert (done.returncode, out) == (2, "")
+        assert "there is no such folder" in err
+        assert len(server.requests) == 2

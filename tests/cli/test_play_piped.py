@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -278,3 +279,16 @@ def test_music_that_no_program_plays_is_a_line(tmp_path: Path) -> None:  # G12
     assert played.returncode == 0
     assert "(music: drums.wav, for battle)\n" in played.stdout
     assert "(the music fades out)\n" in played.stdout
+
+
+def test_an_evening_goes_on_in_its_file(tmp_path: Path) -> None:
+    path, kept = written(tmp_path, npcs=NPCS), tmp_path / "evening"
+    first = run("play", path, "--session", kept, lines="roll 2d6\n/puppet bo\n")
+    assert first.returncode == 0, first.stderr
+    again = run("play", path, "--session", kept, lines="@greymantle hello\n/who\n")
+    assert again.returncode == 0, again.stderr
+    third = run("ask", path, "Bo", "hello", "--json", "--session", kept)
+    assert third.returncode == 0, third.stderr
+    turns = {json.loads(line)["turn"] for line in third.stdout.splitlines()}
+    assert turns == {2}
+    assert '"session": "evening"' in third.stdout

@@ -94,14 +94,15 @@ def test_a_table_tells_how_its_servers_and_npcs_are(
         assert (shown.returncode, shown.stderr) == (0, "")
         lines = shown.stdout.splitlines()
         assert lines[0].startswith(f"process {said['pid']}: ")
-        assert lines[1:4] == [
+        assert lines[1:5] == [
+            "  sessions: 1 open, 0 set aside: default",
             "  turns: 0 running",
             "  calls: 0 running, 0 lingering, 1 ok",
             "  Bo (deep): dice, seer.*",
         ]
-        assert re.fullmatch(r"  seer \(stdio\): ready for [\d a-z]+", lines[4])
-        assert lines[5] == "    4 tools: whisper, ponder, vanish, daydream"
-        assert lines[6] == f"    pid: {row['pid']}"
+        assert re.fullmatch(r"  seer \(stdio\): ready for [\d a-z]+", lines[5])
+        assert lines[6] == "    4 tools: whisper, ponder, vanish, daydream"
+        assert lines[7] == f"    pid: {row['pid']}"
         table.type("/quit\n")
         assert table.ends(within=ENDS) == 0
     nobody = run("status", env=apart)

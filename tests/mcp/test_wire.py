@@ -434,7 +434,7 @@ async def test_what_a_pipe_has_not_taken_was_certainly_not_read() -> None:
         await wait_all_tasks_blocked()
         it.wire._unread = lambda: held
         it.begin("in the pipe")
-        held = it.wire._written
+        held = it.wire._traffic._written
         it.request("in hand")
         await wait_all_tasks_blocked()
         it.wire.close("it was killed")

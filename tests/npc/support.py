@@ -17,7 +17,7 @@ import attrs
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from glyphoxa_trio.actors import Inbox, Ref, Topic, lone_errors, spawn
+from glyphoxa_trio.actors import Door, Inbox, Ref, Topic, lone_errors, spawn
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.config.voices import Engine, FillerConfig
 from glyphoxa_trio.host import ToolHost, open_host
@@ -308,7 +308,7 @@ async def open_table(
                     await table.session.read(inbox)
 
             table.ref = spawn(nursery, body, name="bob")
-            table.npc = Npc(config, granted, table.ref, services.handover)
+            table.npc = Npc(config, granted, Door("bob", table.ref), services.handover)
             await wait_all_tasks_blocked()  # it has begun
             try:
                 yield table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+from cattrs.preconf.json import make_converter
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -13,12 +14,14 @@ from hypothesis.stateful import (
 
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.npc.conversation import Exchange
+from glyphoxa_trio.npc.snapshot import NpcSnapshot
 from glyphoxa_trio.npc.turn.memory import Memory
 from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
+CONVERTER = make_converter()
 NPC = NpcConfig(
     name="Bob", personality="Calls {caller_name}.", greeting="Hail, {caller_name}!"
 )
@@ -74,6 +77,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.past: list[str] = []
         self.beside: list[str] = []
         self.late: list[ToolCall] = []
+        self.told: list[ToolCall] = []  # in a turn that runs
         self.pending: list[ToolCall] = []
         self.caller, self.next_caller = "you", "you"
         self.raised: tuple[Tier, int] = (Tier.FAST, 0)
@@ -92,7 +96,7 @@ class MemoryMachine(RuleBasedStateMachine):
             self.beside = [*self.beside, text][-self.settings.turn.history :]
         else:
             self.past += [text, *self.beside]
-            self.beside = []
+            self.beside, self.told = [], []
 
     @rule(told=st.booleans())
     def a_call_goes_on(self, told: bool) -> None:
@@ -109,6 +113,7 @@ class MemoryMachine(RuleBasedStateMachine):
         exchange = Exchange("Ann", "Well?")
         self.memory.tell(exchange)
         assert [x.call for x in exchange.late] == self.late
+        self.told = self.late
         self.pending = [x for x in self.pending if x not in self.late]
         self.late = []
 
@@ -141,6 +146,19 @@ class MemoryMachine(RuleBasedStateMachine):
         assert self.memory.catch_up() >= changed
         self.settings, self.caller = self.coming, self.next_caller
         assert not self.memory.catch_up()
+
+    @precondition(lambda self: not self.beside and self.coming is self.settings)
+    @rule()
+    def it_is_set_aside(self) -> None:
+        """Another object goes on with it. Of calls that go on nobody knows more."""
+        kept = self.memory.snapshot()
+        said = CONVERTER.dumps(kept).encode()
+        assert CONVERTER.loads(said, NpcSnapshot) == kept
+        self.memory = Memory(self.settings)
+        self.memory.restore(kept)
+        self.caller = self.next_caller
+        self.pending = []
+        self.late, self.told = [*self.told, *self.late], []
 
     @precondition(lambda self: self.settings.npc.fallback)
     @rule()

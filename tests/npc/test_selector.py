@@ -6,34 +6,64 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import trio
 from trio.testing import MockClock
 
-from glyphoxa_trio.actors import Ref, spawn
-from glyphoxa_trio.npc import selector as module
-from glyphoxa_trio.npc.selection import SelectionRules, Situation, select
-from glyphoxa_trio.npc.selector import Select, Selector
+from glyphoxa_trio.actors import Topic, spawn
+from glyphoxa_trio.config import NpcConfig
+from glyphoxa_trio.host import open_host
+from glyphoxa_trio.npc.identity import SessionKey
+from glyphoxa_trio.npc.selection import Selection, SelectionRules, Situation, select
+from glyphoxa_trio.npc.selector import Selector
+from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.settings import Services, SessionSettings
+from glyphoxa_trio.npc.turn.tiers import Tiers
+from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 
 FAST, STANDARD, DEEP = Tier
 
 
+class Seats:
+    """As many NPCs as are spoken to, at one selector."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.tiers: dict[str, Tiers] = {}
+        self.depth = 0
+
+    async def select(
+        self, text: str, session: str = "Bob", *, commit: bool = True, **more: Any
+    ) -> Selection:
+        npc = NpcConfig(name="Bo", budget_tier=DEEP)
+        settings = SessionSettings(npc=npc, grant=Grant(npc="Bo"))
+        if session not in self.tiers:
+            memory = Memory(settings, "call", SessionKey(session))
+            self.tiers[session] = Tiers(self.services, memory, lambda: self.depth)
+        tiers = self.tiers[session]
+        _, selection = await tiers.tier_of(text, settings, commit=commit, **more)
+        return selection
+
+
 @asynccontextmanager
-async def open_selector() -> AsyncIterator[Ref[Any]]:
-    async with trio.open_nursery() as nursery:
-        yield spawn(nursery, Selector(SelectionRules()).run)
+async def open_selector() -> AsyncIterator[Seats]:
+    async with open_host() as host, trio.open_nursery() as nursery:
+        yield Seats(
+            Services(
+                host=host,
+                links=lambda _: None,  # type: ignore[arg-type, return-value]
+                selector=spawn(nursery, Selector(SelectionRules()).run),
+                events=Topic(),
+            )
+        )
         nursery.cancel_scope.cancel()
 
 
-async def tier(
-    ref: Ref[Any], text: str, *, session: str = "Bob", commit: bool = True, **more: Any
-) -> Tier:
-    request = Select(session=session, text=text, commit=commit, **more)
-    return (await ref.ask(request, within=1)).tier
+async def tier(seats: Seats, text: str, **more: Any) -> Tier:
+    return (await seats.select(text, **more)).tier
 
 
 async def test_rapid_talk_stays_fast_after_the_first_turn(
@@ -86,31 +116,6 @@ async def test_sessions_know_nothing_of_each_other(autojump_clock: MockClock) ->
         assert await tier(ref, "hi", session="Cid") is STANDARD
 
 
-async def test_the_least_recently_heard_is_forgotten_first(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_SESSIONS", 2)
-    async with open_selector() as ref:
-        for name in ("Ann", "Bob", "Ann", "Cid"):  # Bob goes
-            await tier(ref, "think carefully", session=name)
-        known = {
-            name: await tier(ref, "think carefully", session=name, commit=False)
-            for name in ("Ann", "Bob", "Cid")
-        }
-        assert known == {"Ann": STANDARD, "Bob": DEEP, "Cid": STANDARD}
-
-
-async def test_partials_of_strangers_push_nobody_out(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_SESSIONS", 1)
-    async with open_selector() as ref:
-        await tier(ref, "think carefully", session="Ann")
-        for n in range(5):
-            await tier(ref, "hi", session=f"stranger {n}", commit=False)
-        assert await tier(ref, "think carefully", session="Ann") is STANDARD
-
-
 asked = st.tuples(
     st.floats(0, 40),
     st.sampled_from("ABC"),
@@ -128,7 +133,7 @@ def test_the_actor_agrees_with_the_rules_and_a_diary(
     # G18, D2: the model is a list of everything that was committed.
     async def main() -> None:
         diary: list[tuple[str, float, Tier]] = []
-        async with open_selector() as ref:
+        async with open_selector() as seats:
             for pause, session, text, override, depth, commit in script:
                 await trio.sleep(pause)
                 now = trio.current_time()
@@ -138,20 +143,17 @@ def test_the_actor_agrees_with_the_rules_and_a_diary(
                     SelectionRules(),
                     Situation(
                         text=text,
+                        npc="Bo",
                         override=override,
                         queue_depth=depth,
                         first_turn=not mine,
                         since_deep=now - deep[-1] if deep else None,
                     ),
                 )
-                request = Select(
-                    session=session,
-                    text=text,
-                    override=override,
-                    queue_depth=depth,
-                    commit=commit,
+                seats.depth = depth
+                assert expected == await seats.select(
+                    text, session, override=override, commit=commit
                 )
-                assert await ref.ask(request, within=1) == expected
                 if commit:
                     diary.append((session, now, expected.tier))
 

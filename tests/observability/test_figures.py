@@ -322,7 +322,6 @@ def test_the_first_sentence_counts_from_its_own_turn() -> None:
     assert figures.first_sentence[Tier.FAST].total == 1.5
     assert figures.first_sentence[Tier.DEEP].total == 0.25
     assert sum(figures.first_sentence[Tier.FAST].counts) == 1
-    assert figures.npcs == {"Bo", "Ysolde"}
 
 
 def test_turns_whose_end_is_never_told_are_forgotten() -> None:
@@ -350,7 +349,7 @@ def test_what_went_wrong_is_counted_by_its_kind() -> None:
     figures.take(FellBack(npc="Bo", turn=1, reason=Fallback.MODEL_FAILED), 0.0)
     figures.take(Filler(npc="Bo", turn=1, text="Hm.", round=0), 0.0)
     assert figures.fillers == 1
-    assert figures.model_failures == {"overloaded": 1}
+    assert figures.models.failures == {"overloaded": 1}
     assert figures.fallbacks == {"model_failed": 1}
 
 
@@ -362,11 +361,11 @@ def test_tokens_and_cost_are_added_up_by_model() -> None:
     figures.take(used, 0.0)
     figures.take(attrs.evolve(used, cost=0.5), 0.0)
     figures.take(attrs.evolve(used, cost=0.25, model="b"), 0.0)
-    assert figures.tokens["a", "input"] == 80
-    assert figures.tokens["a", "cached"] == 120
-    assert figures.tokens["a", "output"] == 14
-    assert figures.tokens["b", "output"] == 7
-    assert figures.cost == {("a",): 0.5, ("b",): 0.25}
+    assert figures.models.tokens["a", "input"] == 80
+    assert figures.models.tokens["a", "cached"] == 120
+    assert figures.models.tokens["a", "output"] == 14
+    assert figures.models.tokens["b", "output"] == 7
+    assert figures.models.cost == {("a",): 0.5, ("b",): 0.25}
 
 
 def test_a_switch_names_both_models_and_no_reason() -> None:
@@ -374,7 +373,7 @@ def test_a_switch_names_both_models_and_no_reason() -> None:
     switched = ModelSwitched(npc="Bo", turn=1, model="b", instead_of="a", reason="sk-7")
     figures.take(switched, 0.0)
     figures.take(switched, 0.0)
-    assert figures.model_switches == {("b", "a"): 2}
+    assert figures.models.switches == {("b", "a"): 2}
 
 
 def test_models_without_end_end_up_under_other() -> None:
@@ -384,8 +383,8 @@ def test_models_without_end_end_up_under_other() -> None:
             npc="Bo", turn=1, model=f"m{number}", input_tokens=1, output_tokens=0
         )
         figures.take(used, 0.0)
-    assert len({model for model, _ in figures.tokens}) == 65
-    assert figures.tokens[OTHER, "input"] == 936
+    assert len({model for model, _ in figures.models.tokens}) == 65
+    assert figures.models.tokens[OTHER, "input"] == 936
 
 
 def test_pieces_of_text_cost_one_look() -> None:

@@ -219,14 +219,14 @@ async def test_what_other_rooms_count_is_read_when_it_is_asked_for(
     replies: list[Reply] = [[call("map")], ["Well."]] * 3
     async with table(*replies, tools=tools) as (runtime, metrics):
         registry = metrics.registry
-        assert shown(registry, "glyphoxa_sessions") == {(): 0}
+        assert shown(registry, "glyphoxa_sessions") == {("open",): 0, ("set_aside",): 0}
         for _ in range(3):
             await say(runtime)
         await runtime.host.execute("ball")  # no tool of that name, and no turn
         assert shown(registry, "glyphoxa_cache_hits_total") == {(): 2}
         assert shown(registry, "glyphoxa_cache_misses_total") == {(): 1}
         assert shown(registry, "glyphoxa_refusals_total") == {("unknown",): 1}
-        assert shown(registry, "glyphoxa_sessions") == {(): 1}
+        assert shown(registry, "glyphoxa_sessions") == {("open",): 1, ("set_aside",): 0}
         assert shown(registry, "glyphoxa_turns_running") == {(): 0}
         assert shown(registry, "glyphoxa_tools")["deep",] == 0
         # Two of the calls reached nobody: one sample, three calls.

@@ -20,7 +20,7 @@ from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.errors import ActorGone, NotUnderstood
 from glyphoxa_trio.host.calibrator import Calibrator
 from glyphoxa_trio.mcp.connection import spawn_connection
-from glyphoxa_trio.npc import TurnDone, TurnEnd
+from glyphoxa_trio.npc import TurnDone, TurnEnd, selector
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.session import NpcSession
 from glyphoxa_trio.npc.turn_queue import TurnQueue
@@ -194,8 +194,8 @@ async def test_a_message_for_another_actor_disturbs_nobody(
 ) -> None:
     async with playing(["Once. ", HANG]) as runtime, ann_talks(runtime) as ends:
         refs: list[Ref[Any]] = [
-            runtime.npc("Ann")._ref,
-            runtime.scene()._scene,
+            runtime.npc("Ann")._door.ref,
+            runtime.scene()._door.ref,
             runtime._cast.services.selector,
             runtime.host._calibrator,
         ]
@@ -241,7 +241,7 @@ async def test_a_scene_that_crashes_keeps_who_is_muted(
 
 @pytest.mark.parametrize(
     ("actor", "method", "name"),
-    [(Selector, "_select", "selector"), (Calibrator, "_report", "calibrator")],
+    [(Selector, "select", "selector"), (Calibrator, "_report", "calibrator")],
 )
 async def test_an_actor_that_crashed_is_a_warning_and_made_anew(
     actor: type[Any],
@@ -261,7 +261,8 @@ async def test_an_actor_that_crashed_is_a_warning_and_made_anew(
 
         with monkeypatch.context() as broken:
             broken.setattr(actor, "run", run)
-            broken.setattr(actor, method, fails)
+            where = selector if actor is Selector else actor
+            broken.setattr(where, method, fails)
             if actor is Selector:
                 async with runtime.npc("Ann").say("Hello") as turn:
                     assert (await turn.finish()).end is TurnEnd.COMPLETED

@@ -53,6 +53,7 @@ from glyphoxa_trio.config.model import TrustConfig
 from glyphoxa_trio.config.overrides import ToolOverride
 from glyphoxa_trio.config.scene import SceneConfig
 from glyphoxa_trio.config.servers import OAuth, Transport
+from glyphoxa_trio.config.sessions import SessionsConfig
 from glyphoxa_trio.config.voices import (
     Engine,
     RecognitionConfig,
@@ -221,6 +222,7 @@ def whole(folder: Path, key: str = "") -> Config:
         speech=SpeechConfig(recognition=RecognitionConfig(model="m", base_url=here)),
         scene=SceneConfig(context=("Rain.",)),
         cost=CostConfig(prices={"m": Price()}),
+        sessions=SessionsConfig(key=Secret("a")),
         template_defaults={"caller_name": "you"},
     )
 
@@ -520,9 +522,10 @@ LOOKS: dict[str, Look] = {
     "speculation": lambda seen: [x.runner.speculator.config for x in seen.sessions()],
     "telemetry": lambda seen: seen.telemetry._runtime.config.telemetry,
     "s2s": s2s,
-    "filler": lambda seen: [x.runner._fillers.config for x in seen.sessions()],
+    "filler": lambda seen: [x.memory.fillers.config for x in seen.sessions()],
     "scene": conversation,
     "scene.players": lambda seen: seen.latest(SceneActor).settings().players,
+    "sessions": lambda seen: seen.runtime._cast.config.sessions,
     "cost": lambda seen: seen.runtime._cast.services.costs.config,
     "template_defaults": conversation,
 }

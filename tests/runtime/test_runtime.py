@@ -620,7 +620,7 @@ async def test_connections_are_closed_after_the_turns_that_use_them(
         async with trio.open_nursery() as nursery:
             async with opened(config(npcs=npcs, llm=llm)) as runtime:
                 assert runtime.llm.label == f"m at {server.base_url}"
-                session = runtime.npc("Bo")._ref
+                session = runtime.npc("Bo")._door.ref
                 nursery.start_soon(listen, runtime)
                 await server.wait_requests(1)
         await server.wait_hangups(1)

@@ -17,6 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio import Config, Session, Tier, open_runtime, tool
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig
 from glyphoxa_trio.config.cost import CostConfig, Price
+from glyphoxa_trio.config.sessions import SessionsConfig
 from glyphoxa_trio.npc import TierSelected, TurnDone, TurnEnd, TurnEvent
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, NpcId, SessionKey
 from glyphoxa_trio.providers.llm import Finished, LLMRequest, Usage
@@ -333,7 +334,7 @@ async def test_variables_of_a_session_that_is_there_are_not_changed_in_passing()
 
 
 def test_there_are_only_so_many() -> None:
-    tables = Tables(most=2)
+    tables = Tables(lambda: 2, lambda table: False)
     first = tables.sit(SessionKey("1"), {})
     tables.sit(SessionKey("2"), {})
     assert tables.sit(SessionKey("1"), {}) is first
@@ -355,7 +356,9 @@ def test_no_two_npcs_have_the_same_text(one: NpcId, other: NpcId) -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["say", "say", "say", "introduce", "elevate", "end", "leave"]),
+        st.sampled_from(
+            ["say", "say", "say", "introduce", "elevate", "end", "leave", "restore"]
+        ),
         st.sampled_from(["a", "b", "c"]),
         st.sampled_from(["", "guild"]),
         st.sampled_from(["Bo", "Ann"]),
@@ -364,11 +367,13 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS)
+@given(STEPS, st.sampled_from([1, 2, 100]))
 def test_sessions_are_what_a_dictionary_says(
-    steps: list[tuple[str, str, str, str]],
+    steps: list[tuple[str, str, str, str]], most: int
 ) -> None:
-    """Whatever is done in one: turn numbers, names and histories are its own."""
+    """Whatever is done in one, and however few have room: turn numbers, names and
+    histories are its own."""
+    config = attrs.evolve(CONFIG, sessions=SessionsConfig(most=most))
 
     async def main() -> None:
         llm = ScriptedLLM(
@@ -379,7 +384,7 @@ def test_sessions_are_what_a_dictionary_says(
         turns: dict[tuple[str, str], Counter[str]] = {}
         names: dict[tuple[str, str], str] = {}
         said: dict[tuple[str, str, str], list[str]] = {}
-        async with open_runtime(CONFIG, llm=llm) as runtime:
+        async with open_runtime(config, llm=llm) as runtime:
             for number, (step, id_, tenant, npc) in enumerate(steps):
                 key = (id_, tenant)
                 session = runtime.session(id_, tenant=tenant or None)
@@ -405,6 +410,10 @@ def test_sessions_are_what_a_dictionary_says(
                         await session.introduce({"caller_name": names[key]})
                     case "elevate":
                         await session.npc(npc).elevate(Tier.DEEP, seconds=5)
+                    case "restore":
+                        kept = (await session.snapshot()).to_bytes()
+                        await session.end()
+                        runtime.session(id_, tenant=tenant or None, restore=kept)
                     case "leave":
                         known[npc] += 1
                         async with session.npc(npc).say("wait") as turn:
@@ -420,6 +429,8 @@ def test_sessions_are_what_a_dictionary_says(
                         for place in [x for x in said if x[:2] == key]:
                             del said[place]
                 there = {(x.id, x.tenant) for x in runtime.sessions}
-                assert there == turns.keys()
+                assert there <= turns.keys()
+                assert len(there) + runtime.set_aside == len(turns)
+                assert len(there) <= most
 
     trio.run(main, clock=MockClock(autojump_threshold=0))

@@ -30,6 +30,7 @@ import trio
 from glyphoxa_trio import tool
 from glyphoxa_trio.config import Config, parse
 from glyphoxa_trio.config.overrides import ToolOverride
+from glyphoxa_trio.config.sessions import SessionsConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import Moment, Npc
 from glyphoxa_trio.observability.recording.format import (
@@ -288,6 +289,64 @@ def test_whatever_happens_in_a_session_is_replayed_to_the_byte(seed: int) -> Non
     assert first.same, "\n".join(first.difference)
     assert first.notes == ()
     assert first.as_bytes() == second.as_bytes()
+
+
+async def _guest(runtime: Runtime, choice: random.Random, name: str) -> None:
+    """Somebody who goes from table to table."""
+    for _ in range(choice.randrange(2, 7)):
+        await trio.sleep(choice.choice([0.0, 0.1, 1.7]) * choice.random())
+        try:
+            session = runtime.session(choice.choice("abc"))
+            npc = session.npc(choice.choice(["Bo", "Ysolde"]))
+            match choice.randrange(9):
+                case 0:
+                    await npc.overhear(name, choice.choice(["the key", "the mat"]))
+                case 1:
+                    await session.introduce({"caller_name": name})
+                case 2:
+                    await npc.elevate(Tier.DEEP, seconds=choice.uniform(0.1, 3))
+                case 3:
+                    await session.end()
+                case 4:
+                    kept = (await session.snapshot()).to_bytes()
+                    await session.end()
+                    runtime.session(session.id, restore=kept)
+                case 5:
+                    scene = session.scene()
+                    async with scene.say("Bo, hello", speaker=name) as turn:
+                        await turn.finish()
+                case _:
+                    await _talk(npc, choice, name)
+        except GlyphoxaError:
+            pass  # a full queue, or the session has ended
+
+
+def random_tables(seed: int) -> bytes:
+    """Several tables over the same characters, with room for fewer."""
+    choice = random.Random(seed)
+    scenery = Scenery(lambda key, arguments: _act(choice), OFFERS)
+    most = choice.choice([1, 2, 99])
+    npcs = tuple(
+        attrs.evolve(x, personality="You speak with {caller_name}, call {call_id}.")
+        for x in table().npcs
+    )
+    config = attrs.evolve(table(), npcs=npcs, sessions=SessionsConfig(most=most))
+
+    async def play(runtime: Runtime) -> None:
+        async with trio.open_nursery() as nursery:
+            for name in ("Anna", "Berta", "Cora")[: choice.randrange(1, 4)]:
+                nursery.start_soon(_guest, runtime, choice, name)
+
+    llm = ScriptedLLM(lambda request: _reply(choice))
+    return record(play, llm=llm, config=config, scenery=scenery, seed=seed)
+
+
+@given(st.integers(0, 2**32))
+def test_whatever_happens_at_several_tables_is_replayed_to_the_byte(seed: int) -> None:
+    recording = read(random_tables(seed))
+    again = replay(recording)
+    assert again.same, "\n".join(again.difference)
+    assert again.notes == ()
 
 
 KEPT = {

@@ -98,6 +98,10 @@ class SpeechEngine(Engine):
         return True
 
     @property
+    def idle(self) -> bool:
+        return self._microphone is None and self._live.quiet
+
+    @property
     def live(self) -> Live:
         return self._live
 

@@ -77,6 +77,7 @@ class SceneActor:
         """Read the mailbox until stopped; then let what was said be answered."""
         company, attention = self.company, self._attention
         async with trio.open_nursery() as self._nursery:
+            attention.lives(lambda: not self._nursery.child_tasks)
             async for call in inbox:
                 settings = self.settings()
                 self._queue.allow(settings.players)
@@ -217,7 +218,7 @@ class SceneActor:
     async def _say(self, place: Place) -> None:
         said, asking = place.said, self._queue.asking
         await self.company.situate(place.npc)
-        session = self.company.npc(place.npc)._ref
+        session = self.company.npc(place.npc)._door
         with self._handover.offered(place.listener) as name:
             request = Say(
                 said.text,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 import attrs
 
 from glyphoxa_trio.actors import Call
+from glyphoxa_trio.npc.snapshot import SceneSnapshot
 
 from .addressing import Addressed, Names, NobodyAddressed, addressed
 from .messages import Follow, SceneMessages
@@ -24,9 +26,34 @@ class Attention:
     puppet: str | None = attrs.field(default=None, init=False)
     spoke: str | None = attrs.field(default=None, init=False)
     _last: OrderedDict[str, str] = attrs.field(factory=OrderedDict, init=False)
+    _idle: Callable[[], bool] = attrs.field(default=lambda: True, init=False)
     _followers: list[tuple[Call[SceneMessages], Follow]] = attrs.field(
         factory=list, init=False
     )
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody speaks in the scene, and nobody follows it."""
+        return self._idle() and all(call.abandoned for call, _ in self._followers)
+
+    def lives(self, idle: Callable[[], bool]) -> None:
+        """An actor goes by this from now on, which says whether it is ``idle``."""
+        self._idle = idle
+
+    def restore(self, kept: SceneSnapshot) -> None:
+        """Be as it was then."""
+        self.muted.update(kept.muted)
+        self.puppet, self.spoke = kept.puppet, kept.spoke
+        self._last.update(kept.spoken_to)
+
+    def snapshot(self) -> SceneSnapshot:
+        """What is kept of it."""
+        return SceneSnapshot(
+            muted=tuple(sorted(self.muted)),
+            puppet=self.puppet,
+            spoke=self.spoke,
+            spoken_to=tuple(self._last.items()),
+        )
 
     def whom(self, text: str, speaker: str, names: Names) -> Addressed:
         """Who is meant by that.

@@ -12,6 +12,7 @@ import trio
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.hearsay import Overheard
 from glyphoxa_trio.npc.session.npc import Npc
+from glyphoxa_trio.npc.snapshot import SceneSnapshot
 
 from .addressing import Names
 from .messages import NotHere
@@ -30,6 +31,15 @@ class Company:
     context: tuple[str, ...] | None = attrs.field(default=None, init=False)
     unheard: int = attrs.field(default=0, init=False)
     _told: set[str] = attrs.field(factory=set, init=False)
+
+    def restore(self, kept: SceneSnapshot) -> None:
+        """Have told them what had been told then."""
+        self.context, self._told = kept.context, set(kept.told)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Who knows of the ``context``."""
+        return tuple(sorted(self._told))
 
     def become(self, npcs: Sequence[str]) -> None:
         """These are here now."""

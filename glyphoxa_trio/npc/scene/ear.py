@@ -22,7 +22,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Handover, Ref
+from glyphoxa_trio.actors import Door, Handover
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import HearingFailed, Transcript
@@ -56,7 +56,7 @@ class SceneEar:
         told when somebody speaks.
     """
 
-    scene: Ref[SceneMessages]
+    scene: Door[SceneMessages]
     handover: Handover
     find: Callable[[str], Npc]
     hears: Callable[[Npc], bool]

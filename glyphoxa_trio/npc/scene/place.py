@@ -9,7 +9,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Handover, Ref, Signal
+from glyphoxa_trio.actors import Door, Handover, Signal
 from glyphoxa_trio.npc.aloud import TOLERANCE
 from glyphoxa_trio.npc.events import (
     Flush,
@@ -208,7 +208,7 @@ class SceneTurn(Turn):
 
 
 def turn_of(
-    scene: Ref[SceneMessages],
+    scene: Door[SceneMessages],
     handover: Handover,
     said: Enter,
     listener: Listener | None = None,

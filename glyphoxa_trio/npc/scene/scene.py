@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from glyphoxa_trio.actors import Handover, Ref
+from glyphoxa_trio.actors import Door, Handover
 from glyphoxa_trio.npc.arguments import check_text, check_tier
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.npc.session.npc import CannotHear
@@ -48,7 +48,7 @@ class Scene:
     `NotHere` if the NPC is not in this scene.
     """
 
-    _scene: Ref[SceneMessages]
+    _door: Door[SceneMessages]
     _handover: Handover
     _ears: OpenSceneEar | None = None
     session: SessionKey = DEFAULT_SESSION
@@ -98,7 +98,7 @@ class Scene:
         return self._turn(Enter(speaker=speaker, greets=True, to=npc))
 
     def _turn(self, said: Enter) -> SceneTurn:
-        return turn_of(self._scene, self._handover, said)
+        return turn_of(self._door, self._handover, said)
 
     async def addressed(self, text: str, *, speaker: str = "player") -> Addressed:
         """Who would be meant by ``text`` now, and how that is told. It leaves no trace.
@@ -107,13 +107,13 @@ class Scene:
           NobodyAddressed: as entering the turn would.
         """
         check_text(text=text, speaker=speaker)
-        return await self._scene.ask(Whom(text, speaker), within=_PATIENCE)
+        return await self._door.ask(Whom(text, speaker), within=_PATIENCE)
 
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
         """Tell whoever is meant what somebody is saying while they still speak, as
         `Npc.hearing`; nothing while an NPC speaks."""
         check_text(text=text, speaker=speaker)
-        await self._scene.ask(Partial(text, speaker), within=_PATIENCE)
+        await self._door.ask(Partial(text, speaker), within=_PATIENCE)
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
         """End what is being said; False if nothing was.
@@ -122,7 +122,7 @@ class Scene:
           speaker: only what answers them.
         """
         check_text(speaker=speaker or "")
-        return await self._scene.ask(Silence(speaker), within=_PATIENCE)
+        return await self._door.ask(Silence(speaker), within=_PATIENCE)
 
     def voice(
         self, *, speaker: str = "player", rate: int
@@ -150,39 +150,45 @@ class Scene:
         Returns its name.
         """
         check_text(npc=npc, speaker=speaker)
-        return await self._scene.ask(TurnTo(npc, speaker), within=_PATIENCE)
+        return await self._door.ask(TurnTo(npc, speaker), within=_PATIENCE)
 
     async def mute(self, npc: str) -> str:
         """Have the NPC say nothing of its own: what it is saying is interrupted, and
         nobody can speak to it. It hears everything. Returns its name."""
         check_text(npc=npc)
-        return await self._scene.ask(Mute(npc), within=_PATIENCE)
+        return await self._door.ask(Mute(npc), within=_PATIENCE)
 
     async def unmute(self, npc: str) -> str:
         check_text(npc=npc)
-        return await self._scene.ask(Mute(npc, muted=False), within=_PATIENCE)
+        return await self._door.ask(Mute(npc, muted=False), within=_PATIENCE)
 
     async def puppet(self, npc: str | None) -> str | None:
         """Everything that follows is said to this NPC, whatever it names; None ends
         that. ``to`` of `say` goes before it. Returns its name."""
         check_text(npc=npc or "")
-        return await self._scene.ask(Bind(npc), within=_PATIENCE)
+        return await self._door.ask(Bind(npc), within=_PATIENCE)
 
     async def tell(self, *context: str) -> None:
         """Tell all NPCs what holds in the scene, in place of what was told before."""
         for line in context:
             check_text(context=line)
-        await self._scene.ask(Tell(context), within=_PATIENCE)
+        await self._door.ask(Tell(context), within=_PATIENCE)
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:
         """Let all NPCs hear what somebody says that is not for them. None answers."""
         check_text(speaker=speaker, text=text, to=to)
-        await self._scene.ask(LetHear(speaker, text, to), within=_PATIENCE)
+        await self._door.ask(LetHear(speaker, text, to), within=_PATIENCE)
+
+    @property
+    def idle(self) -> bool:
+        """Whether its actor is there and waits for something to do."""
+        ref = self._door.ref
+        return ref is not None and ref.idle
 
     def dismiss(self) -> None:
         """Accept nothing more; what was said before is still answered."""
-        self._scene.close()
+        self._door.close()
 
     async def look(self) -> SceneStatistics:
         """Who is here, who speaks, who waits, and what was said so far."""
-        return await self._scene.ask(Look(), within=_PATIENCE)
+        return await self._door.ask(Look(), within=_PATIENCE)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Final
 
 import attrs
 
@@ -45,6 +46,9 @@ from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.npc.turn_queue import QueueFull, TurnQueue
 
+# Whoever has not heard an answer by then is taken not to hear the rest. Seconds.
+_HEARD_OUT: Final = 60.0
+
 
 @attrs.define(eq=False, kw_only=True)
 class NpcSession:
@@ -63,6 +67,8 @@ class NpcSession:
     _queue: TurnQueue[Utterance] = attrs.field(init=False)
     _links: Links = attrs.field(init=False)
     _coming: Links | None = attrs.field(default=None, init=False)
+    _last: Listener | None = attrs.field(default=None, init=False)
+    _last_at: float = attrs.field(default=0.0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.memory.catch_up()
@@ -80,6 +86,24 @@ class NpcSession:
             asking=lambda: self._queue.asking,
         )
         self.runner.configure(self.settings, self._links, self._engine())
+        self.memory.lives(lambda: self.idle)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no turn runs or waits, nothing goes on beside, nobody is heard, and
+        what was said last has been heard as far as it will be."""
+        return (
+            not self._turns.child_tasks
+            and self.runner.engine.idle
+            and self._is_heard_out
+        )
+
+    @property
+    def _is_heard_out(self) -> bool:
+        last = self._last
+        if last is None or trio.current_time() - self._last_at >= _HEARD_OUT:
+            return True
+        return last.stream.heard_out and not last.unplayed
 
     @property
     def settings(self) -> SessionSettings:
@@ -284,6 +308,7 @@ class NpcSession:
             shed = services.activity.refusal()
         if not shed:
             services.activity.begin()
+        services.used(self.memory.session)
         self.runner.speculator.meet(utterance.text, utterance.speaker, utterance.number)
         utterance.begin(shed, shed_for)
 
@@ -294,6 +319,8 @@ class NpcSession:
         finally:
             self.runner.engine.over(utterance)
             utterance.over()
+            self._last, self._last_at = utterance.listener, trio.current_time()
+            self.services.used(self.memory.session)
             ran = self._queue.running is utterance
             following = self._queue.go(utterance)
             if ran:

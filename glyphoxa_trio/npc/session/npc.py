@@ -18,7 +18,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Handover, Ref
+from glyphoxa_trio.actors import Door, Handover
 from glyphoxa_trio.config.model import NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.arguments import (
@@ -161,7 +161,7 @@ class Npc:
 
     config: NpcConfig
     grant: Grant
-    _ref: Ref[SessionMessages]
+    _door: Door[SessionMessages]
     _handover: Handover
     _ears: OpenEar | None = None
     session: SessionKey = DEFAULT_SESSION
@@ -204,7 +204,7 @@ class Npc:
         async def say() -> None:
             with self._handover.offered(listener) as name:
                 request = Say(text, speaker, listener=name, **more)
-                await self._ref.ask(request, within=PATIENCE)
+                await self._door.ask(request, within=PATIENCE)
 
         return Turn(say, listener)
 
@@ -212,20 +212,20 @@ class Npc:
         """Let it hear what somebody says to somebody else. It says nothing to that,
         and knows it in its next turn; so does every engine."""
         check_text(speaker=speaker, text=text, to=to)
-        await self._ref.ask(Overhear(speaker, text, to), within=PATIENCE)
+        await self._door.ask(Overhear(speaker, text, to), within=PATIENCE)
 
     async def situate(self, *context: str) -> None:
         """Tell it what holds where it is, in place of what was told before."""
         for line in context:
             check_text(context=line)
-        await self._ref.ask(Situate(context), within=PATIENCE)
+        await self._door.ask(Situate(context), within=PATIENCE)
 
     async def introduce(self, values: Mapping[str, object]) -> None:
         """Give values to the template variables of its prompt and greeting (A32), such
         as ``caller_name``. Those that were given before and are not named stay."""
         check_values(values)
         texts = {x: None if y is None else str(y) for x, y in values.items()}
-        await self._ref.ask(Introduce(texts), within=PATIENCE)
+        await self._door.ask(Introduce(texts), within=PATIENCE)
 
     async def approve(self, question: str, yes: bool) -> bool:
         """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.
@@ -233,13 +233,13 @@ class Npc:
         Returns False if it was not open any more: answered, expired, withdrawn.
         """
         check_text(question=question)
-        return await self._ref.ask(Approve(question, yes), within=PATIENCE)
+        return await self._door.ask(Approve(question, yes), within=PATIENCE)
 
     async def elevate(self, tier: Tier, *, seconds: float) -> None:
         """Raise the NPC's ceiling to ``tier`` for a while (the DM's lever, G31)."""
         check_tier(tier, optional=False)
         check_seconds(seconds)
-        await self._ref.ask(Elevate(tier, seconds), within=PATIENCE)
+        await self._door.ask(Elevate(tier, seconds), within=PATIENCE)
 
     async def tier_for(self, text: str) -> Tier:
         """The tier that ``text`` would get if it were said now.
@@ -247,7 +247,7 @@ class Npc:
         For partial transcripts, as often as they come: it leaves no trace (D2).
         """
         check_text(text=text)
-        return await self._ref.ask(Preview(text), within=PATIENCE)
+        return await self._door.ask(Preview(text), within=PATIENCE)
 
     async def hearing(self, text: str, *, speaker: str = "player") -> None:
         """Tell the NPC what somebody is saying while they still speak.
@@ -259,7 +259,7 @@ class Npc:
         once; while a turn runs it does nothing.
         """
         check_text(text=text, speaker=speaker)
-        await self._ref.ask(Hearing(text, speaker), within=PATIENCE)
+        await self._door.ask(Hearing(text, speaker), within=PATIENCE)
 
     def voice(
         self, *, speaker: str = "player", rate: int
@@ -295,13 +295,13 @@ class Npc:
         with self._handover.offered(microphone) as name:
             try:
                 request = LendEar(speaker, name)
-                hears = await self._ref.ask(request, within=PATIENCE)
+                hears = await self._door.ask(request, within=PATIENCE)
                 if not hears or microphone.live is None:
                     raise CannotHear(f"the model of {self.name} does not hear")
                 yield microphone.live
             finally:
                 with suppress(GlyphoxaError):
-                    self._ref.tell(TakeEarBack(name))
+                    self._door.tell(TakeEarBack(name))
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
         """End the turn that is running; False if none was.
@@ -310,20 +310,32 @@ class Npc:
           speaker: only what answers them, with what they said and that waits.
         """
         check_text(speaker=speaker or "")
-        return await self._ref.ask(Interrupt(speaker), within=PATIENCE)
+        return await self._door.ask(Interrupt(speaker), within=PATIENCE)
 
     async def become(self, settings: SessionSettings) -> Npc:
         """This NPC, its conversation included, as another configuration has it."""
-        await self._ref.ask(Configure(settings), within=PATIENCE)
+        await self._door.ask(Configure(settings), within=PATIENCE)
         return attrs.evolve(self, config=settings.npc, grant=settings.grant)
+
+    @property
+    def idle(self) -> bool:
+        """Whether its actor is there and waits for something to do."""
+        ref = self._door.ref
+        return ref is not None and ref.idle
+
+    @property
+    def untouched(self) -> bool:
+        """Whether its actor was never told anything."""
+        ref = self._door.ref
+        return ref is not None and ref.untouched
 
     async def end(self) -> None:
         """Interrupt what runs and what waits, and accept nothing more. Returns when
         all of that has ended, or after a few seconds."""
         with suppress(GlyphoxaError):
-            await self._ref.ask(Interrupt(everybody=True), within=PATIENCE)
-        await self._ref.stop(within=PATIENCE)
+            await self._door.ask(Interrupt(everybody=True), within=PATIENCE)
+        await self._door.stop(within=PATIENCE)
 
     def dismiss(self) -> None:
         """Accept nothing more; what was said before is still answered."""
-        self._ref.close()
+        self._door.close()

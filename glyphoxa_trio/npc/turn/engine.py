@@ -65,6 +65,11 @@ class Engine:
         return False
 
     @property
+    def idle(self) -> bool:
+        """Whether it hears nobody, and nothing is owed to its model."""
+        return True
+
+    @property
     def may_speculate(self) -> bool:
         """Whether a turn begins with the request that a speculation makes."""
         return False

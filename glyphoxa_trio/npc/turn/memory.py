@@ -1,18 +1,34 @@
-"""What one NPC keeps of its conversation from turn to turn. No trio."""
+"""What one NPC keeps of its conversation from turn to turn. Pure.
+
+It outlives the actor's lives, and goes through a `NpcSnapshot` to another actor.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import attrs
 
 from glyphoxa_trio.host import Shelf
 from glyphoxa_trio.npc.conversation import Conversation, Exchange
+from glyphoxa_trio.npc.filler import Fillers
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, NpcId, SessionKey
 from glyphoxa_trio.npc.opening import Opening
+from glyphoxa_trio.npc.selection import Chosen
+from glyphoxa_trio.npc.snapshot import NpcSnapshot
 from glyphoxa_trio.npc.turn.settings import SessionSettings
-from glyphoxa_trio.tools.outcome import Outcome, ToolCall
+from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
+
+_NOBODY_KNOWS: Final = (
+    "It was still going on when this conversation was set aside, and nobody knows what"
+    " came of it."
+)
+
+
+def _at_rest() -> bool:
+    return True
 
 
 @attrs.define(eq=False)
@@ -25,8 +41,9 @@ class Memory:
       session: whose it is.
 
     ``late`` are results of calls that went on after their turns; the next turn tells
-    them. ``pending`` are calls that are not told yet; see `Caller`. ``shelf`` has the
-    tools that were loaded.
+    them. ``left`` are those that still do, with their tools. ``pending`` are calls that
+    are not told yet; see `Caller`. ``shelf`` has the tools that were loaded; ``chosen``
+    says which tiers were.
     """
 
     settings: SessionSettings
@@ -36,7 +53,10 @@ class Memory:
     opening: Opening = attrs.field(init=False)
     conversation: Conversation = attrs.field(init=False)
     shelf: Shelf = attrs.field(factory=Shelf, init=False)
+    fillers: Fillers = attrs.field(init=False)
+    chosen: Chosen = attrs.field(default=Chosen(), init=False)
     late: list[Outcome] = attrs.field(factory=list, init=False)
+    left: list[tuple[ToolCall, str]] = attrs.field(factory=list, init=False)
     pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict, init=False)
     coming: SessionSettings | None = attrs.field(default=None, init=False)
     turns: int = attrs.field(default=0, init=False)
@@ -44,6 +64,8 @@ class Memory:
     _elevation: tuple[Tier, float] | None = attrs.field(default=None, init=False)
     _stale: bool = attrs.field(default=False, init=False)
     _superseded: list[Exchange] = attrs.field(factory=list, init=False)
+    _told: tuple[Outcome, ...] = attrs.field(default=(), init=False)  # in this turn
+    _idle: Callable[[], bool] = attrs.field(default=_at_rest, init=False)
 
     def __attrs_post_init__(self) -> None:
         settings = self.settings
@@ -52,7 +74,60 @@ class Memory:
             settings.npc, settings.template_defaults, self._call_id, settings.scene
         )
         self.conversation = Conversation((), settings.turn.history)
+        self.fillers = Fillers(settings.filler)
         self._open()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing goes on that this will have to know of."""
+        return self._idle() and self.coming is None and not self.left
+
+    def lives(self, idle: Callable[[], bool]) -> None:
+        """An actor goes by this from now on, which says whether it is ``idle``."""
+        self._idle = idle
+
+    def restore(self, kept: NpcSnapshot) -> None:
+        """Be as it was then, before the first turn."""
+        self.turns, self._fallbacks = kept.turns, kept.fallbacks
+        self.opening.restore(kept.opening)
+        self._open()
+        self.conversation.restore(kept.history, kept.overheard)
+        self.late.extend(kept.late)
+        self.shelf.restore(kept.loaded, kept.used, kept.wanted)
+        self.fillers.go_on_after(kept.fillers)
+        self._elevation, self.chosen = kept.elevation, kept.chosen
+
+    def snapshot(self) -> NpcSnapshot:
+        """What is kept of it; of what it costs it knows nothing."""
+        lost = [
+            Outcome(
+                call=call,
+                tool=key,
+                status=Status.PENDING,
+                effect=Effect.UNKNOWN,
+                message=_NOBODY_KNOWS,
+            )
+            for call, key in self.left
+        ]
+        loaded, used, wanted = self.shelf.snapshot()
+        beside = (exchange.snapshot() for exchange in self._superseded)
+        return NpcSnapshot(
+            turns=self.turns,
+            opening=self.opening.snapshot(self.settings.scene),
+            history=(*self.conversation.snapshot(), *beside),
+            overheard=self.conversation.untold,
+            late=tuple(
+                attrs.evolve(outcome, media=())
+                for outcome in (*self._told, *self.late, *lost)
+            ),
+            loaded=loaded,
+            used=used,
+            wanted=wanted,
+            elevation=self._elevation,
+            chosen=self.chosen,
+            fallbacks=self._fallbacks,
+            fillers=self.fillers.said,
+        )
 
     def catch_up(self) -> bool:
         """Between two turns: go by the settings that are ``coming``, and by what was
@@ -73,7 +148,7 @@ class Memory:
         self.opening.situate(context)
         self._stale = True
 
-    def introduce(self, values: Mapping[str, object]) -> None:
+    def introduce(self, values: Mapping[str, str | None]) -> None:
         """Put these into prompt and greeting, from the next turn on."""
         self.opening.introduce(values)
         self._stale = True
@@ -105,6 +180,10 @@ class Memory:
         self.turns += 1
         return self.turns
 
+    def choose(self, tier: Tier, now: float) -> None:
+        """A turn of this tier begins now."""
+        self.chosen = self.chosen.then(tier, now)
+
     def elevate(self, tier: Tier, *, until: float) -> None:
         self._elevation = tier, until
 
@@ -117,6 +196,15 @@ class Memory:
                 return max(tier, own)
         return own
 
+    def leave(self, call: ToolCall, tool: str) -> None:
+        """This call goes on after its turn."""
+        self.left.append((call, tool))
+
+    def keep_late(self, outcome: Outcome) -> None:
+        """One of those has ended: the next turn tells."""
+        self.left = [x for x in self.left if x[0] is not outcome.call]
+        self.late.append(outcome)
+
     def fallback(self) -> str:
         """The next of the lines to say when there is nothing to say."""
         lines = self.settings.npc.fallback or self.settings.turn.fallback
@@ -126,7 +214,8 @@ class Memory:
     def tell(self, exchange: Exchange) -> None:
         """This turn tells what was overheard, and what late calls came to: those may
         be made again."""
-        exchange.tells(tuple(self.late))
+        self._told = tuple(self.late)
+        exchange.tells(self._told)
         self.late.clear()
         told = [outcome.call for outcome in exchange.late]
         for key in [key for key, call in self.pending.items() if call in told]:
@@ -143,6 +232,7 @@ class Memory:
             self._superseded.append(exchange)
             del self._superseded[: -self.settings.turn.history]
             return
+        self._told = ()
         for ended in (exchange, *self._superseded):
             self.conversation.add(ended)
         self._superseded.clear()

@@ -26,7 +26,6 @@ from glyphoxa_trio.npc.events import (
     TurnDone,
     TurnEnd,
 )
-from glyphoxa_trio.npc.filler import Fillers
 from glyphoxa_trio.npc.hot_context import Gathered, Moment
 from glyphoxa_trio.npc.turn.engine import Engine
 from glyphoxa_trio.npc.turn.memory import Memory
@@ -64,7 +63,6 @@ class TurnRunner:
     speculator: Speculator = attrs.field(init=False)
     questions: Questions = attrs.field(init=False)
     tiers: Tiers = attrs.field(init=False)
-    _fillers: Fillers = attrs.field(init=False)
     _output: TurnOutput | None = attrs.field(default=None, init=False)
     _turn: TurnState | None = attrs.field(default=None, init=False)
     _narrower: SessionSettings | None = attrs.field(default=None, init=False)
@@ -75,7 +73,6 @@ class TurnRunner:
         id_ = self._memory.id
         self.questions = Questions(id_, services.approver, services.approval_timeout)
         self.tiers = Tiers(services, self._memory, self._asking)
-        self._fillers = Fillers(settings.filler)
         self.speculator = Speculator(
             id=id_,
             config=settings.speculation,
@@ -91,7 +88,7 @@ class TurnRunner:
         """Go by these from the next turn on."""
         self.speculator.drop("another configuration")
         self.speculator.configure(settings.speculation)
-        self._fillers.configure(settings.filler)
+        self._memory.fillers.configure(settings.filler)
         self.settings, self.links, self.engine = settings, links, engine
 
         self._narrower = None
@@ -255,7 +252,7 @@ class TurnRunner:
             nursery=self._nursery,
             approve=partial(self._approve, output),
             spent=partial(self.charge, output.turn),
-            fillers=self._fillers,
+            fillers=self._memory.fillers,
             speculation=self.speculator.reserved,
         )
         if self._narrower is not None:

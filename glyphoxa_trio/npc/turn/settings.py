@@ -15,6 +15,7 @@ from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT, Approver
 from glyphoxa_trio.npc.cost import Costs
 from glyphoxa_trio.npc.events import TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather
+from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.npc.s2s import Live
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.turn.tally import Tally
@@ -81,6 +82,7 @@ class Services:
       approver: says yes or no to calls, beside `Npc.approve`, for at most
         ``approval_timeout`` seconds outside the tool clock; the first answer counts.
       context: asked in each turn for what is to be known in it.
+      used: told of a session in which a turn begins or has ended.
       synthesizer: says sentences aloud, if there is one; ``warn`` is told if it fails.
     """
 
@@ -95,5 +97,6 @@ class Services:
     approver: Approver | None = None
     approval_timeout: float = APPROVAL_TIMEOUT
     context: Gather | None = None
+    used: Callable[[SessionKey], None] = lambda _: None
     synthesizer: Synthesizer | None = None
     warn: Callable[[str], None] = lambda _: None

@@ -126,7 +126,7 @@ class TurnState:
         """A call went on after its turn's time, and has ended: the next turn tells."""
         listing = self.host.snapshot.by_key.get(outcome.tool or "")
         policy = None if listing is None else listing.definition.interruption
-        self.memory.late.append(outcome)
+        self.memory.keep_late(outcome)
         self.output.publish(
             LateResult(
                 **self.of,

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.npc.selection import Selection
+from glyphoxa_trio.npc.selection import Selection, Situation
 from glyphoxa_trio.npc.selector import Select
 from glyphoxa_trio.npc.topics import NamedTools
 from glyphoxa_trio.npc.turn.memory import Memory
@@ -51,7 +51,7 @@ class Tiers:
         """The tier for a turn that begins now with these words, and what was selected.
 
         Args:
-          commit: the selector remembers it.
+          commit: the turn begins: those that follow know of it.
           beside: how many more wait, in the scene.
         """
         selection = await self._select(text, settings, override, commit, beside)
@@ -68,19 +68,25 @@ class Tiers:
         npc = settings.npc
         if override is None and not npc.select_tier:
             return Selection(self.ceiling(settings), "always its slowest tier")
-        request = Select(
-            session=self._memory.id.text,
+        now, before = trio.current_time(), self._memory.chosen
+        situation = Situation(
             text=text,
             npc=npc.name,
             tools=self._slow_tools(settings.grant),
             override=override,
             queue_depth=beside + self._asking(),
-            commit=commit,
+            first_turn=not before.any,
+            since_deep=None if before.deep_at is None else now - before.deep_at,
         )
         try:
-            return await self._services.selector.ask(request, within=SELECTOR_PATIENCE)
+            selection = await self._services.selector.ask(
+                Select(situation), within=SELECTOR_PATIENCE
+            )
         except GlyphoxaError as error:
             return Selection(Tier.FAST, f"no tier selected: {error}")
+        if commit:
+            self._memory.choose(selection.tier, now)
+        return selection
 
     def _slow_tools(self, grant: Grant) -> NamedTools:
         """The tools that the NPC may use and that a FAST turn has no time for. A player

@@ -88,6 +88,12 @@ KINDS: Final[Mapping[str, dict[str, Key]]] = {
         "session": _if_given(_TEXT),
         "tenant": _if_given(_TEXT),
         "variables": _OBJECT,
+        "told": _if_given(_LIST),
+    },
+    "restored": {
+        "session": _if_given(_TEXT),
+        "tenant": _if_given(_TEXT),
+        "kept": _OBJECT,
     },
     "ended": {"session": _if_given(_TEXT), "tenant": _if_given(_TEXT)},
     "context": {

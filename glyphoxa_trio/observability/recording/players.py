@@ -11,7 +11,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Ref, Stream
+from glyphoxa_trio.actors import Door, Stream
 from glyphoxa_trio.npc import FanOutDone, TurnDone, TurnEvent
 from glyphoxa_trio.npc.events import Speech, SpeechFailed
 from glyphoxa_trio.npc.session.messages import Say, SessionMessages, SessionRequest
@@ -19,9 +19,9 @@ from glyphoxa_trio.observability.recording.models import Note
 from glyphoxa_trio.observability.stepping import Quiet
 
 
-@attrs.frozen(eq=False)
-class HeardRef(Ref[SessionMessages]):
-    """An NPC's session.
+@attrs.define(eq=False)
+class HeardDoor(Door[SessionMessages]):
+    """The way to an NPC's session.
 
     Args:
       told: called with each message that is sent.
@@ -35,20 +35,20 @@ class HeardRef(Ref[SessionMessages]):
     async def ask(self, request: SessionRequest, *, within: float) -> Any:
         if self.quiet is not None:
             await until_quiet(self.quiet)
+        await self.woken(within=within)  # what nobody comes to hear is not noted
         self.told(request)
         return await super().ask(request, within=within)
 
     @classmethod
     def of(
         cls,
-        ref: Ref[SessionMessages],
+        door: Door[SessionMessages],
         told: Callable[[SessionRequest], None],
         quiet: Quiet | None,
-    ) -> HeardRef:
-        if isinstance(ref, HeardRef):
-            return ref
-        sending = ref.name, ref._channel, ref._stopped, ref._counts
-        return cls(*sending, told=told, quiet=quiet)
+    ) -> HeardDoor:
+        if isinstance(door, HeardDoor):
+            return door
+        return cls(door.name, door._ref, door._wake, told=told, quiet=quiet)
 
 
 async def until_quiet(quiet: Quiet, *, first: bool = False) -> None:

@@ -46,7 +46,7 @@ from glyphoxa_trio.observability.recording.history import HeardHistory
 from glyphoxa_trio.observability.recording.lines import Lines
 from glyphoxa_trio.observability.recording.models import HeardModel, mark
 from glyphoxa_trio.observability.recording.players import (
-    HeardRef,
+    HeardDoor,
     HeardStream,
     until_quiet,
     unusual,
@@ -54,6 +54,7 @@ from glyphoxa_trio.observability.recording.players import (
 from glyphoxa_trio.observability.recording.tools import definition_as_data
 from glyphoxa_trio.observability.stepping import Quiet, exactness
 from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.runtime.snapshot import SessionSnapshot
 from glyphoxa_trio.runtime.witness import Beginning, Witness
 from glyphoxa_trio.runtime.world import REAL, World
 from glyphoxa_trio.tools.definition import Tool
@@ -157,8 +158,8 @@ class Recorder(Witness):
 
     def npc(self, npc: Npc) -> Npc:
         told = partial(self._asked, npc.session.npc(npc.name), npc._handover)
-        ref = HeardRef.of(npc._ref, told, self._quiet)
-        return attrs.evolve(npc, ref=ref)
+        door = HeardDoor.of(npc._door, told, self._quiet)
+        return attrs.evolve(npc, door=door)
 
     def began(self, beginning: Beginning) -> None:
         self._host = beginning.host
@@ -195,8 +196,17 @@ class Recorder(Witness):
         self.registered()
         self._listening.enter_context(beginning.events.tap(self._event))
 
-    def knows(self, session: SessionKey, variables: Mapping[str, str | None]) -> None:
-        self.note("session", **session.named, variables=dict(variables))
+    def knows(
+        self,
+        session: SessionKey,
+        variables: Mapping[str, str | None],
+        told: tuple[str, ...] = (),
+    ) -> None:
+        more = {"told": told} if told else {}
+        self.note("session", **session.named, variables=dict(variables), **more)
+
+    def restored(self, session: SessionKey, kept: SessionSnapshot) -> None:
+        self.note("restored", **session.named, kept=kept.to_data())
 
     async def ending(self, session: SessionKey) -> None:
         if self._quiet is not None:

@@ -31,7 +31,7 @@ DEEDS: Final = frozenset(
     {
         *("say", "left", "cancelled", "hearing", "interrupt", "elevate", "approve"),
         *("overhear", "situate", "introduce"),
-        *("approved", "session", "ended", "reload", "leaving"),
+        *("approved", "session", "restored", "ended", "reload", "leaving"),
     }
 )
 _NOBODY: Final = NpcId("")

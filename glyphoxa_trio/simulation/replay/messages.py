@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Final
 
-import trio
-
-from glyphoxa_trio.actors import Call, Ref
 from glyphoxa_trio.npc.session.messages import (
     Approve,
     Elevate,
@@ -17,7 +13,6 @@ from glyphoxa_trio.npc.session.messages import (
     Introduce,
     Overhear,
     Say,
-    SessionMessages,
     SessionRequest,
     Situate,
 )
@@ -46,10 +41,3 @@ def say_of(line: Line, listener: str) -> Say:
         waiting=line.get("waiting") or 0,
         listener=listener,
     )
-
-
-def posted(ref: Ref[SessionMessages], request: SessionRequest) -> None:
-    """Send a message in this very step, as `Ref.ask` does. What comes back went to
-    whoever asked, and is of no use to anybody here."""
-    with suppress(trio.WouldBlock, trio.ClosedResourceError, trio.BrokenResourceError):
-        ref._channel.send_nowait(Call(request))

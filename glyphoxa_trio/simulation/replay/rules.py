@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import attrs
 
 from glyphoxa_trio.config import (
@@ -58,6 +60,8 @@ def rehearsed(config: Config) -> Config:
         calibration=attrs.evolve(
             config.calibration, at_start=False, every=None, remember=False
         ),
+        # What is set aside comes back as it was: a replay can do without.
+        sessions=attrs.evolve(config.sessions, most=sys.maxsize),
         # On virtual time a loop is never late; looking would only disturb the order.
         overload=attrs.evolve(
             config.overload,

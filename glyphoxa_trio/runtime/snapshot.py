@@ -1,0 +1,140 @@
+"""A session as it can be kept: a frozen value, and the bytes of it.
+
+    kept = (await session.snapshot()).to_bytes()
+    ...
+    session = runtime.session("table-42", restore=kept)
+
+The bytes are a line that says what follows, and a line of JSON::
+
+    glyphoxa-session 1 SHA256 MAC
+    {"id": "table-42", "tenant": "guild", ...}
+
+The checksum finds damage; the MAC, with `sessions.key`, that somebody else wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc.identity import SessionKey
+from glyphoxa_trio.npc.snapshot import NpcSnapshot, SceneSnapshot
+from glyphoxa_trio.secret import Secret
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+VERSION: Final = 1
+_WORD: Final = b"glyphoxa-session"
+_NO_MAC: Final = b"-"
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_LONGEST_HEAD: Final = 256
+
+
+class SnapshotRefused(GlyphoxaError):
+    """No session is made of this; the message says why."""
+
+
+@attrs.frozen(kw_only=True)
+class SessionSnapshot:
+    """What a session was when it was taken. Its words are in no ``repr``.
+
+    Args:
+      taken_at: on the wall clock, seconds since 1970.
+      run, clock: of the run that took it, and what its clock said: moments of the
+        ``npcs`` are on it.
+    """
+
+    id: str
+    tenant: str
+    variables: Mapping[str, str | None] = attrs.field(repr=False)
+    taken_at: float
+    run: str = attrs.field(repr=False)
+    clock: float = attrs.field(repr=False)
+    npcs: Mapping[str, NpcSnapshot] = attrs.field(repr=False)
+    scenes: tuple[SceneSnapshot, ...] = attrs.field(default=(), repr=False)
+
+    @property
+    def key(self) -> SessionKey:
+        return SessionKey(self.id, self.tenant)
+
+    def to_data(self) -> dict[str, Any]:
+        """As JSON has it; `from_data` reads it."""
+        data: dict[str, Any] = json.loads(_text(self))
+        return data
+
+    @classmethod
+    def from_data(cls, data: Any) -> SessionSnapshot:
+        """Raises `SnapshotRefused` if it is none."""
+        try:
+            return _converter().structure(data, cls)
+        except Exception as error:  # cattrs' groups, and whatever a field raises
+            raise SnapshotRefused(
+                f"the snapshot cannot be read: {_first(error)}"
+            ) from error
+
+    def to_bytes(self, key: Secret | None = None) -> bytes:
+        """As `from_bytes` reads it. ``key`` is what `sessions.key` says."""
+        body = _text(self).encode()
+        digest = hashlib.sha256(body).hexdigest().encode()
+        mac = _NO_MAC if key is None else _mac(key, digest)
+        return b"%s %d %s %s\n%s" % (_WORD, VERSION, digest, mac, body)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, key: Secret | None = None) -> SessionSnapshot:
+        """What was kept.
+
+        Raises:
+          SnapshotRefused: it is no snapshot, one of a newer version, damaged, or, with
+            a ``key``, was not made with it.
+        """
+        if len(data) > _MOST_BYTES:
+            raise SnapshotRefused(f"the snapshot has more than {_MOST_BYTES} bytes")
+        end = data.find(b"\n", 0, _LONGEST_HEAD)
+        head, body = data[: max(end, 0)].split(b" "), data[end + 1 :]
+        if len(head) < 2 or head[0] != _WORD or not head[1].isdigit():
+            raise SnapshotRefused("this is no snapshot of a session")
+        if (version := int(head[1])) > VERSION:
+            raise SnapshotRefused(
+                f"the snapshot is of version {version}, and this package reads up to"
+                f" {VERSION}: update it"
+            )
+        digest = hashlib.sha256(body).hexdigest().encode()
+        if len(head) != 4 or not hmac.compare_digest(head[2], digest):
+            raise SnapshotRefused("the snapshot is damaged: its checksum differs")
+        if key is not None and not hmac.compare_digest(head[3], _mac(key, digest)):
+            raise SnapshotRefused("the snapshot was not made with this sessions.key")
+        try:
+            data = json.loads(body.decode("ascii"))
+        except (ValueError, RecursionError) as error:
+            raise SnapshotRefused("the snapshot cannot be read") from error
+        return cls.from_data(data)
+
+
+def _text(snapshot: SessionSnapshot) -> str:
+    return json.dumps(_converter().unstructure(snapshot), separators=(",", ":"))
+
+
+def _mac(key: Secret, digest: bytes) -> bytes:
+    return hmac.new(key.reveal().encode(), digest, "sha256").hexdigest().encode()
+
+
+def _first(error: BaseException) -> str:
+    """The innermost of a group of errors, in words."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+@cache
+def _converter() -> Converter:
+    from cattrs.preconf.json import make_converter
+
+    return make_converter(omit_if_default=True)
