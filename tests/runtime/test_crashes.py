@@ -14,7 +14,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio import Config, Runtime, Tier, open_runtime
-from glyphoxa_trio.actors import Ref, Request
+from glyphoxa_trio.actors import Request
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig, ServerSpec
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.errors import ActorGone, NotUnderstood
@@ -193,7 +193,7 @@ async def test_a_message_for_another_actor_disturbs_nobody(
     autojump_clock: MockClock,
 ) -> None:
     async with playing(["Once. ", HANG]) as runtime, ann_talks(runtime) as ends:
-        refs: list[Ref[Any]] = [
+        refs: list[Any] = [
             runtime.npc("Ann")._door.ref,
             runtime.scene()._door.ref,
             runtime._cast.services.selector,
