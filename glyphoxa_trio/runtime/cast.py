@@ -242,6 +242,9 @@ class Cast:
         side effects go on to their end. Returns when its turns are over, or soon."""
         if table.ended:
             return
+        if table.resting:  # its key is free when nothing is kept under it
+            table.end()
+            await self.resting.forget(table)
         self.tables.end(table)
         self.left(table.key)
         for stage in table.stages.values():
@@ -251,8 +254,6 @@ class Cast:
                 nursery.start_soon(seat.npc.end)
             # Whoever comes under its key knows nothing of it.
             self.services.costs.forget(table.key)
-            if table.resting:
-                await self.resting.forget(table)
         if self.tables.get(table.key) is None:  # what its last turns took
             self.services.costs.forget(table.key)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -18,6 +18,8 @@ from glyphoxa_trio.secret import Secret
 
 from .snapshot import SessionSnapshot, SnapshotRefused
 from .tables import Table, Tables
+
+_PATIENCE: Final = 10.0  # seconds for a store to answer
 
 
 class StoreFull(GlyphoxaError):
@@ -125,12 +127,19 @@ class Resting:
         """Set it aside, unless something goes on in it.
 
         Raises:
-          StoreFull: there is no place for it.
+          StoreFull: there is no place for it, or the store failed.
         """
         if not table.idle:
             return False
         secret = self._secret()
-        self._store.put(table.key, self._taken(table).to_bytes(secret))
+        kept = self._taken(table).to_bytes(secret)
+        try:
+            self._store.put(table.key, kept)
+        except StoreFull:
+            raise
+        except Exception as error:  # border: a store is foreign code
+            why = f"the session {table.key} cannot be set aside: {said(error)}"
+            raise StoreFull(why) from error
         table.rest(self._costs.of(table.key), secret)
         self._costs.forget(table.key)
         return True
@@ -151,12 +160,14 @@ class Resting:
                 table.check()
                 self._tables.wake(table)
                 self.restore(table, kept)
-                await self.forget(table)
+                with table.held():  # or what is put there next would be forgotten
+                    await self.forget(table)
 
     async def forget(self, table: Table) -> None:
         """What is kept of it is of no use any more."""
         try:
-            await self._store.forget(table.key)
+            with trio.fail_after(_PATIENCE):
+                await self._store.forget(table.key)
         except Exception as error:  # border: a store is foreign code
             self._warn(f"the session {table.key} is not forgotten: {said(error)}")
 
@@ -185,8 +196,10 @@ class Resting:
 
     async def _kept(self, table: Table) -> SessionSnapshot:
         """Of one that is set aside."""
+        data: bytes | None = None
         try:
-            data = await self._store.get(table.key)
+            with trio.fail_after(_PATIENCE):
+                data = await self._store.get(table.key)
         except Exception as error:  # border: a store is foreign code
             raise SnapshotRefused(
                 f"the session {table.key} was kept, and is not found: {said(error)}"

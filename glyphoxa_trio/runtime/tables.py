@@ -21,9 +21,9 @@ from glyphoxa_trio.npc.snapshot import NpcSnapshot, SceneSnapshot
 from glyphoxa_trio.npc.turn.memory import Memory
 from glyphoxa_trio.secret import Secret
 
-# So many are looked at for one to set aside; those in which something goes on are
-# looked at later again.
-_LOOKED_AT: Final = 64
+# So many are looked at for one to set aside, which takes a few milliseconds at most;
+# those in which something goes on are looked at again after all others.
+_LOOKED_AT: Final = 1024
 
 
 class TooManySessions(GlyphoxaError):
@@ -215,6 +215,7 @@ class Tables:
         Raises:
           TooManySessions: there is no place for another one.
           StoreFull: nor for one that is set aside.
+          SessionEnded: it is about to end.
           ValueError: it is there, and ``variables`` are not what it has.
         """
         table = self.get(key)
@@ -225,6 +226,7 @@ class Tables:
             raise ValueError(
                 f"the session {key} is there already: introduce(...) changes variables"
             )
+        table.check()
         self.used(key)
         return table
 

@@ -737,6 +737,14 @@ MUTANTS: Final = (
         SNAPSHOTS,
     ),
     Mutant(
+        "what is set aside again is forgotten with what was there before",
+        "runtime/resting.py",
+        "                with table.held():",
+        "                if True:",
+        "a session that is set aside is not lost",
+        SNAPSHOTS,
+    ),
+    Mutant(
         "a session's connection is its tenant's",
         "mcp/branches.py",
         "        key = context.tenant, context.session\n",

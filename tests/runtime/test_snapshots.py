@@ -610,6 +610,82 @@ async def test_a_slow_store_is_asked_once(autojump_clock: MockClock) -> None:
         assert {x.end for x in found} == {TurnEnd.COMPLETED}
 
 
+async def test_a_slow_store_forgets_nothing_that_is_put_there_next(
+    autojump_clock: MockClock,
+) -> None:
+    store = SlowStore()
+    async with open_runtime(
+        with_room(1), llm=ScriptedLLM(play), session_store=store
+    ) as runtime:
+        one = runtime.session("one")
+        await hear(one, "hello")
+        runtime.session("two")
+
+        async def crowd() -> None:
+            """Set the first aside as soon as that is possible."""
+            for number in range(100):
+                await trio.sleep(0.05)
+                with suppress(TooManySessions):
+                    runtime.session(f"another {number}")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(crowd)
+            assert (await hear(one, "hello")).turn == 2
+        await trio.sleep(10)
+        assert (await hear(one, "hello")).turn == 3
+
+        # Nor does the end of one session take what another of its name has left.
+        runtime.session("four")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.end)
+            await trio.sleep(0.5)
+            with pytest.raises(SessionEnded):
+                runtime.session("one")
+        again = runtime.session("one")
+        assert (await hear(again, "hello")).turn == 1
+        runtime.session("five")
+        await trio.sleep(10)
+        assert (await hear(again, "hello")).turn == 2
+
+
+async def test_a_store_that_hangs_holds_nobody_up_for_long(
+    autojump_clock: MockClock,
+) -> None:
+    store = SlowStore()
+    async with open_runtime(
+        with_room(1), llm=ScriptedLLM(play), session_store=store
+    ) as runtime:
+        one = runtime.session("one")
+        await hear(one, "hello")
+        runtime.session("two")
+        store.seconds = 1e9
+        began = trio.current_time()
+        with pytest.raises(SnapshotRefused, match="is not found: TooSlowError"):
+            await one.snapshot()
+        async with one:  # leaving it is shielded
+            pass
+        assert trio.current_time() - began == 20.0
+        assert [x.text for x in runtime.warnings] == [
+            "the session one is not forgotten: TooSlowError: "
+        ]
+
+
+async def test_a_store_that_takes_nothing_ends_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    class Broken(MemoryStore):
+        def put(self, key: SessionKey, snapshot: bytes) -> None:
+            raise OSError("disk on fire")
+
+    async with open_runtime(
+        with_room(1), llm=ScriptedLLM(play), session_store=Broken()
+    ) as runtime:
+        await hear(runtime.session("one"), "hello")
+        with pytest.raises(StoreFull, match="cannot be set aside: OSError: disk on"):
+            runtime.session("two")
+        assert (await hear(runtime.session("one"), "hello")).turn == 2
+
+
 @pytest.mark.parametrize(
     ("spoil", "error", "said"),
     [
