@@ -29,12 +29,13 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.config.servers import Sharing
 from glyphoxa_trio.config.sessions import SessionsConfig
 from glyphoxa_trio.mcp import branches
-from glyphoxa_trio.npc import ToolStarted
+from glyphoxa_trio.npc import ToolStarted, TurnEvent
 from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.outcome import Outcome, Status
 
+from ..aio.support import PATIENT
 from ..mcp.support import gone, is_gone
 from ..npc.support import ScriptedLLM, call
 
@@ -52,6 +53,7 @@ def config(connection: Sharing = Sharing.PER_SESSION, **more: Any) -> Config:
         mcp=McpConfig(remember=False, servers=(diary,)),
         trust=TrustConfig(mode=TrustMode.FULL),
         calibration=CalibrationConfig(at_start=False),
+        tiers=PATIENT,  # a process that starts on a busy machine
         **more,
     )
 
@@ -167,10 +169,20 @@ async def test_beyond_so_many_the_longest_idle_is_closed(
         await gone(first)
         assert (await pages(two)) == (second, ["mine"])
 
+        begun, both = [0], trio.Event()
+
+        def hear(event: TurnEvent) -> None:
+            begun[0] += isinstance(event, ToolStarted)
+            if begun[0] == 2:
+                both.set()
+
         async with trio.open_nursery() as nursery:  # two write, and a third must wait
-            for session in (two, three):
-                nursery.start_soon(partial(asked, session, "note", line="", seconds=1))
-            await trio.sleep(0.3)
+            with runtime.events.tap(hear):
+                for session in (two, three):
+                    nursery.start_soon(
+                        partial(asked, session, "note", line="", seconds=2)
+                    )
+                await both.wait()
             outcome = await asked(one, "pages")
             assert outcome.status is Status.UNAVAILABLE
             assert "serves 2 sessions just now" in outcome.message
