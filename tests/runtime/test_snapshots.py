@@ -308,6 +308,26 @@ async def test_none_is_set_aside_in_which_something_goes_on(
         runtime.session("three")
 
 
+async def test_what_is_heard_late_of_an_earlier_turn_is_kept(
+    autojump_clock: MockClock,
+) -> None:
+    llm = ScriptedLLM(lambda request: ["One. ", "Two. ", "Three."])
+    async with open_runtime(with_room(1), llm=llm) as runtime:
+        one = runtime.session("one")
+        slow = one.npc("Bo").say("hello", speaker="Ann")
+        async with slow:
+            await trio.sleep(1)
+            async with one.npc("Bo").say("hello", speaker="Dan") as turn:
+                await turn.finish()
+            with pytest.raises(TooManySessions):
+                runtime.session("two")
+            await slow.finish()
+        runtime.session("two")
+        await hear(one, "So?")
+        told = [x.content for x in llm.requests[-1].messages if x.role == "assistant"]
+        assert told[-2:] == ["One. Two. Three."] * 2
+
+
 async def test_what_was_ended_is_not_woken(autojump_clock: MockClock) -> None:
     store = MemoryStore()
     async with open_runtime(

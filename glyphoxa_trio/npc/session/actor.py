@@ -67,8 +67,8 @@ class NpcSession:
     _queue: TurnQueue[Utterance] = attrs.field(init=False)
     _links: Links = attrs.field(init=False)
     _coming: Links | None = attrs.field(default=None, init=False)
-    _last: Listener | None = attrs.field(default=None, init=False)
-    _last_at: float = attrs.field(default=0.0, init=False)
+    # Who may still hear the rest of a turn that has ended, and since when.
+    _told: list[tuple[Listener, float]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.memory.catch_up()
@@ -91,7 +91,7 @@ class NpcSession:
     @property
     def idle(self) -> bool:
         """Whether no turn runs or waits, nothing goes on beside, nobody is heard, and
-        what was said last has been heard as far as it will be."""
+        what was said has been heard as far as it will be."""
         return (
             not self._turns.child_tasks
             and self.runner.engine.idle
@@ -100,10 +100,14 @@ class NpcSession:
 
     @property
     def _is_heard_out(self) -> bool:
-        last = self._last
-        if last is None or trio.current_time() - self._last_at >= _HEARD_OUT:
-            return True
-        return last.stream.heard_out and not last.unplayed
+        now = trio.current_time()
+        self._told = [
+            (listener, ended)
+            for listener, ended in self._told
+            if now - ended < _HEARD_OUT
+            and not (listener.stream.heard_out and not listener.unplayed)
+        ]
+        return not self._told
 
     @property
     def settings(self) -> SessionSettings:
@@ -319,7 +323,9 @@ class NpcSession:
         finally:
             self.runner.engine.over(utterance)
             utterance.over()
-            self._last, self._last_at = utterance.listener, trio.current_time()
+            self._told.append((utterance.listener, trio.current_time()))
+            if len(self._told) > self.settings.turn.history:  # the oldest is forgotten
+                del self._told[0]
             self.services.used(self.memory.session)
             ran = self._queue.running is utterance
             following = self._queue.go(utterance)
