@@ -1,11 +1,13 @@
 """What a runtime promises, as a monitor that has seen nothing of how it is kept.
 
-`monitor` is told every event and judges; `calls` is what it remembers of them, `rights`
-who may use what at which moment, `gate` whether what was shown and run was permitted,
-`turn` one turn as a whole, `journal` what really ran where tools run.
+`monitor` is told every event and asks the judges. What it remembers is in `calls`,
+`said` (by players and models) and `offered` (tools). The judges: `rights` (who may use
+what at which moment), `gate` (what was shown and run), `call_judge` (what became of each
+call), `turn` (one turn as a whole), `journal` (what really ran where tools run).
 """
 
 from .calls import Broken, Promise
-from .monitor import Monitor, conversation_faults
+from .monitor import Monitor
+from .said import conversation_faults
 
 __all__ = ["Broken", "Monitor", "Promise", "conversation_faults"]

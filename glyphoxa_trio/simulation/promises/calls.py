@@ -167,6 +167,18 @@ class TurnSeen:
     def where(self) -> str:
         return f"{self.npc}, turn {self.number}"
 
+    def begins(self, event: TierSelected, at: float) -> None:
+        self.selected, self.began = event, at
+
+    def shows(self, event: ToolsShown) -> None:
+        self.round(event.round).shown = event
+
+    def gives_out(self) -> None:
+        self.gave_out = True
+
+    def flushes(self, at: float) -> None:
+        self.flushed = at
+
     def round(self, index: int) -> RoundSeen:
         return self.rounds.setdefault(index, RoundSeen(index))
 

@@ -146,6 +146,10 @@ class Doorkeeper:
     tools: dict[str, ToolSeen] = attrs.field(factory=dict)
     steady: bool = True
 
+    def tools_change(self) -> None:
+        """Tools may be taken away, and come back, from now on."""
+        self.steady = False
+
     def seen(self, key: str) -> ToolSeen:
         return self.tools.setdefault(key, ToolSeen())
 
