@@ -50,6 +50,7 @@ class Stream(Generic[E]):
     _modest: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
+    _promised: int = attrs.field(default=0, init=False)
     _ended: bool = attrs.field(default=False, init=False)
     _left: bool = attrs.field(default=False, init=False)
     _peak: int = attrs.field(default=0, init=False)
@@ -74,18 +75,22 @@ class Stream(Generic[E]):
         # A whole checkpoint: a producer that never waits must let others run.
         await trio.lowlevel.checkpoint()
         room = max(1, self.capacity - spare)
-        lot = self._modest if spare else self._writers
         if self._is_full(room):
             with trio.move_on_after(within) as patience:
-                while self._is_full(room):
-                    await lot.park()
+                if spare:
+                    while self._is_full(room):
+                        await self._modest.park()
+                else:
+                    await self._writers.park()
+                    self._promised -= 1
             if patience.cancelled_caught:
                 return False
         self.post(event)
         return True
 
     def _is_full(self, room: int) -> bool:
-        return len(self._events) >= room and not (self._left or self._ended)
+        taken = len(self._events) + self._promised
+        return taken >= room and not (self._left or self._ended)
 
     def post(self, event: E) -> None:
         """Append ``event`` at once, whatever the capacity."""
@@ -101,9 +106,7 @@ class Stream(Generic[E]):
     def take_back(self, unwanted: Callable[[E], bool]) -> None:
         """Drop what waits, and nobody has been handed, if it is ``unwanted``."""
         self._events = deque(x for x in self._events if not unwanted(x))
-        if len(self._events) < self.capacity:
-            self._writers.unpark()
-        self._modest.unpark_all()
+        self._make_room()
 
     def end(self) -> None:
         """Nothing follows; what waits can still be read."""
@@ -163,15 +166,24 @@ class Stream(Generic[E]):
             if self._ended or self._left:
                 raise StopAsyncIteration
             await self._readers.park()
+        return self._hand_out()
+
+    def _hand_out(self) -> E:
         event = self._events.popleft()
         self._handed.append(event)
-        if len(self._events) < self.capacity:  # else one would lose its place
-            self._writers.unpark()
-        self._modest.unpark_all()  # each knows for itself whether there is room
+        self._make_room()
         return event
 
+    def _make_room(self) -> None:
+        """Promise each free place to whoever has waited longest: nobody who comes in
+        between gets it."""
+        free = self.capacity - len(self._events) - self._promised
+        if free > 0:
+            self._promised += len(self._writers.unpark(count=free))
+        self._modest.unpark_all()  # each knows for itself whether there is room
+
     def _unpark_writers(self) -> None:
-        self._writers.unpark_all()
+        self._promised += len(self._writers.unpark_all())
         self._modest.unpark_all()
 
     def statistics(self) -> StreamStatistics:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from random import Random
 from typing import Final, Protocol
 
 import attrs
@@ -28,7 +29,7 @@ from glyphoxa_trio.actors import (
 from glyphoxa_trio.config import Config, NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc import Npc, Scene
-from glyphoxa_trio.npc.identity import SessionKey
+from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.npc.scene import (
     Attention,
     Company,
@@ -87,7 +88,7 @@ class Borrow(Protocol):
         self,
         *,
         selector: Ref[Selector],
-        links: Callable[[SessionSettings], Links],
+        links: Callable[[SessionSettings, NpcId], Links],
         used: Callable[[SessionKey], None],
     ) -> Services: ...
 
@@ -304,12 +305,13 @@ class Cast:
             template_defaults=config.template_defaults,
         )
 
-    def _links(self, settings: SessionSettings) -> Links:
+    def _links(self, settings: SessionSettings, whose: NpcId) -> Links:
         npc = settings.npc
+        chance = Random(f"{self.run} {whose.text}")  # a replay has the same
         return Links(
             llm=self.models.for_npc(npc.model),
             fast=self.models.opening(npc),
-            live=self.voices.live(npc, settings.s2s),
+            live=self.voices.live(npc, settings.s2s, whose, chance),
         )
 
     def _open(self, npc: NpcConfig, table: Table) -> Seat:

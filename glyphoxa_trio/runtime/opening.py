@@ -370,6 +370,7 @@ class _Opening:
             synthesizer=synthesizer,
             recognizer=recognizer,
             s2s=s2s,
+            heard=self.world.witness.speech,
             stack=links,
         )
         return make, voices

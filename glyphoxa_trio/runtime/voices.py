@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from random import Random
 
 import attrs
 
@@ -22,6 +23,7 @@ from glyphoxa_trio.config.voices import (
 )
 from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.ear import RecognizedEar
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
 from glyphoxa_trio.npc.scene import SceneEar, SceneMessages
 from glyphoxa_trio.npc.session.model_ear import ModelEar
@@ -35,14 +37,24 @@ from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
 @attrs.frozen(kw_only=True)
 class Voices:
     """One synthesizer and one recognizer for all NPCs, if there are any; and a
-    speech-to-speech model in place of the configured one."""
+    speech-to-speech model in place of the configured one. ``heard`` is between an NPC
+    and that model."""
 
     synthesizer: Synthesizer | None = None
     recognizer: Recognizer | None = None
     s2s: S2S | None = None
+    heard: Callable[[S2S, NpcId], S2S] = lambda model, npc: model
 
-    def live(self, npc: NpcConfig, config: S2SConfig) -> Live | None:
+    def live(
+        self,
+        npc: NpcConfig,
+        config: S2SConfig,
+        whose: NpcId | None = None,
+        chance: Random | None = None,
+    ) -> Live | None:
         """A conversation with the speech-to-speech model, for an NPC that speaks so.
+        ``whose`` it is, and by
+        what ``chance`` it waits after a failure, if it is to be spoken with.
 
         Raises:
           ConfigError: if there is no such model.
@@ -55,11 +67,13 @@ class Voices:
                 f"{npc.name!r} has the engine s2s, and there is no model for it @ s2s"
             )
         return Live(
-            provider=model,
+            provider=model if whose is None else self.heard(model, whose),
             voice=npc.voice.name or config.voice,
             language=npc.voice.language,
             automatic=config.automatic,
-            settings=LiveSettings(rotate=config.rotate, idle=config.idle),
+            settings=LiveSettings(
+                rotate=config.rotate, idle=config.idle, chance=chance or Random()
+            ),
         )
 
     def s2s_label(self, config: Config) -> str:
@@ -172,6 +186,7 @@ def voices_of(
     synthesizer: Synthesizer | None = None,
     recognizer: Recognizer | None = None,
     s2s: S2S | None = None,
+    heard: Callable[[S2S, NpcId], S2S],
     stack: AsyncExitStack,
 ) -> Voices:
     """What is given, else what is configured, which is closed by ``stack``.
@@ -183,6 +198,7 @@ def voices_of(
         synthesizer=synthesizer or _synthesizer(config),
         recognizer=recognizer or _recognizer(config.speech.recognition, stack),
         s2s=s2s,
+        heard=heard,
     )
     voices.check(config)
     return voices

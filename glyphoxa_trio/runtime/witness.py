@@ -12,8 +12,9 @@ from glyphoxa_trio.host import History, ToolHost
 from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.npc import Npc, TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather, HotContext
-from glyphoxa_trio.npc.identity import SessionKey
+from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.providers.s2s import S2S
 
 from .snapshot import SessionSnapshot
 
@@ -46,6 +47,11 @@ class Witness:
     def model(self, llm: LLM) -> LLM:
         """A model that NPCs speak with; asked once for each."""
         return llm
+
+    def speech(self, model: S2S, npc: NpcId) -> S2S:
+        """The model that an NPC speaks with by itself; asked when it comes to be, and
+        at each reload."""
+        return model
 
     def context(self, context: HotContext) -> Gather:
         """Where NPCs ask what is to be known in a turn."""

@@ -22,6 +22,7 @@ from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.config.voices import Engine, FillerConfig
 from glyphoxa_trio.host import ToolHost, open_host
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, Turn, TurnDone, TurnEvent
+from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.s2s import Live
 from glyphoxa_trio.npc.selection import SelectionRules
 from glyphoxa_trio.npc.selector import Selector
@@ -273,7 +274,7 @@ async def open_table(
     )
     table: Table
 
-    def links(settings: SessionSettings) -> Links:
+    def links(settings: SessionSettings, _: NpcId) -> Links:
         speaks = settings.npc.engine is Engine.S2S
         return table.links if speaks else attrs.evolve(table.links, live=None)
 

@@ -54,7 +54,7 @@ async def open_selector() -> AsyncIterator[Seats]:
         yield Seats(
             Services(
                 host=host,
-                links=lambda _: None,  # type: ignore[arg-type, return-value]
+                links=lambda *_: None,  # type: ignore[arg-type]
                 selector=spawn(nursery, Selector(SelectionRules()).run),
                 events=Topic(),
             )

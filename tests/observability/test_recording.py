@@ -42,11 +42,13 @@ from glyphoxa_trio.observability.recording.hiding import Hiding, in_pieces
 from glyphoxa_trio.observability.recording.kinds import KINDS
 from glyphoxa_trio.observability.recording.lines import Lines
 from glyphoxa_trio.observability.recording.recording import open_recording
+from glyphoxa_trio.observability.recording.speech import EVENTS, event_of
 from glyphoxa_trio.observability.recording.tools import (
     definition_as_data,
     definition_of,
 )
 from glyphoxa_trio.observability.stepping import HELD, Quiet, SteppingClock
+from glyphoxa_trio.providers.s2s import AudioOut, Spoken
 from glyphoxa_trio.runtime import open_runtime
 from glyphoxa_trio.secret import HIDDEN, Secret
 from glyphoxa_trio.tools.definition import (
@@ -585,6 +587,7 @@ _FREE = [
     not in ("recording", "server", "elevate", "measured", "model", "answer", "end")
     and kind
     not in ("heard", "left", "cancelled", "sent", "inexact", "unrecorded", "context")
+    and kind not in ("played", "socket", "told", "speech")
 ]
 
 
@@ -613,6 +616,29 @@ def test_audio_is_told_apart_and_not_kept() -> None:
     assert told(b"\1\0" * 320).startswith("640 bytes, ")
     assert told(b"\1\0" * 320) == told(b"\1\0" * 320) != told(b"\2\0" * 320)
     json.dumps(Hiding().plain(Speech(npc="Bo", turn=1, pcm=b"\xff", rate=16000)))
+
+
+_EVENTS: dict[str, st.SearchStrategy[Any]] = {
+    name: st.from_type(kind) for name, kind in EVENTS.items() if name != "AudioOut"
+}
+
+
+@given(st.one_of(*_EVENTS.values()))
+def test_what_a_model_says_by_itself_comes_back_as_it_was(event: Any) -> None:
+    line = {"event": type(event).__name__, "data": Hiding().plain(event)}
+    line = json.loads(json.dumps(line))
+    if isinstance(event, Spoken):
+        line = json.loads(json.dumps(attrs.asdict(event)))
+    assert event_of(line) == event
+
+
+@given(st.binary(max_size=64))
+def test_audio_comes_back_as_silence_that_is_as_long(pcm: bytes) -> None:
+    said = json.loads(json.dumps(Hiding().plain(AudioOut("r", "i", pcm))))
+    heard = event_of({"event": "AudioOut", "data": said})
+    assert isinstance(heard, AudioOut)
+    assert heard.pcm == bytes(len(pcm))
+    assert Hiding().plain(heard) == said
 
 
 @given(any_lines())
@@ -645,7 +671,7 @@ def _text_of(*lines: dict[str, Any] | str) -> bytes:
             _text_of({"level": "info", "kind": "turn"}),
             "line 1: a recording begins with",
         ),
-        (_text_of({**HEADER, "format": 3}), "line 1: format 3 is of a newer version"),
+        (_text_of({**HEADER, "format": 4}), "line 1: format 4 is of a newer version"),
         (_text_of({**HEADER, "format": "1"}), "line 1: no format that there is"),
         (_text_of({**HEADER, "config": {"npc": []}}), "line 1: unknown key 'npc'"),
         (_text_of(HEADER, HEADER), "line 2: a recording begins with its header"),

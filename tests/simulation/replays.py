@@ -2,7 +2,8 @@
 
     python -m tests.simulation.replays [NUMBER] [SEED]
 
-So many of each kind: one table, several tables with room for fewer, and equal calls.
+So many of each kind: one table, several tables with room for fewer, equal calls, and a
+model that speaks by itself.
 Exit status 1 if one is not the same; its seed is told.
 """
 
@@ -15,8 +16,9 @@ from glyphoxa_trio.observability.recording.format import recorded
 from glyphoxa_trio.simulation.replay.again import replay
 
 from .test_replay import crowded_session, random_session, random_tables
+from .test_replay_speech import random_spoken
 
-KINDS = (random_session, random_tables, crowded_session)
+KINDS = (random_session, random_tables, crowded_session, random_spoken)
 
 
 def main(number: int = 1000, first: int = 0) -> int:

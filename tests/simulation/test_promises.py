@@ -43,11 +43,8 @@ from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.simulation.plans import Asks, Plan, Utterance, rehearse
 from glyphoxa_trio.simulation.promises.calls import CallSeen, TurnSeen
 from glyphoxa_trio.simulation.promises.journal import stale
-from glyphoxa_trio.simulation.promises.monitor import (
-    Monitor,
-    Promise,
-    conversation_faults,
-)
+from glyphoxa_trio.simulation.promises.monitor import Monitor, Promise
+from glyphoxa_trio.simulation.promises.said import conversation_faults
 from glyphoxa_trio.simulation.promises.scenery import Act, Ending
 from glyphoxa_trio.simulation.promises.turn import judged
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition

@@ -1249,10 +1249,10 @@ def test_a_killed_process_leaves_a_recording_up_to_its_last_line(
 
 def test_replay_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
-    file.write_text(BY_HAND.replace('"format": 1', '"format": 3'))
+    file.write_text(BY_HAND.replace('"format": 1', '"format": 4'))
     refused = run("replay", file)
     assert refused.returncode == 2
-    assert "line 1: format 3 is of a newer version" in refused.stderr
+    assert "line 1: format 4 is of a newer version" in refused.stderr
     file.write_text(BY_HAND)
     for wrong, why in (
         ("tiers.fast.ceiling_ms", "write it as KEY.KEY=VALUE"),

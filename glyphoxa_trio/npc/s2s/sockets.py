@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from random import Random
 from typing import Protocol
 
 import attrs
@@ -46,6 +47,7 @@ class LiveSettings:
       audio: of the microphone, kept while there is no socket; the oldest goes first.
       backoff: between attempts; beyond its restarts the conversation rests until
         somebody speaks again, and a microphone alone tries no sooner than by it.
+      chance: what its jitter is drawn from.
     """
 
     connect: float = 10.0
@@ -55,6 +57,7 @@ class LiveSettings:
     leave: float = 5.0
     audio: float = 2.0
     backoff: Backoff = attrs.field(factory=_usual)
+    chance: Random = attrs.field(factory=Random)
 
 
 @attrs.define(eq=False)
@@ -313,5 +316,5 @@ class Sockets:
         self._failures.append(now)
         while self._failures[0] < now - backoff.period:
             self._failures.popleft()
-        delay = backoff.delay(len(self._failures))
+        delay = backoff.delay(len(self._failures), self.settings.chance)
         self._retry_at = now + max(delay, closed.retry_after or 0.0)

@@ -72,7 +72,7 @@ class NpcSession:
 
     def __attrs_post_init__(self) -> None:
         self.memory.catch_up()
-        self._links = self.services.links(self.settings)
+        self._links = self.services.links(self.settings, self.memory.id)
         self._queue = TurnQueue(
             self.settings.turn.queue,
             lambda n: QueueFull(f"{n} wait for {self.settings.npc.name}"),
@@ -143,7 +143,7 @@ class NpcSession:
                         memory.elevate(tier, until=trio.current_time() + seconds)
                         call.reply(None)
                     case Configure(settings):
-                        self._coming = self.services.links(settings)
+                        self._coming = self.services.links(settings, memory.id)
                         memory.go_over_to(settings)
                         if self._running:
                             runner.narrow(settings)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import attrs
 
 import trio
@@ -28,6 +31,10 @@ class Listener:
     interaction: Interaction | None = attrs.field(default=None, init=False)
     _exchange: Exchange | None = attrs.field(default=None, init=False)
     _played: float | None = attrs.field(default=None, init=False)
+    _report: Callable[[float], None] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._report = self._play
 
     def hears(
         self, exchange: Exchange, number: int, interaction: Interaction | None
@@ -38,14 +45,24 @@ class Listener:
         if self._played is not None:
             exchange.played(self._played)
 
-    def listen_through(self, stream: Stream[TurnEvent]) -> None:
-        """Events come through another stream; nothing has come yet."""
+    def listen_through(
+        self,
+        stream: Stream[TurnEvent],
+        played: Callable[[Callable[[float], None], float], None] | None = None,
+    ) -> None:
+        """Events come through another stream; nothing has come yet. What is played of
+        them is told to ``played``, with what to do when it counts."""
+        if played is not None:
+            self._report = partial(played, self._play)
         before, self.stream = self.stream, stream
         if before.cancelled is not None:
             stream.cancel(before.cancelled)
 
     def played(self, seconds: float) -> None:
         """So much of the turn's audio was heard, in all."""
+        self._report(seconds)
+
+    def _play(self, seconds: float) -> None:
         self._played = seconds
         if self._exchange is not None:
             self._exchange.played(seconds)

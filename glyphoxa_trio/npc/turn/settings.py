@@ -15,7 +15,7 @@ from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT, Approver
 from glyphoxa_trio.npc.cost import Costs
 from glyphoxa_trio.npc.events import TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather
-from glyphoxa_trio.npc.identity import SessionKey
+from glyphoxa_trio.npc.identity import NpcId, SessionKey
 from glyphoxa_trio.npc.s2s import Live
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.turn.tally import Tally
@@ -71,8 +71,8 @@ class Services:
     """What sessions borrow: the same for all of them, and through reloads.
 
     Args:
-      links: the models that these settings name. Asked when settings arrive; raises
-        a `GlyphoxaError` to whoever sent them.
+      links: the models that these settings name, for that NPC. Asked when settings
+        arrive; raises a `GlyphoxaError` to whoever sent them.
       selector: asked for the tier of each utterance.
       events: told of everything that happens, whoever listens to the turn.
       handover: where listeners and microphones are handed over.
@@ -87,7 +87,7 @@ class Services:
     """
 
     host: ToolHost
-    links: Callable[[SessionSettings], Links]
+    links: Callable[[SessionSettings, NpcId], Links]
     selector: Ref[Selector]
     events: Topic[TurnEvent]
     handover: Handover = attrs.field(factory=Handover)

@@ -18,6 +18,11 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.observability.recording.handlers import FAILURES
 from glyphoxa_trio.observability.recording.kinds import KINDS, NUMBER, ONE_OF
+from glyphoxa_trio.observability.recording.speech import (
+    capabilities_of,
+    closed_of,
+    event_of,
+)
 from glyphoxa_trio.observability.recording.tools import definition_of
 from glyphoxa_trio.providers.llm import (
     ErrorKind,
@@ -30,8 +35,9 @@ from glyphoxa_trio.providers.llm import (
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
-# 2 added when a call was sent to its server, tools on trial, and servers that start.
-FORMAT: Final = 2
+# 2 added when a call was sent to its server, tools on trial, and servers that start;
+# 3 models that hear and speak.
+FORMAT: Final = 3
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 
 Line = dict[str, Any]
@@ -220,6 +226,10 @@ def _check_words(line: Line) -> None:
         Waiting(**line["waiting"])
     if line["kind"] == "model" and line.get("failed") and "kind" in line["failed"]:
         ErrorKind(line["failed"]["kind"])
+    if line["kind"] == "socket":
+        capabilities_of(line["capabilities"])
+    if line["kind"] == "speech":
+        _check_speech(line)
     error = line.get("error") if line["kind"] == "answer" else None
     if error and error.get("kind") not in (*FAILURES, "crashed"):
         raise ValueError(f"an error is one of {', '.join(FAILURES)}, crashed")
@@ -227,13 +237,33 @@ def _check_words(line: Line) -> None:
         {key: line["call"][key] for key in ("id", "name")}
 
 
+def _check_speech(line: Line) -> None:
+    if line.get("closed") is not None:
+        closed_of(line["closed"])
+    elif line.get("hung_up") is None:
+        try:
+            event_of(line)
+        except KeyError as error:
+            raise ValueError(f"{line.get('event') or 'text'} lacks {error}") from None
+        except Exception as error:  # whatever its fields are made of
+            raise ValueError(f"{line.get('event')}: {error}") from None
+
+
 def _check_numbers(lines: Iterable[Line], name: str) -> None:
     """What lines say of each other."""
-    known: dict[str, set[int]] = {"say": set(), "request": set(), "call": set()}
+    known: dict[str, set[int]] = {
+        "say": set(),
+        "request": set(),
+        "call": set(),
+        "socket": set(),
+    }
     of = {
         "heard": "say",
         "left": "say",
         "cancelled": "say",
+        "played": "say",
+        "speech": "socket",
+        "told": "socket",
         "model": "request",
         "sent": "call",
         "answer": "call",

@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from hashlib import sha256
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.config.secrecy import secrets_in
 from glyphoxa_trio.secret import HIDDEN, Mask, Secret
+
+_LONGEST_SOUND: Final = 16 * 1024 * 1024  # bytes of one piece
 
 
 @attrs.frozen
@@ -35,6 +37,28 @@ class Later:
     """What is worked out where the line is written, given how to hide."""
 
     value: Callable[[Hiding], Any]
+
+
+class Sound(bytes):
+    """Audio out of a recording: silence that is as long, and is told as it was."""
+
+    told: str
+
+    @classmethod
+    def of(cls, told: str) -> Sound:
+        """Raises `ValueError` if that is no text of audio."""
+        length, words, _ = str(told).partition(" bytes, ")
+        if not words or not 0 <= int(length) <= _LONGEST_SOUND:
+            raise ValueError(f"{told!r} is no audio")
+        sound = cls(int(length))
+        sound.told = told
+        return sound
+
+    @staticmethod
+    def text_of(audio: bytes) -> str:
+        if isinstance(audio, Sound):
+            return audio.told
+        return f"{len(audio)} bytes, {sha256(audio).hexdigest()[:16]}"
 
 
 @attrs.frozen
@@ -68,7 +92,7 @@ class Hiding:
             case str():
                 return self.text(value)
             case bytes():  # audio: that it was the same is all one wants to know
-                return f"{len(value)} bytes, {sha256(value).hexdigest()[:16]}"
+                return Sound.text_of(value)
             case AsJson():
                 return self.plain(json.loads(value.text))
             case Later():

@@ -60,6 +60,7 @@ KINDS: Final[Mapping[str, dict[str, Key]]] = {
         "waiting": _if_given(_WHOLE),
     },
     "heard": {"say": _WHOLE, "events": _WHOLE},
+    "played": {"say": _WHOLE, "events": _WHOLE, "seconds": NUMBER},
     "cancelled": {"say": _WHOLE, "reason": _TEXT},
     "left": {
         "say": _WHOLE,
@@ -123,6 +124,24 @@ KINDS: Final[Mapping[str, dict[str, Key]]] = {
         "connected": _if_given(_SWITCH),
         "hung_up": _if_given(NUMBER),
     },
+    "socket": {
+        "socket": _WHOLE,
+        "npc": _TEXT,
+        "label": _TEXT,
+        "capabilities": _OBJECT,
+        "setup": _TEXT,
+    },
+    "speech": {
+        "socket": _WHOLE,
+        "event": _if_given(_TEXT),
+        "data": _if_given(_OBJECT),
+        "text": _if_given(_TEXT),
+        "response": _if_given(_TEXT),
+        "item": _if_given(_TEXT),
+        "closed": _if_given(_OBJECT),
+        "hung_up": _if_given(NUMBER),
+    },
+    "told": {"socket": _WHOLE, "command": _TEXT, "refused": _if_given(_TEXT)},
     "call": {
         "call": _WHOLE,
         "tool": _TEXT,
@@ -162,6 +181,7 @@ ONE_OF: Final = {
         "connected",
         "hung_up",
     ),
+    "speech": ("event", "text", "closed", "hung_up"),
     "answer": ("result", "error", "cancelled"),
     "context": ("lines", "cancelled"),
 }

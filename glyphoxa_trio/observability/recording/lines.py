@@ -155,6 +155,8 @@ def _stream_of(data: dict[str, Any]) -> tuple[Hashable, bool] | None:
     """Which text a line belongs to, and whether it is a piece of it or ends it."""
     if data["kind"] == "model":
         return ("model", data["request"]), "text" in data
+    if data["kind"] == "speech" and data.get("event") != "AudioOut":
+        return ("speech", data["socket"]), "text" in data
     if data["kind"] == "event" and data["event"] not in _BETWEEN:
         turn = npc_in(data), data["turn"]
         return ("event", *turn), data["event"] == "TextDelta"

@@ -59,10 +59,14 @@ async def until_quiet(quiet: Quiet, *, first: bool = False) -> None:
 
 @attrs.define(eq=False)
 class HeardStream(Stream[TurnEvent]):
-    """What a listener hears of one turn. Noted is when it took its time, and where
-    it left: that decides what an NPC remembers of its own words."""
+    """What a listener hears of one turn. Noted is when it took its time, what it
+    played, and where it left: that decides what an NPC remembers of its own words.
+
+    ``has_voice``: a replay has its audio, since a recorded model speaks for itself.
+    """
 
     say: int = attrs.field(kw_only=True)
+    has_voice: bool = attrs.field(kw_only=True)
     note: Note = attrs.field(kw_only=True)
     quiet: Quiet | None = attrs.field(kw_only=True)
     _asked: int = attrs.field(default=0, init=False)
@@ -83,8 +87,8 @@ class HeardStream(Stream[TurnEvent]):
             self._given_at = None
         self._asked += 1
         event = await super().__anext__()
-        if isinstance(event, Speech | SpeechFailed):
-            # A replay has no voice. What was played is not noted, and decides.
+        if isinstance(event, Speech | SpeechFailed) and not self.has_voice:
+            # A replay has no synthesizer. What was played is not noted, and decides.
             self._asked -= 1
             if not self._unrecorded:
                 self._unrecorded = True
@@ -103,6 +107,12 @@ class HeardStream(Stream[TurnEvent]):
             # is told to an actor: it must not depend on who is first.
             await until_quiet(self.quiet, first=True)
         return await super().send(event, spare=spare, within=within)
+
+    def played(self, play: Callable[[float], None], seconds: float) -> None:
+        """So much was heard of what it has asked for."""
+        if self.has_voice:
+            self.note("played", say=self.say, events=self._asked, seconds=seconds)
+        play(seconds)
 
     def cancel(self, reason: str) -> None:
         if self.gone or self._is_over:

@@ -51,9 +51,11 @@ from glyphoxa_trio.observability.recording.players import (
     until_quiet,
     unusual,
 )
+from glyphoxa_trio.observability.recording.speech import HeardSpeech
 from glyphoxa_trio.observability.recording.tools import definition_as_data
 from glyphoxa_trio.observability.stepping import Quiet, exactness
 from glyphoxa_trio.providers.llm import LLM
+from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.runtime.snapshot import SessionSnapshot
 from glyphoxa_trio.runtime.witness import Beginning, Witness
 from glyphoxa_trio.runtime.world import REAL, World
@@ -83,6 +85,8 @@ class Recorder(Witness):
     _requests: count[int] = attrs.field(factory=partial(count, 1), init=False)
     _calls: count[int] = attrs.field(factory=partial(count, 1), init=False)
     _says: count[int] = attrs.field(factory=partial(count, 1), init=False)
+    _sockets: count[int] = attrs.field(factory=partial(count, 1), init=False)
+    _speaking: set[NpcId] = attrs.field(factory=set, init=False)
     _ours: list[dict[str, Any]] = attrs.field(factory=list, init=False)
     _offered: dict[str, list[dict[str, Any]]] = attrs.field(factory=dict, init=False)
     _held: tuple[frozenset[str], frozenset[str]] = attrs.field(
@@ -119,6 +123,10 @@ class Recorder(Witness):
     def model(self, llm: LLM) -> LLM:
         number = self._requests.__next__
         return HeardModel(llm, self.note, number, self._tell_who_is_behind)
+
+    def speech(self, model: S2S, npc: NpcId) -> S2S:
+        self._speaking.add(npc)
+        return HeardSpeech(model, npc, self.note, self._sockets.__next__)
 
     def context(self, context: HotContext) -> Gather:
         context.told = self._knows
@@ -260,7 +268,7 @@ class Recorder(Witness):
                 self._tell_who_is_behind(npc)
                 listener = handover.look(said.listener, Listener)
                 if listener is not None:
-                    heard = self._heard_by(listener, say)
+                    heard = self._heard_by(npc, listener, say)
                     self._hearing.setdefault(npc, set()).add(heard)
             case Preview() | Configure() | Approve():
                 pass  # leaves no trace; is a reload's; is known by its event
@@ -273,14 +281,15 @@ class Recorder(Witness):
             case _:
                 self.note("unrecorded", what=type(request).__name__)
 
-    def _heard_by(self, listener: Listener, say: int) -> HeardStream:
+    def _heard_by(self, npc: NpcId, listener: Listener, say: int) -> HeardStream:
         stream = HeardStream(
             capacity=listener.stream.capacity,
             say=say,
+            has_voice=npc in self._speaking,
             note=self.note,
             quiet=self._quiet,
         )
-        listener.listen_through(stream)
+        listener.listen_through(stream, stream.played)
         return stream
 
     def _tell_who_is_behind(self, npc: NpcId) -> None:

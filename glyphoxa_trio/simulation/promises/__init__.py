@@ -2,7 +2,7 @@
 
 `monitor` is told every event and asks the judges. What it remembers is in `calls`,
 `said` (by players and models) and `offered` (tools). The judges: `rights` (who may use
-what at which moment), `gate` (what was shown and run), `call_judge` (what became of each
+what at which moment), `gate` (what was shown and run), `call_judge` (what became of a
 call), `turn` (one turn as a whole), `journal` (what really ran where tools run).
 """
 

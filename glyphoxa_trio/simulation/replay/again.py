@@ -42,6 +42,7 @@ from glyphoxa_trio.simulation.replay.ear import Ear
 from glyphoxa_trio.simulation.replay.messages import MESSAGES, say_of
 from glyphoxa_trio.simulation.replay.models import ReplayModel
 from glyphoxa_trio.simulation.replay.rules import rehearsed, ruled
+from glyphoxa_trio.simulation.replay.speech import RecordedSockets, ReplaySpeech
 from glyphoxa_trio.simulation.replay.tools import Answers
 from glyphoxa_trio.simulation.replay.world import Absent, Stage, as_line, probes_of
 from glyphoxa_trio.tools.definition import Tool
@@ -114,6 +115,7 @@ class _Play:
     _resumes: dict[tuple[int, int], Line] = attrs.field(init=False)
     _tool_of: dict[int, str] = attrs.field(init=False)
     _ears: dict[int, Ear] = attrs.field(factory=dict, init=False)
+    _listeners: dict[int, Listener] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.clock = ExactClock(self.recorded.began)
@@ -131,9 +133,11 @@ class _Play:
             for line in self.recorded.lines
         ]
         # Several for one pause say that it was not over by then.
-        self._resumes = {(x["say"], x["events"]): x for x in self.recorded.of("heard")}
+        news = self.recorded.of("heard", "played")
+        self._resumes = {(x["say"], x["events"]): x for x in news}
         self._conductor = Conductor(lines, self.clock, self._act, self._may_act)
-        self.stage = Stage(self.recorded, self._conductor)
+        sockets = RecordedSockets(self.recorded, self.notes, self._conductor)
+        self.stage = Stage(self.recorded, self._conductor, sockets)
         self._answers = Answers(self.recorded, self.notes, self._conductor)
 
     async def run(self) -> None:
@@ -151,6 +155,7 @@ class _Play:
                     rehearsed(self.config),
                     tools=ours,
                     llm=ReplayModel(self.notes, self._conductor, recorded=recorded),
+                    s2s=ReplaySpeech.of_nobody(self.stage.sockets),
                     approvals=bool(header.get("approver")),
                     approval_timeout=float(header.get("approval_timeout") or 30.0),
                     wait_for_servers=0.0,
@@ -176,7 +181,7 @@ class _Play:
 
     async def _last_answers(self) -> None:
         """What came while the runtime closed."""
-        for line in self.recorded.of("model", "answer"):
+        for line in self.recorded.of("model", "speech", "answer"):
             if not self._conductor.cue(line).is_set():
                 await trio.sleep_until(line["at"])
                 self._conductor.cue(line).set()
@@ -185,7 +190,8 @@ class _Play:
 
     def _may_act(self, line: Line) -> bool:
         """Whether a listener has heard as much as it had by then."""
-        ear = self._ears.get(line["say"]) if line["kind"] == "heard" else None
+        listens = line["kind"] in ("heard", "played")
+        ear = self._ears.get(line["say"]) if listens else None
         return ear is None or ear.asked >= line["events"]
 
     def _act(self, line: Line) -> None:
@@ -199,7 +205,9 @@ class _Play:
         match line["kind"]:
             case "say":
                 self._say(line)
-            case "heard":
+            case "heard" | "played":
+                if line["kind"] == "played":
+                    self._listeners[line["say"]].played(line["seconds"])
                 if self._resumes[line["say"], line["events"]] is line:
                     self._ears[line["say"]].resume()
             case "left" if line.get("over"):
@@ -259,8 +267,8 @@ class _Play:
         )
         self._ears[number] = ear
         npc = self._session(line).npc(line["npc"])
-        listener = npc._handover.put(Listener(ear))
-        npc._door.tell(say_of(line, listener))
+        listener = self._listeners[number] = Listener(ear)
+        npc._door.tell(say_of(line, npc._handover.put(listener)))
         ear.begin()
 
     # Tools and rules.

@@ -47,6 +47,9 @@ class Shift:
             return at
         return self.now + (at - self.recorded)
 
+    def has_come(self, line: Line) -> bool:
+        return self.now == self.recorded and self.conductor.cue(line).is_set()
+
     async def wait(self, line: Line) -> None:
         if self.now == self.recorded:
             await self.conductor.cue(line).wait()

@@ -23,9 +23,9 @@ from glyphoxa_trio.npc.identity import NpcId, npc_in
 from glyphoxa_trio.observability.recording.format import Line
 from glyphoxa_trio.simulation.clock import ExactClock
 
-ANSWERS: Final = frozenset({"model", "answer"})
+ANSWERS: Final = frozenset({"model", "speech", "answer"})
 # What a replay does by itself, and others may have to wait for.
-STEPS: Final = frozenset({"event", "request", "call", *ANSWERS})
+STEPS: Final = frozenset({"event", "request", "socket", "told", "call", *ANSWERS})
 # What people did.
 DEEDS: Final = frozenset(
     {
@@ -36,7 +36,7 @@ DEEDS: Final = frozenset(
 )
 _NOBODY: Final = NpcId("")
 # What came to pass.
-NEWS: Final = frozenset({"heard", "tools", "server", "probed"})
+NEWS: Final = frozenset({"heard", "played", "tools", "server", "probed"})
 
 
 @attrs.define(eq=False)
@@ -146,7 +146,7 @@ def _npcs_of(lines: Sequence[Line]) -> dict[int, NpcId]:
     owners: dict[tuple[str, int], NpcId] = {}
     found: dict[int, NpcId] = {}
     for line in lines:
-        for kind in ("say", "request", "call"):
+        for kind in ("say", "request", "socket", "call"):
             if kind in line and not isinstance(line[kind], dict):
                 there = owners.get((kind, line[kind]), _NOBODY)
                 owner = npc_in(line) if line.get("npc") else there

@@ -3,7 +3,8 @@
 What happens at one instant has no order but that of cause and effect: trio runs tasks
 in any order. So events are compared in the order of time, NPC and turn; of one turn in
 the order in which they were published, but for what parallel calls have to say, which
-is in the order of its bytes.
+is in the order of its bytes. Of a model that speaks while its calls run, the words are
+compared first.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from glyphoxa_trio.observability.recording.format import Line
 _OF_CALLS: Final = frozenset(
     {"ToolStarted", "ToolFinished", "Filler", "ApprovalNeeded", "ApprovalSettled"}
 )
+# Published by a round of calls; a model that speaks by itself goes on beside it.
+_OF_ROUNDS: Final = _OF_CALLS | {"FanOutDone", "ToolsShown"}
 # Published by what goes on beside its turn.
-_BESIDE: Final = frozenset({"Queued", "LateResult", "SpeculationDone"})
+_BESIDE: Final = frozenset({"Queued", "LateResult", "SpeculationDone", "UsageReported"})
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _CONTEXT: Final = 2
 
@@ -34,14 +37,12 @@ def text_of(line: Line) -> str:
 def in_order(events: Sequence[Line]) -> list[Line]:
     """The canonical order."""
 
-    def place(line: Line) -> tuple[float, str, str, str, int, bool]:
-        beside = line["event"] in _BESIDE
-        return (
-            float(line["at"]),
-            *_whose(line),
-            int(line.get("turn") or 0),
-            beside,
-        )
+    spoken = {_turn(line) for line in events if line["event"] == "Speech"}
+
+    def place(line: Line) -> tuple[object, ...]:
+        turn, event = _turn(line), line["event"]
+        beside = event in _BESIDE
+        return float(line["at"]), *turn, beside, turn in spoken and event in _OF_ROUNDS
 
     found: list[Line] = []
     for _, moment in groupby(sorted(events, key=place), key=place):
@@ -50,6 +51,10 @@ def in_order(events: Sequence[Line]) -> list[Line]:
             shuffled = free or some[0]["event"] in _BESIDE
             found += sorted(some, key=text_of) if shuffled else some
     return found
+
+
+def _turn(line: Line) -> tuple[object, ...]:
+    return *_whose(line), int(line.get("turn") or 0)
 
 
 def _whose(line: Line) -> tuple[str, str, str]:

@@ -69,11 +69,9 @@ class Ear(Stream[TurnEvent]):
             if self._hears:
                 if not self._events:
                     break
-                self._handed.append(self._events.popleft())
+                self._hand_out()
                 self._hears = False
                 self.got += 1
-                if len(self._events) < self.capacity:
-                    self._writers.unpark()
             waits = self.asked in self.pauses and self._resumed < self.asked
             if waits or self.asked >= self.most:
                 break

@@ -22,13 +22,15 @@ from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.mcp.transport import Session
 from glyphoxa_trio.npc import TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather, Gathered, HotContext, Moment
-from glyphoxa_trio.npc.identity import SessionKey, npc_in
+from glyphoxa_trio.npc.identity import NpcId, SessionKey, npc_in
 from glyphoxa_trio.observability.recording.format import Line, Recorded
 from glyphoxa_trio.observability.recording.hiding import Hiding
 from glyphoxa_trio.observability.recording.lines import beside
 from glyphoxa_trio.observability.recording.models import mark
+from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.runtime.witness import Beginning, Witness
 from glyphoxa_trio.simulation.replay.conductor import Conductor
+from glyphoxa_trio.simulation.replay.speech import RecordedSockets
 from glyphoxa_trio.tools.definition import (
     Tool,
 )
@@ -44,6 +46,7 @@ class Stage(Witness):
 
     _recorded: Recorded
     _conductor: Conductor
+    sockets: RecordedSockets
     played: list[tuple[float, TurnEvent]] = attrs.field(factory=list, init=False)
     publish: Publish = attrs.field(init=False)
     # To the end of the run: the last turn ends when the runtime is left.
@@ -51,6 +54,9 @@ class Stage(Witness):
 
     def history(self, history: History | None) -> History | None:
         return cast("History", _Past(self._recorded.of("measured")))
+
+    def speech(self, model: S2S, npc: NpcId) -> S2S:
+        return self.sockets.of(npc)
 
     def context(self, context: HotContext) -> Gather:
         return _Known(self._recorded.of("context"))

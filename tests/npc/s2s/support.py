@@ -223,7 +223,7 @@ class Links:
         return [fault for link in self.opened for fault in link.faults]
 
 
-def live(links: Links, **settings: float) -> Live:
+def live(links: Links, **settings: Any) -> Live:
     """A conversation with it; delays between attempts are exact."""
     from glyphoxa_trio.actors import Backoff
 
