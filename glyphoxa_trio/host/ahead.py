@@ -21,7 +21,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.search import SEARCH
 from glyphoxa_trio.tools.window import SampleKind
 
-from .attempts import Attempt, Attempts
+from .attempts import Attempt, Attempts, Whose
 from .catalogue import Listing
 from .verdict import Slot
 
@@ -164,7 +164,7 @@ class Ahead:
 
 
 def may_go_ahead(
-    listing: Listing, attempts: Attempts, grant: Grant, *, agreed: bool
+    listing: Listing, attempts: Attempts, grant: Grant, whose: Whose, *, agreed: bool
 ) -> bool:
     """Whether a call may be made that perhaps nobody asked for.
 
@@ -183,5 +183,5 @@ def may_go_ahead(
         no is None
         and not listing.tool.blocking
         and listing.key != SEARCH.key
-        and attempts.undoubted(listing)
+        and attempts.undoubted(listing, whose)
     )

@@ -50,6 +50,45 @@ class ProbeResult:
     seconds: float | None
 
 
+Whose = tuple[str, str]
+"""Tenant and session of who calls."""
+NOBODYS: Whose = ("", "")
+
+
+@attrs.define(eq=False)
+class Life:
+    """What is known of one life of a server; of one connection, where each session has
+    its own."""
+
+    breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
+    # When it was last lost under a call of the tool.
+    lost_at: dict[str, float] = attrs.field(factory=dict, init=False)
+    # When a call first ended.
+    first_end: float = attrs.field(default=math.inf, init=False)
+
+    def breaker(self, key: str) -> Breaker:
+        breaker = self.breakers.get(key)
+        if breaker is None:
+            breaker = self.breakers[key] = Breaker()
+        return breaker
+
+    def forget(self, key: str) -> None:
+        self.breakers.pop(key, None)
+        self.lost_at.pop(key, None)
+
+    def ended(self, now: float) -> None:
+        """A call of it has ended."""
+        self.first_end = min(self.first_end, now)
+
+    def dies_again(self, key: str, began: float, now: float) -> bool:
+        """Whether a call that began then was lost with another: one death counts
+        once."""
+        if began < self.lost_at.get(key, -math.inf):
+            return True
+        self.lost_at[key] = now
+        return False
+
+
 @attrs.define(eq=False)
 class Attempt:
     """One flight of one tool. ``signature`` differs for calls with other arguments."""
@@ -57,7 +96,7 @@ class Attempt:
     listing: Listing
     timing: Timing
     signature: int
-    _breaker: Breaker
+    _life: Life
     _ticket: Ticket
     cache_key: CacheKey | None
     _epoch: int
@@ -119,14 +158,11 @@ class Attempts:
     _trial_said_nothing: Callable[[str], None] = lambda key: None
     stalls: Stalls = attrs.field(factory=Stalls)
     cache: ResultCache[ToolResult] = attrs.field(factory=ResultCache)
-    _breakers: dict[str, Breaker] = attrs.field(factory=dict, init=False)
+    # By the server, and by whose connection it is.
+    _lives: dict[str | tuple[str, Whose], Life] = attrs.field(factory=dict, init=False)
     _in_flight: dict[CacheKey, Attempt] = attrs.field(factory=dict, init=False)
     # Attempts that were begun ahead of the turn that may take them.
     _ahead: set[Attempt] = attrs.field(factory=set, init=False)
-    # When a server was last lost under a call of the tool.
-    _lost_at: dict[str, float] = attrs.field(factory=dict, init=False)
-    # When a call of a server first ended in its present life.
-    _first_end: dict[str, float] = attrs.field(factory=dict, init=False)
     _seats: dict[str, trio.Semaphore] = attrs.field(factory=dict, init=False)
     # Tools of which a write was cut: it may still write until it really stops.
     _cut_writes: dict[str, Listing] = attrs.field(factory=dict, init=False)
@@ -139,9 +175,20 @@ class Attempts:
         if listing is not None:
             self.wrote(listing)
 
-    def obstacle(self, listing: Listing) -> str | None:
+    def _life_of(self, listing: Listing, whose: Whose) -> Life:
+        place = _place(listing, whose)
+        life = self._lives.get(place)
+        if life is None:
+            life = self._lives[place] = Life()
+        return life
+
+    def _breaker(self, listing: Listing, whose: Whose) -> Breaker | None:
+        life = self._lives.get(_place(listing, whose))
+        return None if life is None else life.breakers.get(listing.key)
+
+    def obstacle(self, listing: Listing, whose: Whose = NOBODYS) -> str | None:
         """Why the tool cannot be called right now, in words; None if it can."""
-        breaker = self._breakers.get(listing.key)
+        breaker = self._breaker(listing, whose)
         now = trio.current_time()
         if breaker is not None and not breaker.admits(now):
             wait = breaker.retry_in(now)
@@ -175,9 +222,13 @@ class Attempts:
 
     def begin_life(self, group: str) -> None:
         """A server has started again: its tools are not blamed for its earlier life."""
-        self._first_end.pop(group, None)
-        for key in [x for x in self._breakers if x.partition(".")[0] == group]:
-            del self._breakers[key]
+        self._lives.pop(group, None)
+        self._lives.pop((group, NOBODYS), None)
+
+    def leave_session(self, whose: Whose) -> None:
+        """Its connections end: so does what is known of them."""
+        for place in [x for x in self._lives if x[1:] == (whose,)]:
+            del self._lives[place]
 
     def depart(
         self,
@@ -202,17 +253,18 @@ class Attempts:
         """
         timing = Timing(self._lag, self.stalls, listing.tool)
         now = timing.departed
-        breaker = self._breakers.get(listing.key)
-        if breaker is None:
-            breaker = self._breakers[listing.key] = Breaker()
+        whose = context.tenant, context.session
+        life = self._life_of(listing, whose)
+        breaker = life.breaker(listing.key)
         ticket = breaker.begin(now)
         if ticket is None:
-            raise ToolUnavailable(self.obstacle(listing) or "its breaker is open")
+            why = self.obstacle(listing, whose)
+            raise ToolUnavailable(why or "its breaker is open")
         attempt = Attempt(
             listing,
             timing,
             signature,
-            breaker,
+            life,
             ticket,
             cache_key,
             self.cache.epoch,
@@ -241,9 +293,9 @@ class Attempts:
     def end_ahead(self, attempt: Attempt) -> None:
         self._ahead.discard(attempt)
 
-    def undoubted(self, listing: Listing) -> bool:
+    def undoubted(self, listing: Listing, whose: Whose) -> bool:
         """True if a call of it is nobody's trial, and no earlier one lingers."""
-        breaker = self._breakers.get(listing.key)
+        breaker = self._breaker(listing, whose)
         closed = breaker is None or breaker.state is BreakerState.CLOSED
         return closed and not self._flights.lingering(listing.key)
 
@@ -299,11 +351,11 @@ class Attempts:
             with trio.CancelScope(deadline=deadline):
                 answer = ToolResult.of(await flight.landing())
                 return ProbeResult(answer, timing.ended())
-            return ProbeResult(
-                None, None if self._first_in_life(listing, timing) else timing.cut()
-            )
+            life = self._life_of(listing, NOBODYS)
+            first = _first_in_life(life, listing, timing)
+            return ProbeResult(None, None if first else timing.cut())
         finally:
-            self._call_ended(listing)
+            self.probe_ended(listing)
             flight.leave()
             self.wrote(listing)
 
@@ -323,9 +375,9 @@ class Attempts:
 
     def forget(self, key: str) -> None:
         """A tool was removed or replaced: nothing of it is remembered."""
-        self._breakers.pop(key, None)
+        for life in self._lives.values():
+            life.forget(key)
         self._cut_writes.pop(key, None)
-        self._lost_at.pop(key, None)
         self._seats.pop(key, None)
         self.stalls.forget(key)
         self.cache.drop_tool(key)
@@ -369,10 +421,8 @@ class Attempts:
         """Whether it was lost with a call that has counted: one death, one failure."""
         match result:
             case outcome.Error(ConnectionLost()):
-                key = attempt.listing.key
-                if attempt.started < self._lost_at.get(key, -math.inf):
-                    return True
-                self._lost_at[key] = trio.current_time()
+                key, now = attempt.listing.key, trio.current_time()
+                return attempt._life.dies_again(key, attempt.started, now)
         return False
 
     def _gone(self, attempt: Attempt) -> None:
@@ -407,14 +457,14 @@ class Attempts:
         if whole is not None:
             seconds = whole
         elif kind is SampleKind.CENSORED:
-            first = self._first_in_life(attempt.listing, timing)
+            first = _first_in_life(attempt._life, attempt.listing, timing)
             seconds = None if first else timing.cut()
         elif kind is SampleKind.TIMEOUT and not timing.was_sent:
             seconds = None  # no thread was free in all that time
         else:
             seconds = timing.ended() or 0.0
         if kind is not None:
-            self._call_ended(attempt.listing)
+            attempt._life.ended(now)
         if seconds is None:
             kind = None
         elif kind is not None:
@@ -422,21 +472,26 @@ class Attempts:
         if kind is None and attempt.is_trial:
             self._trial_said_nothing(key)
         if kind is None or kind is SampleKind.CENSORED:
-            attempt._breaker.release(attempt._ticket, now)
-        elif attempt._breaker.record(
+            attempt._life.breaker(key).release(attempt._ticket, now)
+        elif attempt._life.breaker(key).record(
             attempt._ticket, ok=kind in (SampleKind.OK, SampleKind.TOOL_ERROR), now=now
         ):
             self._health_anew(key)
 
-    def _first_in_life(self, listing: Listing, timing: Timing) -> bool:
-        """Whether the call began before any other had ended in this life of its server.
-        Such a call may be slow because it loads an index, or fills a cache."""
-        first = self._first_end.get(listing.definition.group, math.inf)
-        return listing.tool.remote and timing.departed < first
+    def probe_ended(self, listing: Listing) -> None:
+        """A call that measures it is over."""
+        self._life_of(listing, NOBODYS).ended(trio.current_time())
 
-    def _call_ended(self, listing: Listing) -> None:
-        if listing.tool.remote:
-            self._first_end.setdefault(listing.definition.group, trio.current_time())
+
+def _place(listing: Listing, whose: Whose) -> str | tuple[str, Whose]:
+    group = listing.definition.group
+    return (group, whose) if listing.tool.per_session else group
+
+
+def _first_in_life(life: Life, listing: Listing, timing: Timing) -> bool:
+    """Whether the call began before any other had ended in this life of its server.
+    Such a call may be slow because it loads an index, or fills a cache."""
+    return listing.tool.remote and timing.departed < life.first_end
 
 
 def kind_of(

@@ -39,7 +39,7 @@ from glyphoxa_trio.tools.window import SampleKind
 from . import verdict
 from .ahead import Ahead, may_go_ahead
 from .approvals import Approvals
-from .attempts import Attempt, Attempts
+from .attempts import NOBODYS, Attempt, Attempts, Whose
 from .booking import Booking
 from .catalogue import Catalogue, Listing
 from .hedging import Hedging, HedgingStatistics
@@ -107,6 +107,10 @@ class Caller:
     on_late: Callable[[Outcome], None] | None = None
 
     @property
+    def whose(self) -> Whose:
+        return self.tenant, self.session
+
+    @property
     def rights(self) -> tuple[Grant, Tier]:
         """What is permitted at this moment."""
         return (self.grant, self.tier) if self.still is None else self.still()
@@ -160,22 +164,21 @@ class Executor:
     _refusals: Counter[Reason] = attrs.field(factory=Counter, init=False)
 
     def visible(
-        self, grant: Grant, *, tier: Tier, remaining: float
+        self, grant: Grant, *, tier: Tier, remaining: float, whose: Whose = NOBODYS
     ) -> tuple[Listing, ...]:
         """The tools a model may be shown now, in the catalogue's stable order."""
-        explained = self.explain(grant, tier=tier, remaining=remaining)
+        explained = self.explain(grant, tier=tier, remaining=remaining, whose=whose)
         return tuple(listing for listing, no in explained if no is None)
 
     def explain(
-        self, grant: Grant, *, tier: Tier, remaining: float
+        self, grant: Grant, *, tier: Tier, remaining: float, whose: Whose = NOBODYS
     ) -> list[tuple[Listing, Refusal | None]]:
         """Every tool, and why it may not be shown, if it may not."""
         explained: list[tuple[Listing, Refusal | None]] = []
         missed: list[str] = []
         for listing in self._catalogue.current.listings:
-            no = refusal(
-                self._candidate(listing), grant, tier=tier, remaining=remaining
-            )
+            candidate = self._candidate(listing, whose)
+            no = refusal(candidate, grant, tier=tier, remaining=remaining)
             explained.append((listing, no))
             if no is not None and _was_slow(listing, no):
                 missed.append(listing.key)
@@ -185,7 +188,9 @@ class Executor:
 
     def candidates(self) -> list[tuple[Listing, Candidate]]:
         """Every tool as the gate would look at it now. Does not count as a turn."""
-        return [(x, self._candidate(x)) for x in self._catalogue.current.listings]
+        return [
+            (x, self._candidate(x, NOBODYS)) for x in self._catalogue.current.listings
+        ]
 
     async def fan_out(
         self,
@@ -320,6 +325,7 @@ class Executor:
                 listing,
                 self._attempts,
                 caller.rights[0],
+                caller.whose,
                 agreed=listing.key in self._approvals.agreed,
             ):
                 return None
@@ -587,14 +593,16 @@ class Executor:
         grant, tier = caller.rights
         listing = slot.listing = self._resolve(slot.call.name, caller)
         if listing is None:
-            shown = self.visible(grant, tier=tier, remaining=remaining)
+            shown = self.visible(
+                grant, tier=tier, remaining=remaining, whose=caller.whose
+            )
             near = nearest(slot.call.name, [x.exposed for x in shown])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
             text = f"there is no tool {slot.call.name[:64]!r}{hint}"
             raise _Refused(Refusal(reason=Reason.UNKNOWN, text=text))
         view = caller.showing
         no = refusal(
-            self._candidate(listing, calling=calling),
+            self._candidate(listing, caller.whose, calling=calling),
             SEARCHING if view and listing is view.search else grant,
             tier=tier,
             remaining=remaining,
@@ -619,7 +627,8 @@ class Executor:
         if reading is None or not reading.tool.reads_resources:
             return None
         grant, tier = caller.rights
-        no = refusal(self._candidate(reading), grant, tier=tier, remaining=float("inf"))
+        candidate = self._candidate(reading, caller.whose)
+        no = refusal(candidate, grant, tier=tier, remaining=float("inf"))
         return reading.exposed if no is None else None
 
     def _permits(self, caller: Caller, end: float, listing: Listing) -> bool:
@@ -630,7 +639,8 @@ class Executor:
         """
         grant, tier = caller.rights
         remaining = end - trio.current_time()
-        if refusal(self._candidate(listing), grant, tier=tier, remaining=remaining):
+        candidate = self._candidate(listing, caller.whose)
+        if refusal(candidate, grant, tier=tier, remaining=remaining):
             return False
         return not unasked(
             listing.definition,
@@ -646,7 +656,9 @@ class Executor:
             listing.definition, listing.exposed
         )
 
-    def _candidate(self, listing: Listing, *, calling: bool = False) -> Candidate:
+    def _candidate(
+        self, listing: Listing, whose: Whose, *, calling: bool = False
+    ) -> Candidate:
         held, agreed = self._approvals.held, self._approvals.agreed
         ready_at = listing.ready_at if calling else None
         return Candidate(
@@ -654,7 +666,7 @@ class Executor:
             exposed=listing.exposed,
             estimate=listing.estimate,
             availability=listing.availability,
-            obstacle=self._attempts.obstacle(listing),
+            obstacle=self._attempts.obstacle(listing, whose),
             changed=bool(held) and listing.key in held,
             agreed=bool(agreed) and listing.key in agreed,
             held=self._attempts.stalls.refused(listing.key),

@@ -150,7 +150,7 @@ class Hedging:
             for other in self._others(first.listing)
             if may_stand_in(other.tool, first.listing.tool)
             and other.availability is Availability.READY
-            and self._attempts.undoubted(other)
+            and self._attempts.undoubted(other, (context.tenant, context.session))
             and self._attempts.has_seat(other)
             and permits(other)
         ]

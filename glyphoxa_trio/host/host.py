@@ -54,7 +54,7 @@ from glyphoxa_trio.tools.window import Sample
 
 from .ahead import Ahead
 from .approvals import Approvals, Keeper
-from .attempts import Attempts
+from .attempts import NOBODYS, Attempts, Whose
 from .calibrator import (
     Calibrate,
     Calibrator,
@@ -185,6 +185,10 @@ class ToolHost:
         )
         self._calibrator.tell(LifeBegan(keys))
 
+    def leave_session(self, tenant: str, session: str) -> None:
+        """A session has ended, or was set aside, and so have connections of its own."""
+        self._attempts.leave_session((tenant, session))
+
     def _forget_gone(self, before: Mapping[str, Listing]) -> None:
         """Forget what was kept of tools that cannot be called any more."""
         for key in before.keys() - self._catalogue.current.by_key.keys():
@@ -239,10 +243,12 @@ class ToolHost:
         *,
         grant: Grant = EVERYTHING,
         remaining: float | None = None,
+        whose: Whose = NOBODYS,
     ) -> tuple[Listing, ...]:
-        """The tools that fit ``tier`` and what remains of its budget (seconds)."""
+        """The tools that fit ``tier`` and what remains of its budget (seconds), for a
+        session, by tenant and id."""
         left = self.settings.limits.ceiling(tier) if remaining is None else remaining
-        return self._executor.visible(grant, tier=tier, remaining=left)
+        return self._executor.visible(grant, tier=tier, remaining=left, whose=whose)
 
     def explain(
         self,

@@ -409,6 +409,7 @@ class _Connection:
             handler=handler,
             fingerprint=fingerprint,
             remote=True,
+            per_session=branches is not None,
             reads_resources=reader,
         )
 

@@ -27,6 +27,11 @@ class SessionKey:
         return NpcId(name, self)
 
     @property
+    def whose(self) -> tuple[str, str]:
+        """The tenant and the id, as a tool host is told them."""
+        return self.tenant, self.id
+
+    @property
     def text(self) -> str:
         """The key as one text, another one for each; "" for the default."""
         if self == DEFAULT_SESSION:

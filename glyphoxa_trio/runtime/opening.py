@@ -42,6 +42,7 @@ from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.npc.hot_context import HotContext
+from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.npc.turn.settings import Services
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint
 from glyphoxa_trio.providers.foreign import Foreign
@@ -270,7 +271,7 @@ class _Opening:
             approvals=self.approvals,
             run=run_id,
             store=self.session_store,
-            left=lambda key: fleet.leave(key.tenant, key.id),
+            left=partial(_leave, fleet, host),
             borrow=partial(
                 Services,
                 host=host,
@@ -414,6 +415,11 @@ class _Opening:
         for nursery in reversed(nurseries):
             self.stack.callback(nursery.cancel_scope.cancel, "the runtime is closed")
         self.stack.push_async_callback(self.world.witness.leaving)
+
+
+def _leave(fleet: Fleet, host: ToolHost, session: SessionKey) -> None:
+    fleet.leave(session.tenant, session.id)
+    host.leave_session(session.tenant, session.id)
 
 
 async def _nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:

@@ -240,6 +240,7 @@ class Tool:
       fingerprint: of what a server said of it, before the operator had a word;
         empty is that of the definition.
       remote: the handler calls `CallContext.sent` when its request leaves.
+      per_session: each session has a connection of its own to its server.
       reads_resources: it was added to its server's tools, and reads what those link to.
     """
 
@@ -249,6 +250,7 @@ class Tool:
     function: Callable[..., Any] | None = attrs.field(default=None, eq=False)
     fingerprint: str = ""
     remote: bool = False
+    per_session: bool = False
     reads_resources: bool = False
 
     @property

@@ -814,7 +814,7 @@ async def test_losers_are_no_failures(autojump_clock: MockClock) -> None:
             b.afresh()
         for key in ("a.look", "b.look"):
             listing = b.catalogue.current.by_key[key]
-            assert b.attempts.undoubted(listing)
+            assert b.attempts.undoubted(listing, ("", ""))
             window = b.measurements.window(listing.definition)
             assert window.failures == 0
         figures = b.figures()

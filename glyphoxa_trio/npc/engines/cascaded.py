@@ -87,7 +87,9 @@ async def _show(turn: TurnState, index: int, *, last: bool) -> Showing:
     remaining = turn.tool_clock.remaining(trio.current_time())
 
     def permitted(left: float) -> tuple[Listing, ...]:
-        return turn.host.tools(turn.tier, grant=turn.grant, remaining=left)
+        return turn.host.tools(
+            turn.tier, grant=turn.grant, remaining=left, whose=turn.memory.session.whose
+        )
 
     view = view_of(
         turn.host,

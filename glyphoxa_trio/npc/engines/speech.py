@@ -81,6 +81,7 @@ class SpeechEngine(Engine):
             tool_timeout=settings.s2s.tool_timeout,
             defer_threshold=settings.defer_threshold,
             shelf=self._memory.shelf,
+            whose=self._memory.session.whose,
         )
         self._bridge.show(min(self.ceiling, Tier.STANDARD))
         owner = Owner(
@@ -223,7 +224,12 @@ class SpeechEngine(Engine):
         if turn.tier is not Tier.DEEP:
             return ()
         remaining = turn.tool_clock.remaining(trio.current_time())
-        shown = self._host.tools(turn.tier, grant=turn.grant, remaining=remaining)
+        shown = self._host.tools(
+            turn.tier,
+            grant=turn.grant,
+            remaining=remaining,
+            whose=self._memory.session.whose,
+        )
         return tuple(x.exposed for x in shown if x.estimate.tier is Tier.DEEP)
 
     async def _go_round(

@@ -47,6 +47,7 @@ class Bridge:
       tool_timeout: seconds that no call exceeds, whatever its tool, its server and
         its turn say.
       defer_threshold: so many external tools are shown in full.
+      whose: tenant and session.
     """
 
     host: ToolHost
@@ -56,6 +57,7 @@ class Bridge:
     tool_timeout: float = TOOL_TIMEOUT
     shelf: Shelf = attrs.field(factory=Shelf)
     defer_threshold: int = DEFER_THRESHOLD
+    whose: tuple[str, str] = ("", "")
     _showing: Showing = attrs.field(factory=lambda: Showing(shown=()), init=False)
     _revision: int = attrs.field(default=0, init=False)
     _declared: list[S2STool] = attrs.field(factory=list, init=False)
@@ -107,7 +109,7 @@ class Bridge:
         )
 
     def _permitted(self, tier: Tier, left: float) -> tuple[Listing, ...]:
-        return self.host.tools(tier, grant=self.grant, remaining=left)
+        return self.host.tools(tier, grant=self.grant, remaining=left, whose=self.whose)
 
     def refresh(self, *, remaining: float) -> None:
         """Declare what was loaded meanwhile; what is there stays as it is."""

@@ -245,7 +245,10 @@ class Rounds:
         bridge = self.bridge
         remaining = self.clock.remaining(trio.current_time())
         fits = bridge.host.tools(
-            bridge.effective, grant=bridge.grant, remaining=remaining
+            bridge.effective,
+            grant=bridge.grant,
+            remaining=remaining,
+            whose=bridge.whose,
         )
         bridge.refresh(remaining=remaining)
         self._expecting = True

@@ -80,7 +80,9 @@ def foresee(
         grant=grant,
         remaining=budget,
         threshold=settings.defer_threshold,
-        permitted=lambda left: host.tools(tier, grant=grant, remaining=left),
+        permitted=lambda left: host.tools(
+            tier, grant=grant, remaining=left, whose=memory.session.whose
+        ),
     )
     caller = Caller(
         grant=grant,

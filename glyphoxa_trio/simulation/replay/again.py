@@ -248,7 +248,7 @@ class _Play:
         host = self._runtime.host
         listing = host.snapshot.by_key.get(line["tool"])
         if listing is not None:
-            host._executor._attempts._call_ended(listing)
+            host._executor._attempts.probe_ended(listing)
         if line["of"] is not None:
             host._calibrator.tell(line["of"])
 
