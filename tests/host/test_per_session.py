@@ -28,7 +28,7 @@ def broken_in(session: str, *, apart: bool = True) -> Tool:
         await trio.sleep(0.01)
         if context.session == session:
             raise ConnectionLost("its server is gone")
-        return ToolResult((f"Of {context.tenant} {context.session}.",))
+        return ToolResult(text=(f"Of {context.tenant} {context.session}.",))
 
     return attrs.evolve(read, handler=handler, per_session=apart)
 
