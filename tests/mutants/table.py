@@ -339,7 +339,7 @@ MUTANTS: Final = (
     Mutant(
         "nothing stands in a tool's way",
         "host/executor.py",
-        "obstacle=self._attempts.obstacle(listing)",
+        "obstacle=self._attempts.obstacle(listing, whose)",
         "obstacle=None",
         Promise.RIGHTS,
     ),
