@@ -236,23 +236,42 @@ class SpeechStarted:
 
 @attrs.frozen
 class SpeechStopped:
-    """They have finished."""
+    """They have finished. ``item``: what they said, if it has a name already."""
+
+    item: str | None = None
+
+
+@attrs.frozen
+class Committed:
+    """What was said last has this name from now on: where `SpeechEnds` ended it, or
+    the model has answered it before anything else was known of it."""
+
+    item: str
 
 
 @attrs.frozen
 class Heard:
-    """What somebody said, as the server understood it: all the words so far, or
-    all of them. May come late."""
+    """What somebody said, as the server understood it: all the words of that item so
+    far, or all of them.
+
+    It may come at any time, also long after its answer, and more than once: it fills in
+    words, and says nothing of who speaks when. Without ``item`` it is of what was said
+    last."""
 
     text: str
     final: bool
+    item: str | None = None
 
 
 @attrs.frozen
 class ResponseStarted:
-    """The model begins to answer. One at a time, but for those out of band."""
+    """The model begins to answer. One at a time, but for those out of band.
+
+    ``heard``: what was said that it answers, where the wire tells; else it is the
+    answer to whatever came last."""
 
     response: str
+    heard: str | None = None
 
 
 @attrs.frozen
@@ -365,6 +384,7 @@ Event = (
     | ToolsInForce
     | SpeechStarted
     | SpeechStopped
+    | Committed
     | Heard
     | ResponseStarted
     | AudioOut

@@ -45,6 +45,9 @@ V31 = "gemini-3.1-flash-live-preview"
 V38 = "gemini-3.8-live"
 SILENCE = bytes(32 * 600)
 
+# Told with the end of the utterance; what servers do by default is in `transcripts`.
+HELLO = Heard("Hello!", late=False)
+
 
 def echo(turn: Turn) -> Reply:
     return Speak(f"You said {turn.user!r}.")
@@ -71,7 +74,7 @@ async def said(talk: Talk) -> str:
 async def test_speech_begins_and_ends_a_turn_by_its_sound(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_gemini_server(echo, hears=["Hello!"], in_memory=True) as server:
+    async with open_gemini_server(echo, hears=[HELLO], in_memory=True) as server:
         async with gemini(server) as talk:
             detection = {"prefixPaddingMs": 20, "silenceDurationMs": 400}
             config = {"automaticActivityDetection": detection}
@@ -116,7 +119,9 @@ async def test_who_may_not_interrupt_is_answered_afterwards(
     def script(turn: Turn) -> Reply:
         return Speak(f"You said {turn.user!r}.", ms=2000, paced=True)
 
-    async with open_gemini_server(script, hears=["Wait!"], in_memory=True) as server:
+    async with open_gemini_server(
+        script, hears=[Heard("Wait!", late=False)], in_memory=True
+    ) as server:
         async with gemini(server) as talk:
             config = {"activityHandling": "NO_INTERRUPTION"}
             await begun(talk, realtimeInputConfig=config)
@@ -154,7 +159,7 @@ async def test_the_client_says_when_somebody_speaks_if_it_wants_to(
 async def test_a_microphone_that_pauses_ends_the_turn(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_gemini_server(echo, hears=["Hello!"], in_memory=True) as server:
+    async with open_gemini_server(echo, hears=[HELLO], in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk)
             await talk.say(audio(tone(200, 16_000)))

@@ -78,7 +78,8 @@ steps = st.one_of(
 replies: st.SearchStrategy[Reply] = st.lists(steps, max_size=4)
 scripts = st.lists(replies, min_size=1, max_size=6)
 hears = st.lists(
-    st.builds(Heard, texts, late=st.booleans(), fails=st.booleans()), max_size=4
+    st.builds(Heard, texts, late=st.none() | st.booleans(), fails=st.booleans()),
+    max_size=4,
 )
 mores: st.SearchStrategy[Message] = st.sampled_from(
     [{}, {"willContinue": True}, {"scheduling": "SILENT"}]

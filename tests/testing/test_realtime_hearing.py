@@ -37,6 +37,10 @@ def detecting(transcribed: bool = True, **changes: Any) -> Message:
     )
 
 
+# Told with the end of the utterance; what servers do by default is in `transcripts`.
+HELLO = Heard("Hello!", late=False)
+
+
 def echo(turn: Turn) -> Reply:
     return Speak(f"You said {turn.user!r}.")
 
@@ -50,7 +54,7 @@ def script_of(talk: Talk) -> list[str]:
 async def test_speech_begins_and_ends_a_turn_by_its_sound(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_realtime_server(echo, hears=["Hello!"], in_memory=True) as server:
+    async with open_realtime_server(echo, hears=[HELLO], in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(prefix_padding_ms=100))
             await talk.say(append(bytes(48 * 1000)))
@@ -93,7 +97,7 @@ async def test_two_utterances_in_one_piece_are_two(autojump_clock: MockClock) ->
 async def test_nothing_is_heard_while_detection_is_off(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_realtime_server(echo, hears=["Hello!"], in_memory=True) as server:
+    async with open_realtime_server(echo, hears=[HELLO], in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(off=True), append(tone(300) + SILENCE))
             await talk.until("session.updated")
@@ -113,7 +117,7 @@ async def test_without_automatic_responses_there_are_only_signs_of_speech(
 ) -> None:
     async with open_realtime_server(
         [[Speak("A long line.", upto_ms=40), Hang()]],
-        hears=["Hello!"],
+        hears=[HELLO],
         in_memory=True,
     ) as server:
         async with realtime(server) as talk:
@@ -156,7 +160,7 @@ async def test_a_transcript_comes_before_its_response_or_after(
 
 
 async def test_a_transcript_fails_or_is_not_wanted(autojump_clock: MockClock) -> None:
-    hears: list[str | Heard] = [Heard("Hello!", fails=True), "Hello!"]
+    hears: list[str | Heard] = [Heard("Hello!", late=False, fails=True), HELLO]
     async with open_realtime_server(echo, hears=hears, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(), append(tone(200) + SILENCE))

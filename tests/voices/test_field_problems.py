@@ -172,7 +172,9 @@ async def test_a_result_that_comes_after_the_user_went_on_is_not_spoken_of(
 
     def script(turn: Turn) -> Reply:
         if turn.user == "Write it down":
-            return [WRITE, UserSpeaks("Never mind", ms=100, after=0.2)]
+            # Without the words first, one that thinks might be thinking aloud.
+            late = False if model == THINKING else None
+            return [WRITE, UserSpeaks("Never mind", ms=100, after=0.2, late=late)]
         return Speak("As you wish.", ms=40)
 
     write = ran.tool("write", 1.0, read_only=False)

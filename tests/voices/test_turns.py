@@ -228,7 +228,7 @@ async def test_somebody_speaks_and_barges_in(model: tuple[str, str]) -> None:
         if turn.number == 0:
             return [
                 Speak("A long, long story. ", ms=400, paced=True),
-                UserSpeaks("Stop it", ms=100),
+                UserSpeaks("Stop it", ms=100, late=False),
                 Hang(),
             ]
         return Speak("As you wish.")
@@ -269,7 +269,7 @@ async def test_the_microphone_reaches_the_model_and_its_answer_the_table() -> No
     def script(turn: Turn) -> Reply:
         return Speak(f"You said {turn.user}.", ms=80)
 
-    hears = [Heard("good day")]
+    hears = [Heard("good day", late=False)]
     async with open_voices(OPENAI, script, hears=hears) as (runtime, fake):
         npc = runtime.npc("Bartok")
         async with npc.voice(speaker="Ann", rate=24_000) as voice:

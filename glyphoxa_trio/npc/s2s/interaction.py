@@ -34,7 +34,9 @@ class Interaction:
     automatic: bool = True
     words: str = attrs.field(default="", init=False)
     understood: bool = attrs.field(default=False, init=False)  # the words are final
-    _on_words: Callable[[str], None] | None = attrs.field(default=None, init=False)
+    _on_words: Callable[[str, bool], None] | None = attrs.field(
+        default=None, init=False
+    )
     _events: deque[Happening] = attrs.field(factory=deque, init=False)
     _arrived: Signal = attrs.field(factory=Signal, init=False)
     _heard: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -66,12 +68,13 @@ class Interaction:
         """The words so far, or all of them."""
         self.words, self.understood = text, final
         if self._on_words is not None:
-            self._on_words(text)
+            self._on_words(text, final)
         if final:
             self._heard.set()
 
-    def tell_words(self, told: Callable[[str], None]) -> None:
-        """Tell ``told`` of them, also when the turn is long over."""
+    def tell_words(self, told: Callable[[str, bool], None]) -> None:
+        """Tell ``told`` of them, and whether they are final, from now on; also when the
+        turn is long over."""
         self._on_words = told
 
     async def wait_understood(self) -> None:

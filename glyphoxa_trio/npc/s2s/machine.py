@@ -5,13 +5,14 @@ is to be done about it is in its `effects` then, in order. `shell` carries that 
 
 Theory of operation. The conversation outlives its sockets, of which one is open or
 none. What a server says belongs to the *current* interaction, the answer to the
-utterance that began last; a server does not say to whom it speaks, so what belongs to
-whom is decided here and nowhere else.
+utterance that began last; few servers say to whom they speak, so what belongs to whom
+is decided here and nowhere else.
 
-*Interactions.* One begins when somebody writes (`begin`), when somebody has spoken, and
-when the model begins a response while nobody listens to the current one. The words of
-what was spoken come when they come, before the turn, in it or after it, and belong to
-the last spoken interaction that lacks them. What an interaction that has ended did not
+*Interactions.* One begins when somebody writes (`begin`), when somebody has spoken
+(whose words have a name then, or get one later), and when the model begins a response
+to something that no interaction answers: by its name, or since nobody listens to the
+current one. Words (`utterances`) are filled in whenever they come, by that name; they
+never begin, end or stop anything. What an interaction that has ended did not
 take is looked through once more: a response that is wanted and that it did not see is
 another utterance's, and calls that nobody took are answered, and not run.
 
@@ -58,6 +59,7 @@ from glyphoxa_trio.providers.s2s import (
     Cancel,
     Capabilities,
     Command,
+    Committed,
     Complaint,
     Event,
     GoingAway,
@@ -95,6 +97,7 @@ from .pending_calls import PendingCalls, Way
 from .responses import Responses, Runs
 from .tool_revisions import ToolRevisions
 from .unsent import Unsent
+from .utterances import Utterances, Words
 
 CANCELLED: Final = '{"status": "cancelled", "message": "It is not wanted any more."}'
 
@@ -105,14 +108,13 @@ I = TypeVar("I")  # noqa: E741  an interaction
 class Interactions(Generic[I]):
     """Who is being answered.
 
-    ``unheard`` is the one whose words are not final; ``listening`` are those that have
-    not ended; ``earlier`` are the calls that were owed when the current one began;
-    ``lost``: its socket was lost, and it was not told of another one yet;
-    ``carried_over``: the response that it took over from another one.
+    ``listening`` are those that have not ended; ``earlier`` are the calls that were
+    owed when the current one began; ``lost``: its socket was lost, and it was not told
+    of another one yet; ``carried_over``: the response that it took over from another
+    one.
     """
 
     current: I | None = None
-    unheard: I | None = None
     listening: set[I] = attrs.field(factory=set)
     earlier: frozenset[str] = frozenset()
     lost: bool = False
@@ -142,6 +144,7 @@ class LiveMachine(Generic[I]):
     effects: deque[Effect[I]] = attrs.field(factory=deque, init=False)
     _responses: Responses = attrs.field(factory=Responses, init=False)
     _interactions: Interactions[I] = attrs.field(factory=Interactions, init=False)
+    _utterances: Utterances[I] = attrs.field(factory=Utterances, init=False)
     _connected: bool = attrs.field(default=False, init=False)
     _speaking: bool = attrs.field(default=False, init=False)
     _told: bool = attrs.field(default=False, init=False)  # somebody, of what is spoken
@@ -177,9 +180,10 @@ class LiveMachine(Generic[I]):
             ):
                 # Whoever did not want it either is not followed by a third.
                 once = event.response != self._interactions.carried_over
-                if current and self._told and once:
+                # Nor is an answer to the words of this one anybody else's.
+                if current and self._told and once and event.heard is None:
                     self._interactions.carried_over = event.response
-                    self._hear_out()
+                    self._hear_out(None)
                     for later in left[at:]:
                         self._pass_on(later)
                     left = left[:at]
@@ -210,7 +214,7 @@ class LiveMachine(Generic[I]):
     def speech_ends(self) -> None:
         self._speaking = False
         self._send(SpeechEnds())
-        self._hear_out(stop=self.capabilities.asks_for_responses)
+        self._hear_out(None, stop=self.capabilities.asks_for_responses)
 
     def say(self, line: Line, *, reply: bool) -> None:
         self._send(SendText(line, reply=reply))
@@ -364,6 +368,7 @@ class LiveMachine(Generic[I]):
         self.setup = attrs.evolve(self.setup, handle=None)
 
     def _leave_socket(self) -> None:
+        self._utterances.forget_nameless()
         self.calls.lose_socket()
         self._responses.forget()
         self._interactions.carried_over = None
@@ -387,21 +392,25 @@ class LiveMachine(Generic[I]):
             case SpeechStarted():
                 self._speaking = True
                 self._hear_speech()
-            case SpeechStopped():
+            case SpeechStopped(item):
                 self._speaking = False
-                self._hear_out(stop=self.capabilities.asks_for_responses)
+                if item is None or not self._utterances.knows(item):
+                    self._hear_out(item, stop=self.capabilities.asks_for_responses)
+            case Committed(item):
+                self._commit(item)
             case Interrupted():
                 if self._responses.runs is not Runs.VOID:
                     self._hear_speech()
-            case Heard(text, final):
-                self._understand(text, final=final)
+            case Heard(text, final, item):
+                heard = self._utterances.hear(item, words := Words(text, final))
+                self._understand(heard, words)
             case UsageSeen(usage):
                 self.effects.append(usage)
             case Complaint():
                 self.effects.append(event)
                 self._pass_on(event)
-            case ResponseStarted(response):
-                self._start_response(response)
+            case ResponseStarted():
+                self._start_response(event)
             case CallReady():
                 # Where a response that calls can still be discarded, its end says so.
                 if not self.capabilities.asks_for_responses:
@@ -420,11 +429,15 @@ class LiveMachine(Generic[I]):
         if self.quiet:
             self.effects.append(Do.LOOK)
 
-    def _start_response(self, response: str) -> None:
-        if self._responses.start(response):
-            if self._interactions.rest:
-                self._hear_out()  # it speaks by itself
-            self._pass_on(ResponseStarted(response))
+    def _start_response(self, event: ResponseStarted) -> None:
+        heard = event.heard
+        if heard is not None and not self._utterances.knows(heard):
+            self._hear_out(heard)  # of which nothing was said before
+        if not self._responses.start(event.response):
+            return
+        if heard is None and self._interactions.rest:
+            self._hear_out(None)  # it speaks by itself
+        self._pass_on(event)
 
     def _end_response(self, event: ResponseEnded, now: float) -> None:
         if event.usage is not None:
@@ -449,25 +462,31 @@ class LiveMachine(Generic[I]):
         self._pass_on(BargedIn())
         self.effects.append(Do.TELL_SPEECH)
 
-    def _hear_out(self, *, stop: bool = False) -> None:
+    def _hear_out(self, item: str | None, *, stop: bool = False) -> None:
         """Somebody has spoken: what comes from now on answers them. ``stop``: what was
         asked for before is to be stopped by us."""
-        if self._told:
-            heard = self._begin(spoken=True, stop=stop)
-            self._interactions.unheard = heard
-            self.effects.append(TellSpoken(heard))
+        if not self._told:
+            return
+        heard = self._begin(spoken=True, stop=stop)
+        words = self._utterances.begin(heard, item)
+        # Before anybody is told of it, who may make a turn of its words.
+        if words is not None:
+            self.effects.append(Understood(heard, words.text, words.final))
+        self.effects.append(TellSpoken(heard))
+        if words is not None:
+            self.effects.append(Put(heard, Heard(words.text, words.final)))
 
-    def _understand(self, text: str, *, final: bool) -> None:
-        # Where speech is not announced, its words are the first sign of it.
-        if self._interactions.unheard is None:
-            self._hear_out()
-        heard = self._interactions.unheard
+    def _commit(self, item: str) -> None:
+        heard = self._utterances.name(item)
+        if heard is not None and (words := self._utterances.words(item)) is not None:
+            self._understand(heard, words)
+
+    def _understand(self, heard: I | None, words: Words) -> None:
+        """The words of that interaction, if it is known which; it may be over."""
         if heard is not None:
-            self.effects.append(Understood(heard, text, final))
+            self.effects.append(Understood(heard, words.text, words.final))
             if heard in self._interactions.listening:
-                self.effects.append(Put(heard, Heard(text, final)))
-            if final:
-                self._interactions.unheard = None
+                self.effects.append(Put(heard, Heard(words.text, words.final)))
 
     def _begin(self, *, spoken: bool, stop: bool) -> I:
         self._pass_on(BargedIn())

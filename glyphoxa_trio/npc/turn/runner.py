@@ -23,6 +23,7 @@ from glyphoxa_trio.npc.events import (
     ContextAdded,
     SpeculationDone,
     TierSelected,
+    Transcript,
     TurnDone,
     TurnEnd,
 )
@@ -161,6 +162,9 @@ class TurnRunner:
                     error=error,
                 )
             )
+            if utterance.interaction is not None:
+                told = partial(_words_come_late, output)
+                utterance.interaction.tell_words(told)
             if self._output is output:
                 self._output = self._turn = None
 
@@ -335,3 +339,12 @@ class TurnRunner:
     def _speculated(self, done: SpeculationDone) -> None:
         self._services.tally.add(done)
         self._services.events.publish(done)
+
+
+def _words_come_late(output: TurnOutput, text: str, final: bool) -> None:
+    """What was spoken is understood when the turn is over already."""
+    utterance = output.utterance
+    utterance.understood(text)
+    output.publish(
+        Transcript(**output.of, speaker=utterance.speaker, text=text, final=final)
+    )

@@ -111,7 +111,7 @@ class Utterance:
     def scripted(self) -> bool:
         return self.script is not None or self.greets
 
-    def understood(self, text: str) -> None:
+    def understood(self, text: str, final: bool = False) -> None:
         """What was spoken, as it becomes known: it may be long over by then."""
         self.text = text
         self.exchange.understood(text)

@@ -10,6 +10,7 @@ import attrs
 from glyphoxa_trio.providers.s2s import Event, SpeechStarted, SpeechStopped
 
 from .encoding import mapping
+from .hearing import Hearing
 
 PAUSE: Final = 1.0  # seconds without audio after which the microphone is off
 
@@ -45,7 +46,9 @@ class Microphone:
         self.due = last if now < last else None
         return self.due is None
 
-    def notice(self, bag: Mapping[str, Any]) -> list[Event]:
+    def notice(
+        self, bag: Mapping[str, Any], hearing: Hearing, now: float
+    ) -> list[Event]:
         """The server says that somebody begins or ends; it has two words for it."""
         said = mapping(bag.get("voiceActivity")).get("voiceActivityType")
         signal = mapping(bag.get("voiceActivityDetectionSignal")).get("vadSignalType")
@@ -53,8 +56,9 @@ class Microphone:
         ends = said == "ACTIVITY_END" or signal == "VAD_SIGNAL_TYPE_EOS"
         if begins and not self._speaking:
             self._speaking = True
+            hearing.begins(now)
             return [SpeechStarted()]
         if ends and self._speaking:
             self._speaking = False
-            return [SpeechStopped()]
+            return [SpeechStopped(hearing.ends(now))]
         return []

@@ -44,6 +44,7 @@ STOPPING: Final = 3.0  # seconds that a server has to say that it has stopped
 _ORDINARY: Final = frozenset(
     {"", "TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT"}
 )
+_GOES_ON: Final = ("IN_PROGRESS", "REQUIRES_ACTION")  # says an interaction's status
 # Other reasons are filters of all kinds.
 _FAILED: Final = frozenset({"MALFORMED_FUNCTION_CALL", "MAX_REGENERATION_REACHED"})
 
@@ -56,14 +57,15 @@ class Turns:
       new_id: makes ids of responses, and of calls that have none.
       speaks: its audio is wanted, not only the transcript.
       ends_with_status: see `Profile`.
-      asked: an answer is expected, and has not begun.
+      hearing: what is said to it.
+      asked: an answer was asked for, and has not begun.
     """
 
     new_id: Callable[[], str]
     speaks: bool
     ends_with_status: bool
+    hearing: Hearing
     asked: bool = False
-    hearing: Hearing = attrs.field(factory=Hearing)
     calls: Calls = attrs.field(init=False)
     _response: str | None = attrs.field(default=None, init=False)
     # Of the turn that is going on: what it said last, and how it went.
@@ -72,6 +74,8 @@ class Turns:
     _cancelling: bool = attrs.field(default=False, init=False)
     # What was asked for in so many words has begun, whether it is cancelled or not.
     _requested: bool = attrs.field(default=False, init=False)
+    _to_text: bool = attrs.field(default=False, init=False)  # or to a result
+    _in_progress: bool = attrs.field(default=False, init=False)  # beyond its turn
     _resumes: bool = attrs.field(default=False, init=False)
     _for_nobody_until: float = attrs.field(default=-inf, init=False)
     _refused: list[ToolCall] = attrs.field(factory=list, init=False)
@@ -79,25 +83,26 @@ class Turns:
     def __attrs_post_init__(self) -> None:
         self.calls = Calls(self.new_id)
 
-    @property
-    def is_idle(self) -> bool:
+    def is_idle(self, now: float) -> bool:
         """Nothing is said, expected or owed."""
-        return not (self.is_busy or self.calls.owed)
+        waits = self.hearing.waits(now)
+        return not (self.is_busy or waits or self.calls.owed)
 
     @property
     def is_busy(self) -> bool:
         return self._last is not None or self.asked
 
-    def ask(self, *, resumes: bool = False) -> None:
-        """The client wants an answer; ``resumes``: as the rest of this turn."""
+    def ask(self, *, to_text: bool = True, resumes: bool = False) -> None:
+        """The client wants an answer: to text or a result, or to what was spoken;
+        ``resumes``: as the rest of this turn."""
         self.asked = self._requested = True
-        self._resumes = resumes
+        self._to_text, self._resumes = to_text, resumes
 
     def cancel(self, now: float) -> None:
         """The client stops what is being said, or was to be."""
         if self._requested and self._response is None:
             self._for_nobody_until = now + STOPPING
-        self.asked = self._requested = False
+        self.asked = self._requested = self._to_text = False
         self._cancelling = True
 
     def take(self, bag: Mapping[str, Any], now: float) -> list[Event]:
@@ -118,6 +123,10 @@ class Turns:
         complete = content.get("turnComplete") is True
         # At rest, says a server that has not read yet what it was asked meanwhile.
         stale = self._requested and self._last is None
+        if status is not None:
+            # A call may be all that it waits for; one that thinks may say more.
+            waits = self.calls.owed and not self.ends_with_status
+            self._in_progress = status in _GOES_ON and not waits
         if complete or (status == "IDLE" and not stale):
             reason = incoming.text(content.get("turnCompleteReason"))[:64]
             self._complete("" if reason in _ORDINARY else reason, events, now)
@@ -135,8 +144,6 @@ class Turns:
     ) -> None:
         heard = mapping(content.get("inputTranscription"))
         text = incoming.text(heard.get("text"))
-        if text.strip() and (self._last is None or self._was_interrupted):
-            self.asked, self._resumes = True, False
         events += self.hearing.piece(
             text,
             now,
@@ -184,19 +191,22 @@ class Turns:
             self._refused += taken
             return
         response = self._begin(events, now)
-        events += self.hearing.finish(now)  # the words decide what the calls may cost
+        events += self.hearing.finish()
         events += [CallReady(response, call, more=True) for call in taken[:-1]]
         events.append(CallReady(response, taken[-1]))
         self._end(events, ResponseEnd.COMPLETED, calls=tuple(taken))
 
     def _interrupt(self, events: list[Event], now: float) -> None:
-        events += self.hearing.interrupted(now)
+        if not self._cancelling:  # by us: nobody speaks
+            events += self.hearing.interrupted(now)
+            self._to_text = False
         if self._response is not None:
             events.append(Interrupted())
             self._end(events, ResponseEnd.CANCELLED)
         elif not self._cancelling:  # else it is our own, of what had not begun
             events.append(Interrupted())
         self._was_interrupted, self._cancelling = True, False
+        self._in_progress = False
         self._for_nobody_until = -inf
 
     def _complete(self, reason: str, events: list[Event], now: float) -> None:
@@ -211,12 +221,13 @@ class Turns:
             detail = f"the turn ended with {reason}"
             events.append(Complaint(kind=kind, code=reason, detail=detail))
         unheard = self._was_interrupted or now < self._for_nobody_until
-        if self._last is None and not unheard and (self.asked or reason):
+        expected = self.asked or self.hearing.waits(now)
+        if self._last is None and not unheard and (expected or reason):
             self._begin(events, now)  # an answer that says nothing is one as well
         if self._response is not None:
             self._end(events, end, detail=reason)
         if self._resumes:  # and had nothing to say
-            self.asked = self._requested = self._resumes = False
+            self.asked = self._requested = self._resumes = self._to_text = False
         self._last, self._was_interrupted, self._cancelling = None, False, False
         self._for_nobody_until = -inf
         self.calls.end_turn()
@@ -225,18 +236,22 @@ class Turns:
         """Whether the model owes nothing, now that its turn has ended."""
         if status == "IDLE":
             return True
-        if self.ends_with_status or status in ("IN_PROGRESS", "REQUIRES_ACTION"):
+        if self.ends_with_status or status in _GOES_ON:
             return False
         return not (self.calls.owed or self.asked)
 
     def _begin(self, events: list[Event], now: float) -> str:
         """The response that is going on; a new one, if there is none."""
         if self._response is None:
+            goes_on = self._last is not None or self._in_progress
+            heard: str | None = None
+            if not self._to_text and (self.hearing.unanswered or not goes_on):
+                events += self.hearing.answer_begins(now)
+                heard = self.hearing.item
             self._response = self._last = self.new_id()
             self.asked = self._requested = self._cancelling = False
-            self._resumes = False
-            self.hearing.answer_begins(now)
-            events.append(ResponseStarted(self._response))
+            self._resumes = self._to_text = self._in_progress = False
+            events.append(ResponseStarted(self._response, heard))
         return self._response
 
     def _end(

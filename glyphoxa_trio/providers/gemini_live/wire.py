@@ -24,6 +24,7 @@ from glyphoxa_trio.providers.s2s import (
     Calling,
     Cancel,
     Command,
+    Committed,
     Event,
     GoingAway,
     HandleIssued,
@@ -47,6 +48,7 @@ from glyphoxa_trio.secret import Secret
 
 from . import incoming, messages
 from .encoding import encoded, mapping
+from .hearing import Hearing
 from .microphone import Microphone
 from .profiles import Profile
 from .turn import Turns
@@ -91,6 +93,7 @@ class GeminiWire:
             new_id=self._new_id,
             speaks=self.setup.speaks,
             ends_with_status=self.profile.ends_with_status,
+            hearing=Hearing(self.prefix),
         )
         self._microphone = Microphone(self.setup.automatic)
         self._declare(self.setup.tools)
@@ -128,7 +131,7 @@ class GeminiWire:
                     self._put(messages.audio(pcm), Lane.AUDIO)
                     self._microphone.hear(now)
             case SpeechBegins() | SpeechEnds() if not self.setup.automatic:
-                self._send_activity(begins=isinstance(command, SpeechBegins))
+                self._send_activity(isinstance(command, SpeechBegins), now)
             case SendText(line, reply):
                 self._send_text(line, reply=reply, now=now)
             case SendResult():
@@ -152,17 +155,19 @@ class GeminiWire:
                 what = type(command).__name__
                 raise ValueError(f"{self.model} cannot be sent {what} in this session")
 
-    def _send_activity(self, *, begins: bool) -> None:
+    def _send_activity(self, begins: bool, now: float) -> None:
         if begins == self._microphone.active:
             return
         self._microphone.active = begins
         if begins:
+            self._turns.hearing.begins(now)
             self._put(messages.realtime(activityStart={}), Lane.AFTER_AUDIO)
             if self._held and not self.profile.turns:
                 self._put(messages.realtime(text=messages.text_of(self._take_held())))
         else:
             self._put(messages.realtime(activityEnd={}), Lane.AFTER_AUDIO)
-            self._turns.ask()
+            self._tell(Committed(self._turns.hearing.ends(now)), now)
+            self._turns.ask(to_text=False)
 
     def _send_text(self, line: Line, *, reply: bool, now: float) -> None:
         if line.text:
@@ -195,7 +200,8 @@ class GeminiWire:
         """Send what is held, if this is a moment in which it disturbs nobody."""
         if not self._held:
             return
-        is_idle = self.ready and self._turns.is_idle and not self._microphone.active
+        idle = self._turns.is_idle(now) and not self._microphone.active
+        is_idle = self.ready and idle
         too_many = len(self._held) > MAX_HELD
         if self.profile.turns:
             if is_idle or too_many:
@@ -244,12 +250,12 @@ class GeminiWire:
         events += self._take_due()
         if "error" in bag:
             events.append(incoming.complaint_of(bag["error"], self.secret))
-        events += self._microphone.notice(bag)
+        events += self._microphone.notice(bag, self._turns.hearing, now)
         events += self._turns.take(bag, now)
         for call in self._turns.take_refused():
             self._send_result(messages.refusal(call), asks=False)
-        if late := self._turns.hearing.take_lost():
-            self.unknown["inputTranscription, too late"] += late
+        if lost := self._turns.hearing.take_lost():
+            self.unknown["inputTranscription, too much"] += lost
         if "sessionResumptionUpdate" in bag:
             events.append(
                 HandleIssued(incoming.handle_of(bag["sessionResumptionUpdate"]))

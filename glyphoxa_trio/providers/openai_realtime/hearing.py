@@ -8,7 +8,13 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.providers.payloads import string
-from glyphoxa_trio.providers.s2s import Event, Heard, SpeechStarted, SpeechStopped
+from glyphoxa_trio.providers.s2s import (
+    Committed,
+    Event,
+    Heard,
+    SpeechStarted,
+    SpeechStopped,
+)
 from glyphoxa_trio.secret import Secret
 
 from .complaints import complaint
@@ -33,9 +39,13 @@ class Hearing:
         self._sequencer.user_speaks(now, interrupts=self._automatic)
         return [SpeechStarted()]
 
-    def on_speech_stopped(self, _: Message, now: float) -> list[Event]:
+    def on_speech_stopped(self, message: Message, now: float) -> list[Event]:
         self._sequencer.user_finished(now)
-        return [SpeechStopped()]
+        return [SpeechStopped(_item(message))]
+
+    def on_committed(self, message: Message, _: float) -> list[Event]:
+        item = _item(message)
+        return [] if item is None else [Committed(item)]
 
     def on_cleared(self, _: Message, now: float) -> list[Event]:
         self._sequencer.user_was_nobody(now)
@@ -47,12 +57,17 @@ class Hearing:
         self._heard[item_id] = text
         if len(self._heard) > MAX_UTTERANCES:
             self._heard.popitem(last=False)
-        return [Heard(text, final=False)]
+        return [Heard(text, final=False, item=item_id or None)]
 
     def on_understood(self, message: Message, _: float) -> list[Event]:
         self._heard.pop(string(message.get("item_id")), None)
-        return [Heard(string(message.get("transcript")), final=True)]
+        text = string(message.get("transcript"))
+        return [Heard(text, final=True, item=_item(message))]
 
     def on_not_understood(self, message: Message, _: float) -> list[Event]:
         self._heard.pop(string(message.get("item_id")), None)
         return [complaint(message.get("error"), "transcription_failed", self._secret)]
+
+
+def _item(message: Message) -> str | None:
+    return string(message.get("item_id")) or None

@@ -107,6 +107,7 @@ class RealtimeWire:
             "session.updated": self._on_updated,
             "input_audio_buffer.speech_started": hearing.on_speech_started,
             "input_audio_buffer.speech_stopped": hearing.on_speech_stopped,
+            "input_audio_buffer.committed": hearing.on_committed,
             "input_audio_buffer.cleared": hearing.on_cleared,
             f"{_TRANSCRIPTION}.delta": hearing.on_heard,
             f"{_TRANSCRIPTION}.completed": hearing.on_understood,

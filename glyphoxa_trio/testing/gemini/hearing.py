@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -12,6 +11,7 @@ import trio
 from ..voice.ear import Activity, Ear
 from ..voice.hears import Hears, understood
 from ..voice.steps import Heard, UserSpeaks
+from ..voice.transcripts import Transcripts
 from ..voice.wire import Message
 from .refused import INVALID, Refused, pcm_of
 
@@ -36,9 +36,10 @@ class Hearing:
     ear: Ear = attrs.field(init=False, repr=False)
     speaking: bool = False
     _number: int = 0  # of the next utterance
-    _late: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
+    transcripts: Transcripts = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        self.transcripts = Transcripts(self.session.nursery, has_items=False)
         self.ear = Ear(_RATE, records=self.session.wire.habits.records)
 
     @property
@@ -109,17 +110,11 @@ class Hearing:
             self._heard_to_begin()
         await trio.sleep(step.ms / 1000)
         if self.automatic and self.speaking:
-            self._ends(heard=Heard(step.text))
+            self._ends(heard=Heard(step.text, late=step.late))
 
     def _heard_to_begin(self) -> None:
         if self.automatic and not self.speaking:
             self._begins(self.ear.ms)
-
-    def turn_ended(self) -> None:
-        """What was understood too late comes now."""
-        late, self._late = self._late, []
-        for tell in late:
-            tell()
 
     def _audio(self, message: Message, pcm: bytes, rate: int) -> None:
         if self.rate is None:
@@ -157,10 +152,7 @@ class Hearing:
             self.session.wire.emit({"serverContent": content})
 
         if "inputAudioTranscription" in self.session.setup and not heard.fails:
-            if heard.late:
-                self._late.append(tell)
-            else:
-                tell()
+            self.transcripts.tell(tell, late=heard.late)
         self.session.turns.user_said(heard.text)
 
     def _signal(self, kind: str) -> None:

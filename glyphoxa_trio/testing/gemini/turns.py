@@ -71,7 +71,7 @@ class Turns:
         """A turn has come to its end."""
         self.current = None
         self._finish(generation, reason)
-        self.session.hearing.turn_ended()
+        self.session.hearing.transcripts.answered()
         self.go_on()
 
     def break_off(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -15,6 +14,7 @@ from ..voice.ear import Activity, Ear
 from ..voice.hears import Hears, understood
 from ..voice.speech import BYTES_PER_MS
 from ..voice.steps import Heard, UserSpeaks
+from ..voice.transcripts import Transcripts
 from .items import Item, ItemError
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ class Hearing:
     ear: Ear = attrs.field(init=False, repr=False)
     _item: str | None = None  # of the speech that is going on
     _number: int = 0  # of the next utterance
-    _late: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
+    transcripts: Transcripts = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        self.transcripts = Transcripts(self.session.nursery, has_items=True)
         self.ear = Ear(_RATE, records=self.session.wire.habits.records)
 
     @property
@@ -99,17 +100,11 @@ class Hearing:
             self._heard_to_begin()
         await trio.sleep(step.ms / 1000)
         if self._item is not None:
-            self._ends(self.ear.ms, Heard(step.text))
+            self._ends(self.ear.ms, Heard(step.text, late=step.late))
 
     def _heard_to_begin(self) -> None:
         if self.session.settings.detection is not None and self._item is None:
             self._begins(self.ear.ms)
-
-    def response_ended(self) -> None:
-        """What was understood too late comes now."""
-        late, self._late = self._late, []
-        for tell in late:
-            tell()
 
     def _begins(self, at: int) -> None:
         detection = self.session.settings.detection or {}
@@ -184,7 +179,4 @@ class Hearing:
                 f"{prefix}.completed", **at, transcript=heard.text, usage=usage
             )
 
-        if heard.late:
-            self._late.append(tell)
-        else:
-            tell()
+        self.transcripts.tell(tell, late=heard.late)

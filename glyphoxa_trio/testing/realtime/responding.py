@@ -79,7 +79,7 @@ class Responses:
         if response is not self.active:
             return
         self.active = None
-        self.session.hearing.response_ended()
+        self.session.hearing.transcripts.answered()
         if self._wanted:
             self._wanted = False
             self.begin({}, automatic=True)

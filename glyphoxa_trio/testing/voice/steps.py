@@ -80,13 +80,14 @@ class UserSpeaks(Event):
 
     It begins ``after`` so many seconds, beside the steps that follow, or at once;
     it interrupts if the session wants that, lasts ``ms``, and is answered as
-    speech is answered. Nobody is heard by a session that does not detect turns, or
-    while somebody else speaks.
+    speech is answered. ``late`` is that of `Heard`. Nobody is heard by a session that
+    does not detect turns, or while somebody else speaks.
     """
 
     text: str
     ms: int = attrs.field(default=400, kw_only=True)
     after: float | None = attrs.field(default=None, kw_only=True)
+    late: bool | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen
@@ -202,11 +203,12 @@ class Refuse:
 class Heard:
     """What the server understands of one utterance, if a transcript is wanted.
 
-    ``late``: it comes after the response. ``fails``: it never comes.
+    ``late``: it comes with the end of the response, or (False) with the end of the
+    utterance; None: as in `transcripts`. ``fails``: it never comes.
     """
 
     text: str
-    late: bool = attrs.field(default=False, kw_only=True)
+    late: bool | None = attrs.field(default=None, kw_only=True)
     fails: bool = attrs.field(default=False, kw_only=True)
 
 

@@ -151,9 +151,15 @@ class ScriptedLink:
             self._events.append(event)
         self._arrived.set()
 
-    def speak(self, response: str, *words: str, calls: Sequence[ToolCall] = ()) -> None:
+    def speak(
+        self,
+        response: str,
+        *words: str,
+        calls: Sequence[ToolCall] = (),
+        heard: str | None = None,
+    ) -> None:
         """A whole response: words with a tenth of a second of audio each."""
-        self.push(ResponseStarted(response))
+        self.push(ResponseStarted(response, heard))
         tenth = bytes(self.capabilities.output_rate // 10 * 2)
         for text in words:
             self.push(

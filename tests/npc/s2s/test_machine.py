@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from glyphoxa_trio.npc.s2s.effects import Do, Put, Replace, TellSpoken
+from glyphoxa_trio.npc.s2s.effects import Do, Put, Replace, TellSpoken, Understood
 from glyphoxa_trio.npc.s2s.happenings import (
     BargedIn,
     Calls,
@@ -41,6 +41,7 @@ from glyphoxa_trio.providers.s2s import (
     CallsCancelled,
     Cancel,
     Capabilities,
+    Committed,
     Complaint,
     Event,
     GoingAway,
@@ -193,6 +194,10 @@ class Conversation(RuleBasedStateMachine):
         self.cancels = 0  # that were sent in this step
         self.may_cancel = False
         self.in_force = 0
+        self.items: dict[str, int] = {}  # which interaction answers what was said
+        self.nameless: int | None = None
+        self.words: dict[int, tuple[str, bool]] = {}
+        self.number = 0
 
     @initialize(asks=flags, data=st.data())
     def vendor(self, asks: bool, data: st.DataObject) -> None:
@@ -213,6 +218,7 @@ class Conversation(RuleBasedStateMachine):
         self.now += 0.5
         self.excused = set()
         self.cancels, self.may_cancel = 0, self.asked or self.running is not None
+        self.may_begin = True
         yield
         effects = self.machine.effects
         while effects:
@@ -234,7 +240,11 @@ class Conversation(RuleBasedStateMachine):
                 self.put(interaction, happening)
             case TellSpoken(interaction):
                 assert self.told
+                assert self.may_begin
                 self.begins(interaction)
+                self.nameless = interaction
+            case Understood(interaction, text, final):
+                self.words[interaction] = text, final
             case SendResult(call_id=id_, output=output):
                 assert self.open
                 owed = self.owed.pop(id_)
@@ -317,6 +327,7 @@ class Conversation(RuleBasedStateMachine):
 
     def leaves_socket(self) -> None:
         self.running, self.asked, self.unwanted = None, False, False
+        self.nameless = None
         self.void.clear()
         self.excused |= {id_ for id_, owed in self.owed.items() if owed.half}
 
@@ -385,15 +396,39 @@ class Conversation(RuleBasedStateMachine):
             self.machine.receive(event, self.now)
 
     @connected
-    @rule(again=some, fresh=st.sampled_from([True, True, False]))
-    def response_starts(self, again: int, fresh: bool) -> None:
+    @rule(
+        again=some,
+        fresh=st.sampled_from([True, True, False]),
+        item=st.none() | st.sampled_from(["new", "old"]),
+    )
+    def response_starts(self, again: int, fresh: bool, item: str | None = None) -> None:
         if fresh:
             self.started.append(f"r{len(self.started)}")
         response = self.started[-1 if fresh else -1 - again % len(self.started)]
         with self.step():
-            (self.void.add if self.unwanted else self.void.discard)(response)
+            heard = None if item is None else self.item(item)
+            new = heard is not None and heard not in self.items
+            wanted = not self.unwanted or (new and self.told)
+            (self.void.discard if wanted else self.void.add)(response)
             self.running, self.asked, self.unwanted = response, False, False
-            self.machine.receive(ResponseStarted(response), self.now)
+            before, rests = self.current, self.rests
+            self.machine.receive(ResponseStarted(response, heard), self.now)
+        begins = self.told and wanted and (new or (heard is None and rests))
+        assert (self.current != before) == begins
+        if begins:
+            self.named(heard)
+
+    def item(self, which: str) -> str:
+        """The name of something that was said, known or not."""
+        if which == "new" or not self.items:
+            self.number += 1
+            return f"said-{self.number}"
+        return list(self.items)[-1]
+
+    def named(self, item: str | None) -> None:
+        """The last interaction answers that."""
+        if item is not None:
+            self.items[item], self.nameless = self.current, None
 
     @connected
     @rule(at=mostly_the_last, audio=flags)
@@ -485,8 +520,8 @@ class Conversation(RuleBasedStateMachine):
             self.machine.receive(CallsCancelled((*ids, "unknown")), self.now)
 
     @connected
-    @rule(started=flags)
-    def somebody_speaks(self, started: bool) -> None:
+    @rule(started=flags, item=st.none() | st.sampled_from(["new", "new", "old"]))
+    def somebody_speaks(self, started: bool, item: str | None) -> None:
         if started:
             before = len(self.queues.get(self.current, ()))
             self.says(SpeechStarted())
@@ -494,9 +529,54 @@ class Conversation(RuleBasedStateMachine):
             if listens:
                 assert self.queues[self.current][before:] == [BargedIn()]
         else:
+            name = None if item is None else self.item(item)
+            known, before = name in self.items, self.current
             with self.step():
-                self.have_spoken()
-                self.machine.receive(SpeechStopped(), self.now)
+                if not known:
+                    self.have_spoken()
+                self.machine.receive(SpeechStopped(name), self.now)
+            assert (self.current != before) == (self.told and not known)
+            if self.current != before:
+                self.named(name)
+
+    @connected
+    @rule(item=st.sampled_from(["new", "old"]))
+    def gets_a_name(self, item: str) -> None:
+        name, nameless = self.item(item), self.nameless
+        with self.step():
+            self.may_begin = False
+            self.machine.receive(Committed(name), self.now)
+        if nameless is not None and name not in self.items:
+            self.items[name], self.nameless = nameless, None
+
+    @connected
+    @rule(
+        item=st.none() | st.sampled_from(["new", "old"]),
+        text=st.sampled_from(["Wait", "Wait!"]),
+        final=flags,
+        times=st.integers(1, 2),
+    )
+    def words_come(self, item: str | None, text: str, final: bool, times: int) -> None:
+        """They fill in what is known of whoever has spoken, and do nothing else."""
+        name = None if item is None else self.item(item)
+        whose = self.nameless if name is None else self.items.get(name)
+        before = None if whose is None else self.words.get(whose)
+        for _ in range(times):
+            with self.step():
+                self.may_begin = False
+                self.machine.receive(Heard(text, final, name), self.now)
+                for effect in self.machine.effects:
+                    if isinstance(effect, Put):
+                        assert (effect.interaction, type(effect.happening)) == (
+                            whose,
+                            Heard,
+                        )
+                    else:
+                        assert isinstance(effect, Understood) or effect is Do.LOOK
+        if whose is not None and (before is None or not before[1] or final):
+            assert self.words[whose] == (text, final)
+        elif whose is not None:
+            assert self.words.get(whose) == before
 
     def have_spoken(self) -> None:
         """Where responses are asked for, it is for us to stop the one before."""
@@ -508,8 +588,6 @@ class Conversation(RuleBasedStateMachine):
         event=st.sampled_from(
             [
                 Interrupted(),
-                Heard("Wait", final=False),
-                Heard("Wait!", final=True),
                 HandleIssued("h"),
                 HandleIssued(None),
                 GoingAway(5.0),

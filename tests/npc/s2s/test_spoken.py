@@ -69,9 +69,9 @@ async def test_what_was_said_is_a_turn_like_any_other(
         await connected(table, links)
         link = links.last
         if wire is ASKS:
-            link.push(SpeechStarted(), SpeechStopped())
-        link.push(Heard("What is there?", final=True))
-        link.speak("r1", calls=[call("look")])
+            link.push(SpeechStarted(), SpeechStopped("one"))
+        link.push(Heard("What is there?", final=True, item="one"))
+        link.speak("r1", calls=[call("look")], heard="one")
         await wait_all_tasks_blocked()
         await trio.sleep(0.2)
         await wait_all_tasks_blocked()
@@ -139,9 +139,9 @@ async def test_barging_in_ends_the_turn_and_its_call_at_once(
         await connected(table, links)
         link = links.last
         if wire is ASKS:
-            link.push(SpeechStarted(), SpeechStopped())
-        link.push(Heard("What is there?", final=True))
-        link.speak("r1", "Hm.", calls=[call("look")])
+            link.push(SpeechStarted(), SpeechStopped("one"))
+        link.push(Heard("What is there?", final=True, item="one"))
+        link.speak("r1", "Hm.", calls=[call("look")], heard="one")
         await trio.sleep(0.5)
         began = trio.current_time()
         link.push(SpeechStarted() if wire is ASKS else Interrupted())
@@ -153,9 +153,9 @@ async def test_barging_in_ends_the_turn_and_its_call_at_once(
         assert json.loads(result.output)["status"] == "cancelled"
         assert [at for _, at in ran.cancelled] == [began]
         if wire is ASKS:
-            link.push(SpeechStopped())
-        link.push(Heard("No, wait.", final=True))
-        link.speak("r2", "Yes?")
+            link.push(SpeechStopped("two"))
+        link.push(Heard("No, wait.", final=True, item="two"))
+        link.speak("r2", "Yes?", heard="two")
         await wait_all_tasks_blocked()
         assert dones(table)[1].text == "Yes?"
 

@@ -322,13 +322,20 @@ class Socket(RuleBasedStateMachine):
         assert ended == ready
 
     @invariant()
-    def words_grow_until_they_are_whole(self) -> None:
-        words = ""
+    def words_grow_and_are_told_once(self) -> None:
+        words: dict[str, Heard] = {}
         for event in self.events:
-            if isinstance(event, Heard):
-                assert event.text.startswith(words)
-                assert (event.text == words) == event.final
-                words = "" if event.final else event.text
+            if isinstance(event, Heard) and event.item is not None:
+                before = words.get(event.item, Heard("", final=False))
+                assert event.text.startswith(before.text)
+                assert event.text != before.text or event.final > before.final
+                words[event.item] = event
+
+    @invariant()
+    def what_is_answered_is_answered_once(self) -> None:
+        heard = [e.heard for e in self.events if isinstance(e, ResponseStarted)]
+        named = [one for one in heard if one is not None]
+        assert len(named) == len(set(named))
 
     @invariant()
     def tools_come_into_force_in_order(self) -> None:

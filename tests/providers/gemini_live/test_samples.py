@@ -76,10 +76,10 @@ def test_every_server_frame_of_the_sample_means_something() -> None:
     first = ResponseEnded(response="t.1", end=ResponseEnd.COMPLETED, calls=calls)
     expected: list[list[Event]] = [
         [Ready(resumed=False)],
-        [Heard("roll a d20", False)],
+        [Heard("roll a d20", False, "t.said-1")],
         [
-            ResponseStarted("t.1"),
-            Heard("roll a d20", True),
+            ResponseStarted("t.1", heard="t.said-1"),
+            Heard("roll a d20", True, "t.said-1"),
             CallReady("t.1", calls[0], more=True),
             CallReady("t.1", calls[1]),
             first,

@@ -117,7 +117,6 @@ def test_a_bag_of_everything_is_read_in_one_order() -> None:
     events = found.hear(bag)
     assert names(events) == [
         "Heard",
-        "Heard",
         "ResponseStarted",
         "AudioOut",
         "Spoken",
@@ -495,7 +494,7 @@ def test_speech_has_two_words_and_is_told_once() -> None:
     ends = {"voiceActivity": {"voiceActivityType": "ACTIVITY_END"}}
     assert found.hear(ends) == []
     assert found.hear(begins, signal) == [SpeechStarted()]
-    assert found.hear(ends, ends) == [SpeechStopped()]
+    assert found.hear(ends, ends) == [SpeechStopped("t.said-1")]
 
 
 # What is not the protocol.

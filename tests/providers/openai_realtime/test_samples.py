@@ -16,6 +16,7 @@ from glyphoxa_trio.providers.s2s import (
     AudioOut,
     Calling,
     CallReady,
+    Committed,
     Complaint,
     Event,
     InteractionEnded,
@@ -153,7 +154,7 @@ def test_an_interruption_and_errors_frame_by_frame() -> None:
                 assert without_ids(sent) == without_ids(message)
     assert caught.value.retryable
     assert caught.value.kind is ErrorKind.INTERRUPTED
-    assert events[:6] == [
+    assert events[:7] == [
         ResponseStarted("resp_9"),
         SpeechStarted(),
         ResponseEnded(
@@ -164,7 +165,8 @@ def test_an_interruption_and_errors_frame_by_frame() -> None:
             usage=USAGE,
         ),
         InteractionEnded(),
-        SpeechStopped(),
+        SpeechStopped("item_u9"),
+        Committed("item_u9"),
         Complaint(
             kind=ErrorKind.BAD_REQUEST,
             code="response_cancel_not_active",
@@ -172,6 +174,6 @@ def test_an_interruption_and_errors_frame_by_frame() -> None:
         ),
     ]
     # Neither error is about anything that this side sent, so both are told.
-    [about_active] = events[6:]
+    [about_active] = events[7:]
     assert isinstance(about_active, Complaint)
     assert about_active.code == "conversation_already_has_active_response"

@@ -132,18 +132,26 @@ def test_an_utterance_is_heard_piece_by_piece_and_then_as_a_whole() -> None:
     ) == [SpeechStarted()]
     assert talk.hear(
         "input_audio_buffer.speech_stopped", audio_end_ms=900, item_id="item_u"
-    ) == [SpeechStopped()]
-    assert talk.hear(delta, **where, delta="Who ") == [Heard("Who ", final=False)]
-    assert talk.hear(delta, **other, delta="I") == [Heard("I", final=False)]
-    assert talk.hear(delta, **where, delta="is") == [Heard("Who is", final=False)]
+    ) == [SpeechStopped("item_u")]
+    assert talk.hear(delta, **where, delta="Who ") == [
+        Heard("Who ", final=False, item="item_u")
+    ]
+    assert talk.hear(delta, **other, delta="I") == [
+        Heard("I", final=False, item="item_v")
+    ]
+    assert talk.hear(delta, **where, delta="is") == [
+        Heard("Who is", final=False, item="item_u")
+    ]
     [heard] = talk.hear(
         "conversation.item.input_audio_transcription.completed",
         **where,
         transcript="Who is there?",
         usage={"type": "duration", "seconds": 1},
     )
-    assert heard == Heard("Who is there?", final=True)
-    assert talk.hear(delta, **where, delta="And") == [Heard("And", final=False)]
+    assert heard == Heard("Who is there?", final=True, item="item_u")
+    assert talk.hear(delta, **where, delta="And") == [
+        Heard("And", final=False, item="item_u")
+    ]
 
 
 def test_speech_that_is_not_understood_is_a_complaint() -> None:

@@ -1,0 +1,69 @@
+"""When a fake server says what it has understood: late, crossed and doubled, as the
+real ones do. Nobody promises that a transcript comes before the answer, in the order of
+the utterances, or once; so by default it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+import trio
+
+LATE: Final = 0.4  # seconds after the utterance: the answer runs by then
+CROSSED: Final = 3.0  # seconds that one waits for the one after it, at most
+AGAIN: Final = 0.3  # seconds after which it is said once more
+
+
+@attrs.define(eq=False)
+class Transcripts:
+    """Those of one session.
+
+    Of four utterances the first is told late, the second after the third (or after
+    `CROSSED`), the third twice, the fourth with the end of the answer.
+
+    Args:
+      nursery: where they wait.
+      has_items: a transcript names its utterance. Without, none is crossed or doubled:
+        nobody could tell whose words they are.
+    """
+
+    _nursery: trio.Nursery = attrs.field(repr=False)
+    _has_items: bool
+    _number: int = 0
+    _next_told: trio.Event = attrs.field(factory=trio.Event, repr=False)
+    _at_the_end: list[Callable[[], None]] = attrs.field(factory=list, repr=False)
+
+    def tell(self, tell: Callable[[], None], *, late: bool | None) -> None:
+        """Tell it at once, or (``late``) with the end of the answer; None: as above."""
+        if late is None:
+            way, self._number = self._number % 4, self._number + 1
+            if way == 3:
+                self._at_the_end.append(tell)
+            else:
+                self._nursery.start_soon(self._later, tell, way)
+        elif late:
+            self._at_the_end.append(tell)
+        else:
+            tell()
+
+    def answered(self) -> None:
+        """The answer has ended."""
+        due, self._at_the_end = self._at_the_end, []
+        for tell in due:
+            tell()
+
+    async def _later(self, tell: Callable[[], None], way: int) -> None:
+        if way == 1 and self._has_items:
+            with trio.move_on_after(CROSSED):
+                await self._next_told.wait()
+        else:
+            await trio.sleep(LATE)
+        tell()
+        if way == 2 and self._has_items:
+            self._next_told.set()
+            self._next_told = trio.Event()
+            await trio.sleep(AGAIN)
+            tell()
