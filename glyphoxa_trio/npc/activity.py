@@ -1,5 +1,5 @@
-"""How many turns run now: for whoever must wait until none does (D16), and for
-whoever says that no more of them can be served."""
+"""How many turns run now: for whoever must wait until none does, and for whoever says
+that no more of them can be served."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ class Activity:
 
     door: Door | None = None
     running: int = attrs.field(default=0, init=False)
+    # Of those that run, the ones that are this process's work: not those of a model
+    # that speaks by itself, most of which are audio that plays.
+    working: int = attrs.field(default=0, init=False)
     _ended: Signal = attrs.field(factory=Signal, init=False)
     _began: Signal = attrs.field(factory=Signal, init=False)
 
@@ -42,14 +45,17 @@ class Activity:
 
     def refusal(self) -> str:
         """Why a turn may not begin now; whoever is told so does not `begin`."""
-        return "" if self.door is None else self.door.refusal(self.running)
+        return "" if self.door is None else self.door.refusal(self.working)
 
-    def begin(self) -> None:
+    def begin(self, *, works: bool = True) -> None:
         self.running += 1
+        self.working += works
         self._began.set()
 
-    def end(self) -> None:
+    def end(self, *, works: bool = True) -> None:
+        """``works`` as when it began."""
         self.running -= 1
+        self.working -= works
         if not self.running:
             self._ended.set()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from time import process_time
 from typing import Final
 
 import attrs
@@ -59,32 +60,38 @@ async def watch(
     events: Topic[OverloadEvent],
     warn: Callable[[ServerWarning], None],
     on_late: Callable[[float, float], None],
+    spent: Callable[[], float] = process_time,
 ) -> None:
     """Feed ``overload`` until cancelled; ``events`` and ``warn`` hear of changes, and
     ``on_late`` of the times, since and until, in which many turns made it too late.
+    ``spent`` says how many seconds of a processor this process has used.
 
     On a virtual clock the loop is never late.
     """
     jitter = Random()  # not the one that somebody may have seeded
     last = began = trio.current_time()
+    used = spent()
     told = False
     while True:
         if overload.config.enabled:
             due = trio.current_time() + jitter.uniform(0.5, 1.5) * PERIOD
             await trio.sleep_until(due)
-            now, running = trio.current_time(), activity.running
+            now, running = trio.current_time(), activity.working
             for _ in range(ROUNDS if running else 0):
                 if now - due > overload.config.max_lag:
                     break  # that is all there is to know
                 await trio.lowlevel.checkpoint()
                 now = trio.current_time()
-            overload.sample(now - due, elapsed=now - last, running=running)
+            before, used = used, spent()
+            overload.sample(
+                now - due, elapsed=now - last, running=running, spent=used - before
+            )
             # With few turns it is a tool that blocks, and must not look quick.
             if now - due > overload.config.max_lag and running > FLOOR:
                 on_late(due, now)
         else:
             await trio.sleep(_WHEN_OFF)
-            now, running = trio.current_time(), activity.running
+            now, running, used = trio.current_time(), activity.working, spent()
         last = now
         if overload.shedding == told:
             continue

@@ -4,18 +4,23 @@ More turns than a machine has time for make all of them late, not only the ones 
 many. So some are turned away at once, and the others stay what they were. Pure: told
 how late the loop is and how many turns run, it says whether one more may begin.
 
-*Late* is a loop that keeps a timer waiting for more than ``max_lag``. One late sample
-is a collection of garbage; a loop that is late for half of the time has too much to
-do. Then as many turns as run are too many, and the limit becomes seven tenths of them.
-While more than that still run, that is all; if it is late again with no more than
-that, it is cut once more. While it is not late and somebody is turned away, the limit
-grows by a tenth a second: the largest number that does not make the loop late is found
-that way, and found again when it changes. When nobody had to be turned away for five
-seconds there is no limit any more.
+*Late* is a loop that keeps a timer waiting for more than ``max_lag``. A few late
+samples are collections of garbage, or another program; a loop that is late for half of
+a second or two has too much to do, if this process also has used most of a processor in
+that time. Then as many turns as run are too many, and the limit becomes seven tenths of
+them. If it hardly used the processor, something blocks the loop or takes the machine
+away: turns are turned away only if that goes on for three seconds.
+
+While more turns than the limit still run, that is all; if it is late again with no more
+than that, it is cut once more. While it is not late and somebody is turned away, the
+limit grows by a tenth a second: the largest number that does not make the loop late is
+found that way, and found again when it changes. When the processor is idle again, or
+nobody had to be turned away for five seconds, there is no limit any more.
 
 How many turns may run is what is limited, and not how many may begin: of those that
 run each has something to do at any time, and a turn that waits for its model for
-longer has less.
+longer has less. A turn whose model speaks by itself is none of them: what it costs is
+the same whether anybody answers it or not.
 """
 
 from __future__ import annotations
@@ -28,10 +33,14 @@ import attrs
 from glyphoxa_trio.config import OverloadConfig
 from glyphoxa_trio.units import in_ms
 
-MEMORY: Final = 0.6  # seconds after which a sample counts for a third
+MEMORY: Final = 1.0  # seconds after which a sample counts for a third
 # One sample says no more than this, however long it took: a pause is no load. Seconds.
 _LONGEST: Final = 0.15
 _TOO_MUCH: Final = 0.5  # late for this share of the time
+_BUSY: Final = 0.6  # of a processor: with less than that nobody has too much to do
+_IDLE: Final = 0.5
+BLOCKED: Final = 3.0  # seconds for which an idle process may be late
+_WELL: Final = 0.5  # seconds without a late sample, after which it is over if idle
 _CUT: Final = 0.7
 _AFTER_A_CUT: Final = 0.25  # it takes new evidence for another one
 _GROWTH: Final = 0.1  # a second
@@ -44,7 +53,8 @@ CALM: Final = 5.0  # seconds
 @attrs.frozen(kw_only=True)
 class OverloadStatistics:
     """``lag`` in seconds, as it was last; ``late`` the share of the time in which it
-    was too long; ``limit`` how many turns may run, where that is learnt.
+    was too long; ``used`` how much of a processor this process has used lately;
+    ``limit`` how many turns may run, where that is learnt.
 
     ``shed`` counts the turns that were turned away, ``episodes`` how often that began.
     """
@@ -52,6 +62,7 @@ class OverloadStatistics:
     shedding: bool
     lag: float
     late: float
+    used: float
     limit: int | None
     shed: int
     episodes: int
@@ -68,9 +79,12 @@ class Overload:
     shedding: bool = attrs.field(default=False, init=False)
     lag: float = attrs.field(default=0.0, init=False)
     late: float = attrs.field(default=0.0, init=False)
+    used: float = attrs.field(default=0.0, init=False)
     shed: int = attrs.field(default=0, init=False)
     episodes: int = attrs.field(default=0, init=False)
     _limit: float | None = attrs.field(default=None, init=False)
+    _blocked: float = attrs.field(default=0.0, init=False)  # seconds, while idle
+    _well: float = attrs.field(default=0.0, init=False)
     _calm: float = attrs.field(default=0.0, init=False)
     _pressed: bool = attrs.field(default=False, init=False)  # since the last sample
     _shed_before: int = attrs.field(default=0, init=False)
@@ -90,26 +104,39 @@ class Overload:
         """What nobody waits for had better wait itself."""
         return self.shedding or self.lag > self.config.max_lag
 
-    def sample(self, lag: float, *, elapsed: float, running: int) -> None:
-        """The loop is ``lag`` seconds late, ``elapsed`` after the last sample."""
+    def sample(self, lag: float, *, elapsed: float, running: int, spent: float) -> None:
+        """The loop is ``lag`` seconds late, ``elapsed`` after the last sample, and this
+        process has ``spent`` so many seconds of a processor since."""
         self.lag = lag
         if not self.config.enabled:
             return
         is_late = lag > self.config.max_lag
         weight = 1 - exp(-min(elapsed, _LONGEST) / MEMORY)
         self.late += (is_late - self.late) * weight
+        if elapsed > 0:
+            self.used += (min(spent / elapsed, 1.0) - self.used) * weight
+        self._well = 0.0 if is_late else self._well + elapsed
+        too_much = self.late > _TOO_MUCH
+        self._blocked = self._blocked + min(elapsed, _LONGEST) if too_much else 0.0
         if self._limit is not None and running > self._limit:
             # Those that run already are too many: that says nothing of the limit.
             self.late = min(self.late, _AFTER_A_CUT)
-        elif is_late and self.late > _TOO_MUCH and running > FLOOR:
+        elif is_late and too_much and running > FLOOR and self._has_cause:
             self._limit, self.late = max(float(FLOOR), _CUT * running), _AFTER_A_CUT
             self._begin()
         elif not is_late and self._pressed and self._limit is not None:
             self._limit += max(1.0, self._limit * _GROWTH) * min(elapsed, 1.0)
         self._calm = 0.0 if is_late or self._pressed else self._calm + elapsed
         self._pressed = False
-        if self._calm >= CALM:
+        idle = self._limit is not None and self._well >= _WELL and self.used < _IDLE
+        if idle or self._calm >= CALM:
             self._limit, self.shedding = None, False
+
+    @property
+    def _has_cause(self) -> bool:
+        """Whether it is late because of what this process does, as far as that can be
+        seen."""
+        return self.used > _BUSY or self._blocked >= BLOCKED
 
     def refusal(self, running: int) -> str:
         """Why no turn may begin beside these; empty if it may. Counts what it says."""
@@ -145,7 +172,7 @@ class Overload:
         if config != self.config:
             self.config = config
             self.shedding, self._limit = False, None
-            self.lag = self.late = self._calm = 0.0
+            self.lag = self.late = self._calm = self._blocked = 0.0
             self._pressed = False
 
     def statistics(self) -> OverloadStatistics:
@@ -153,6 +180,7 @@ class Overload:
             shedding=self.shedding,
             lag=self.lag,
             late=self.late,
+            used=self.used,
             limit=self.limit,
             shed=self.shed,
             episodes=self.episodes,

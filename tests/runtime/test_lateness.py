@@ -265,3 +265,21 @@ async def test_the_log_has_the_episode_and_every_turn_of_it() -> None:
 def test_what_makes_no_sense_is_refused_with_its_place(wrong: str) -> None:
     with pytest.raises(ConfigError, match=r"@ .*overload"):
         load_text(f"overload: {{{wrong}}}", source=PurePath("table.yaml"))
+
+
+async def test_four_pauses_within_a_second_turn_nobody_away() -> None:
+    """On the real clock: 30 turns run, and the process has little to do."""
+    with trio.fail_after(LIMIT):
+        async with trio.open_nursery() as nursery:
+            seen = watched(nursery)
+            for _ in range(30):
+                seen.activity.begin()
+            await trio.sleep(0.5)
+            for _ in range(4):
+                time.sleep(0.2)  # noqa: ASYNC251 it is what this is about
+                await trio.sleep(0.06)
+                assert seen.activity.refusal() == ""
+            await trio.sleep(0.5)
+            assert seen.activity.refusal() == ""
+            assert seen.events == []
+            nursery.cancel_scope.cancel()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from glyphoxa_trio.config import Config, OverloadConfig
-from glyphoxa_trio.runtime.overload import CALM, FLOOR, Overload
+from glyphoxa_trio.runtime.overload import BLOCKED, CALM, FLOOR, Overload
 
 LATE, ON_TIME = 0.2, 0.001
 
@@ -19,9 +19,24 @@ def overload(**config: Any) -> Overload:
     return Overload(attrs.evolve(OverloadConfig(), **config))
 
 
-def feed(rule: Overload, lag: float, times: int, *, running: int = 100) -> None:
+def look(
+    rule: Overload, lag: float, *, elapsed: float, running: int, used: float = 1.0
+) -> None:
+    """One sample; ``used`` is how much of a processor the process had meanwhile."""
+    rule.sample(lag, elapsed=elapsed, running=running, spent=used * elapsed)
+
+
+def feed(
+    rule: Overload, lag: float, times: int, *, running: int = 100, used: float = 1.0
+) -> None:
     for _ in range(times):
-        rule.sample(lag, elapsed=0.05 + lag, running=running)
+        look(rule, lag, elapsed=0.05 + lag, running=running, used=used)
+
+
+def busy(rule: Overload) -> Overload:
+    """It has used a processor for a while, and was on time."""
+    feed(rule, ON_TIME, 100, running=100)
+    return rule
 
 
 def test_by_default_100_ms_are_late_and_turns_are_not_counted() -> None:
@@ -32,7 +47,7 @@ def test_by_default_100_ms_are_late_and_turns_are_not_counted() -> None:
 
 def test_one_pause_is_no_overload_however_long_it_was() -> None:
     rule = overload()
-    rule.sample(60.0, elapsed=60.05, running=100)
+    look(rule, 60.0, elapsed=60.05, running=100)
     assert (rule.shedding, rule.refusal(10_000)) == (False, "")
 
 
@@ -44,13 +59,13 @@ def test_a_pause_now_and_then_is_none_either() -> None:
     assert (rule.shedding, rule.episodes) == (False, 0)
 
 
-def test_three_late_samples_in_a_row_are_an_overload() -> None:
-    rule = overload()
+def test_five_late_samples_in_a_row_are_an_overload() -> None:
+    rule = busy(overload())
     limits = []
-    for _ in range(3):
+    for _ in range(5):
         feed(rule, LATE, 1)
         limits.append(rule.limit)
-    assert limits == [None, None, 70]
+    assert limits == [None] * 4 + [70]
     assert (rule.shedding, rule.episodes) == (True, 1)
     assert rule.refusal(69) == ""
     assert rule.refusal(70) == (
@@ -72,19 +87,53 @@ def test_while_more_run_than_may_that_they_are_late_does_not_lower_the_limit() -
     assert rule.limit == 70
     feed(rule, LATE, 30, running=71)
     assert rule.limit == 70
-    feed(rule, LATE, 1, running=70)
-    assert rule.limit == 70  # one sample says as little of this limit as of any
+    feed(rule, LATE, 2, running=70)
+    assert rule.limit == 70  # two samples say as little of this limit as of any
     feed(rule, LATE, 1, running=70)
     assert rule.limit == 49
 
 
 def test_a_limit_that_was_just_set_has_its_chance() -> None:
-    rule = overload()
-    feed(rule, LATE, 3, running=100)
-    feed(rule, LATE, 1, running=70)
+    rule = busy(overload())
+    feed(rule, LATE, 5, running=100)
+    feed(rule, LATE, 2, running=70)
     assert rule.limit == 70
     feed(rule, LATE, 1, running=70)
     assert rule.limit == 49
+
+
+def test_four_pauses_of_a_fifth_of_a_second_are_none() -> None:
+    """Within a second, whether they took the processor or not."""
+    for used in (0.3, 1.0):
+        rule = overload()
+        feed(rule, ON_TIME, 100, running=30, used=0.3)
+        for _ in range(4):
+            feed(rule, LATE, 1, running=30, used=used)
+        feed(rule, ON_TIME, 100, running=30, used=0.3)
+        assert (rule.shedding, rule.episodes) == (False, 0)
+
+
+def test_late_with_an_idle_processor_is_an_overload_only_after_three_seconds() -> None:
+    rule = overload()
+    feed(rule, LATE, 4, used=0.1)  # until it is late for half of the time
+    over = 0.0
+    while not rule.shedding:
+        feed(rule, LATE, 1, used=0.1)
+        over += 0.15  # a sample counts for no more
+    assert BLOCKED <= over <= BLOCKED + 0.2
+
+
+def test_when_the_processor_is_idle_again_it_is_over_within_a_second() -> None:
+    rule = busy(overload())
+    feed(rule, LATE, 5)
+    assert rule.refusal(100)
+    passed = 0.0
+    while rule.shedding:
+        rule.refusal(100)  # people come all the same
+        look(rule, ON_TIME, elapsed=0.05, running=10, used=0.1)
+        passed += 0.05
+    assert passed <= 1.0
+    assert rule.refusal(10_000) == ""
 
 
 def test_a_few_turns_are_never_the_cause() -> None:
@@ -105,31 +154,31 @@ def test_when_it_was_late_before_they_came_it_is_not_because_of_them() -> None:
 
 
 def test_the_limit_grows_while_it_holds_somebody_up_and_nothing_is_late() -> None:
-    rule = overload()
-    feed(rule, LATE, 3, running=1000)
+    rule = busy(overload())
+    feed(rule, LATE, 5, running=1000)
     assert rule.limit == 700
-    rule.sample(ON_TIME, elapsed=1.0, running=700)
+    look(rule, ON_TIME, elapsed=1.0, running=700)
     assert rule.limit == 700  # nobody was turned away, so it is not known to be low
     rule.refusal(700)
-    rule.sample(ON_TIME, elapsed=1.0, running=700)
+    look(rule, ON_TIME, elapsed=1.0, running=700)
     assert rule.limit == 770
     rule.refusal(770)
-    rule.sample(LATE, elapsed=1.0, running=770)
+    look(rule, LATE, elapsed=1.0, running=770)
     assert rule.limit == 770
     rule.refusal(770)
-    rule.sample(ON_TIME, elapsed=60.0, running=770)  # nobody looked for a minute
+    look(rule, ON_TIME, elapsed=60.0, running=770)  # nobody looked for a minute
     assert rule.limit == 847
 
 
 def test_without_anybody_to_turn_away_it_ends_after_a_while() -> None:
-    rule = overload()
-    feed(rule, LATE, 3)
+    rule = busy(overload())
+    feed(rule, LATE, 5)
     rule.refusal(70)
-    rule.sample(ON_TIME, elapsed=0.05, running=60)
+    look(rule, ON_TIME, elapsed=0.05, running=60)
     for _ in range(4):
-        rule.sample(ON_TIME, elapsed=CALM / 4 - 0.001, running=60)
+        look(rule, ON_TIME, elapsed=CALM / 4 - 0.001, running=60)
     assert rule.shedding
-    rule.sample(ON_TIME, elapsed=0.01, running=60)
+    look(rule, ON_TIME, elapsed=0.01, running=60)
     assert (rule.shedding, rule.limit, rule.refusal(10_000)) == (False, None, "")
     assert (rule.episodes, rule.shed_lately) == (1, 1)
 
@@ -146,12 +195,12 @@ def test_a_number_of_turns_that_is_configured_holds_however_well_it_goes() -> No
 def test_what_can_wait_waits_from_the_first_late_sample_on() -> None:
     rule = overload()
     assert not rule.busy
-    rule.sample(LATE, elapsed=0.05, running=0)
+    look(rule, LATE, elapsed=0.05, running=0)
     assert rule.busy
-    rule.sample(ON_TIME, elapsed=0.05, running=0)
+    look(rule, ON_TIME, elapsed=0.05, running=0)
     assert not rule.busy
-    feed(rule, LATE, 3)
-    rule.sample(ON_TIME, elapsed=0.05, running=0)
+    feed(busy(rule), LATE, 5)
+    look(rule, ON_TIME, elapsed=0.05, running=0)
     assert rule.busy  # turns are turned away: this is no time for anything else
 
 
@@ -163,8 +212,8 @@ def test_switched_off_it_turns_nobody_away() -> None:
 
 @pytest.mark.parametrize("better", [{"enabled": False}, {"max_lag": 1.0}])
 def test_another_configuration_counts_at_once(better: dict[str, Any]) -> None:
-    rule = overload()
-    feed(rule, LATE, 3)
+    rule = busy(overload())
+    feed(rule, LATE, 5)
     rule.adopt(OverloadConfig())  # the same: nothing is forgotten
     assert rule.limit == 70
     rule.adopt(attrs.evolve(OverloadConfig(), **better))
@@ -179,7 +228,7 @@ class Machine(RuleBasedStateMachine):
     )
     def begin(self, enabled: bool, most: int | None) -> None:
         self.rule = overload(enabled=enabled, max_turns=most)
-        self.calm = 0.0
+        self.calm = self.well = 0.0
         self.pressed = False
         self.shed = self.episodes = 0
 
@@ -201,10 +250,12 @@ class Machine(RuleBasedStateMachine):
         lag=st.sampled_from([0.0, 0.1, 0.101, 3.0]),
         pause=st.sampled_from([0.0, 0.02, 0.08, 1.0, 6.0]),
         running=st.integers(min_value=0, max_value=200),
+        used=st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0, 2.0]),
     )
-    def look(self, lag: float, pause: float, running: int) -> None:
+    def look(self, lag: float, pause: float, running: int, used: float) -> None:
         was, before, late = self.rule.shedding, self.rule._limit, lag > 0.1
-        self.rule.sample(lag, elapsed=lag + pause, running=running)
+        look(self.rule, lag, elapsed=lag + pause, running=running, used=used)
+        self.well = 0.0 if late else self.well + lag + pause
         after = self.rule._limit
         if not self.rule.config.enabled:
             assert after is None
@@ -224,9 +275,10 @@ class Machine(RuleBasedStateMachine):
             assert self.pressed
             most = before + max(1.0, 0.1 * before) * min(lag + pause, 1.0)
             assert after <= most + 1e-9
-        elif after is None:
-            assert before is None or self.calm >= CALM
-        assert self.rule.shedding or self.calm >= CALM or not was
+        idle = self.well >= 0.5 and self.rule.used < 0.5
+        if after is None:
+            assert before is None or self.calm >= CALM or idle
+        assert self.rule.shedding or self.calm >= CALM or not was or idle
         assert not (self.rule.shedding and self.calm >= CALM)
         self.pressed = False
 
@@ -234,6 +286,7 @@ class Machine(RuleBasedStateMachine):
     def what_always_holds(self) -> None:
         rule = self.rule
         assert 0.0 <= rule.late <= 1.0
+        assert 0.0 <= rule.used <= 1.0
         assert rule.limit is None or (rule.limit >= FLOOR and rule.shedding)
         assert not rule.shedding or rule.busy
         assert (rule.shed, rule.episodes) == (self.shed, self.episodes)

@@ -180,8 +180,7 @@ class SpeechEngine(Engine):
         if utterance.interaction is not None:
             self._live.end(utterance.interaction)
 
-    def _asks(self, utterance: Utterance) -> bool:
-        """Whether the model waits to be asked for its answer."""
+    def asks(self, utterance: Utterance) -> bool:
         return utterance.interaction is None or not self._live.automatic
 
     async def hear_out(self, utterance: Utterance) -> None:
@@ -196,7 +195,7 @@ class SpeechEngine(Engine):
         """Answer once, this way or through the text model."""
         self._tell()
         config = self._settings.s2s
-        slow = self._slow(turn) if config.route and self._asks(utterance) else ()
+        slow = self._slow(turn) if config.route and self.asks(utterance) else ()
         if slow and turn.exchange.text:
             await self._go_round(turn, utterance.interaction, slow)
             return
@@ -210,7 +209,7 @@ class SpeechEngine(Engine):
             bridge=self._bridge,
             speaker=utterance.speaker,
             interaction=utterance.interaction,
-            asks=self._asks(utterance),
+            asks=self.asks(utterance),
             interrupt=utterance.interrupt,
             understood=understood,
         )

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Signal
+from glyphoxa_trio.providers.s2s import Heard
 
 from .happenings import Calls, Happening, Overflowed
 
@@ -41,6 +42,7 @@ class Interaction:
     _arrived: Signal = attrs.field(factory=Signal, init=False)
     _heard: trio.Event = attrs.field(factory=trio.Event, init=False)
     _over: bool = attrs.field(default=False, init=False)
+    _words_left: tuple[Heard, ...] = attrs.field(default=(), init=False)
 
     def put(self, event: Happening) -> bool:
         """Append; False if nobody takes it: it is over, or is now, having too much."""
@@ -74,8 +76,12 @@ class Interaction:
 
     def tell_words(self, told: Callable[[str, bool], None]) -> None:
         """Tell ``told`` of them, and whether they are final, from now on; also when the
-        turn is long over."""
+        turn is long over. And of the last ones, if nobody has taken them."""
         self._on_words = told
+        waiting = (x for x in self._events if isinstance(x, Heard))
+        untaken = [*self._words_left, *waiting]
+        if untaken:
+            told(untaken[-1].text, untaken[-1].final)
 
     async def wait_understood(self) -> None:
         """Return once the words are final. Has no end of its own."""
@@ -86,4 +92,5 @@ class Interaction:
         self._over = True
         left = tuple(self._events)
         self._events.clear()
+        self._words_left = tuple(x for x in left if isinstance(x, Heard))
         return left

@@ -185,7 +185,8 @@ class LiveMachine(Generic[I]):
                     self._interactions.carried_over = event.response
                     self._hear_out(None)
                     for later in left[at:]:
-                        self._pass_on(later)
+                        if not isinstance(later, Heard):  # these words stay here
+                            self._pass_on(later)
                     left = left[:at]
                 break
         for event in left:

@@ -308,10 +308,11 @@ class NpcSession:
             pass  # what needs no model costs next to nothing
         elif shed := services.costs.refusal(self.memory.id):
             shed_for = Fallback.COST_CEILING
-        else:
+        elif self.runner.engine.asks(utterance):
             shed = services.activity.refusal()
+        # Else the model answers anyway: whoever refused that would only mute it.
         if not shed:
-            services.activity.begin()
+            services.activity.begin(works=not self.runner.engine.speaks)
         services.used(self.memory.session)
         self.runner.speculator.meet(utterance.text, utterance.speaker, utterance.number)
         utterance.begin(shed, shed_for)
@@ -332,7 +333,7 @@ class NpcSession:
             if ran:
                 self.runner.speculator.over()
                 if not utterance.shed:
-                    self.services.activity.end()
+                    self.services.activity.end(works=not self.runner.engine.speaks)
             if following is not None:
                 self._begin(following)
             elif ran:

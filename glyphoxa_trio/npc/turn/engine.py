@@ -122,6 +122,10 @@ class Engine:
 
     # Of one utterance.
 
+    def asks(self, utterance: Utterance) -> bool:
+        """Whether its model waits to be asked for the answer."""
+        return True
+
     async def hear_out(self, utterance: Utterance) -> None:
         """Wait a little for the words, if the turn is to be chosen by them."""
 
