@@ -307,7 +307,7 @@ def result_of(answer: Mapping[str, Any]) -> ToolResult:
     """A CallToolResult as a `ToolResult`: what is not text becomes a placeholder."""
     content = answer.get("content")
     found = content if isinstance(content, list) else []
-    blocks = [block for block in found if isinstance(block, Mapping)]
+    blocks = [block for block in found if isinstance(block, dict)]
     meta = answer.get("_meta")
     return ToolResult(
         text=tuple(map(text_of, blocks)),
@@ -318,5 +318,5 @@ def result_of(answer: Mapping[str, Any]) -> ToolResult:
             for block in blocks
             if block.get("type") == "resource_link" and block.get("uri")
         ),
-        truncated=isinstance(meta, Mapping) and meta.get(TRUNCATED) is True,
+        truncated=isinstance(meta, dict) and meta.get(TRUNCATED) is True,
     )

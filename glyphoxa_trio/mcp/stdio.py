@@ -5,6 +5,7 @@ Import this lazily: it needs the SDK.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import select
@@ -13,6 +14,8 @@ import termios
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
+
+import attrs
 
 import trio
 
@@ -33,7 +36,7 @@ async def open_wire(
     """A wire to a running server that is not yet running itself."""
     stdin = server.stdin
     assert isinstance(stdin, trio.lowlevel.FdStream)
-    assert server.stdout is not None
+    assert isinstance(server.stdout, trio.lowlevel.FdStream)
 
     async def fate() -> str | None:
         with trio.move_on_after(_LAST_WORDS):
@@ -57,7 +60,7 @@ async def open_wire(
             return False
 
     wire = Wire(
-        server.stdout,
+        _Output(server.stdout),
         stdin,
         loss=loss,
         note=note,
@@ -71,6 +74,32 @@ async def open_wire(
         nursery.start_soon(bury)
         yield wire
         nursery.cancel_scope.cancel()
+
+
+@attrs.define(eq=False)
+class _Output(trio.abc.ReceiveStream):
+    """What a server writes. Waits first and reads then.
+
+    trio's own stream reads first. A server that is asked one thing after the other has
+    nothing to read then, and that costs a round of the loop for each of its answers.
+    """
+
+    _pipe: trio.lowlevel.FdStream
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        while True:
+            await trio.lowlevel.wait_readable(self._pipe)
+            try:
+                return os.read(self._pipe.fileno(), max_bytes or select.PIPE_BUF)
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                if error.errno == errno.EBADF:
+                    raise trio.ClosedResourceError("it was closed") from None
+                raise trio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        await self._pipe.aclose()
 
 
 def unread(pipe: int) -> int | None:

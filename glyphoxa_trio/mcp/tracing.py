@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from mcp.shared.exceptions import MCPError
 from opentelemetry import propagate, trace
+from opentelemetry.context import get_current
 from opentelemetry.trace import ProxyTracerProvider, SpanKind
 
 Params: TypeAlias = Mapping[str, Any] | None
@@ -19,7 +20,8 @@ Answer: TypeAlias = dict[str, Any]
 
 def tracing() -> bool:
     """Whether anybody would see a span, or carry a trace on."""
-    if trace.get_current_span().get_span_context().is_valid:
+    # Nobody has put anything there: the usual case.
+    if get_current() and trace.get_current_span().get_span_context().is_valid:
         return True
     return not isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
 

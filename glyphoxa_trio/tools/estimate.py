@@ -104,10 +104,10 @@ def estimate(
     bimodal = tier_by is TierBy.ADAPTIVE and window.bimodal(
         now, before=previous is not None and previous.bimodal
     )
-    measured = None
+    measured, p50 = None, window.percentile(50, now)
     if samples >= ENOUGH_SAMPLES:
         late = bimodal or tier_by is TierBy.P95
-        measured = window.percentile(95 if late else 50, now)
+        measured = window.percentile(95, now) if late else p50
     by_number: Tier | None = None
     if measured is not None:
         source, seconds = Source.MEASURED, measured
@@ -131,7 +131,7 @@ def estimate(
         seconds=seconds,
         tier=tier if reason is None else tier.slower(),
         source=source,
-        p50=window.percentile(50, now),
+        p50=p50,
         p99=window.percentile(99, now),
         samples=samples,
         degraded=reason,

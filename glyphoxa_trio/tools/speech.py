@@ -56,19 +56,19 @@ def present(result: ToolResult, definition: ToolDefinition) -> Presented:
     placeholders, which are not spoken.
     """
     words, structured = _read(result)
-    text = "\n".join(words)
-    read = "\n".join([*words, *(item.placeholder for item in result.media)])
-    fixed = RESULT_PHRASE
+    read = text = "\n".join(words)
+    if result.media:
+        read = "\n".join([*words, *(item.placeholder for item in result.media)])
+    spoken = text
+    fixed = RESULT_PHRASE if read or structured is not None else NOTHING_PHRASE
     if result.is_error:
-        spoken, fixed = text, ERROR_PHRASE  # a template is for the good news
-    else:
+        fixed = ERROR_PHRASE  # a template is for the good news
+    elif structured is not None or definition.speech_template:
         spoken = (
             rendered(definition.speech_template or "", structured).strip()
             or _spoken(_found(structured, definition.speech_field or "")).strip()
             or text
         )
-        if structured is None and not read:
-            fixed = NOTHING_PHRASE
     if structured is None:
         data: Any = read or None
     else:
