@@ -110,14 +110,13 @@ class Source:
         this file has: line and text. What trio has under the same name is trio's, and
         so is what a library has, if the function says that the object is of it."""
         others = self.attributes - _attributes(module.tree) - {"deadline"}
-        foreign = self._foreign_names(module)
         for node, function in _in_functions(module.tree):
             for target in _targets(node):
                 if (
                     isinstance(target, ast.Attribute)
                     and target.attr in others
                     and ast.unparse(target.value) not in ("self", "cls")
-                    and not _is_of(target.value, foreign, function)
+                    and not _is_of(target.value, self._foreign_names(module), function)
                 ):
                     yield target.lineno, ast.unparse(target)
 
