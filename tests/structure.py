@@ -32,6 +32,9 @@ _FUNCTIONS = _words(
     trio.open_ssl_over_tcp_stream trio.Path"""
 )
 
+# Their types say nothing of whose an object is.
+_OF_ANYTHING = _words("typing typing_extensions collections")
+
 
 @attrs.frozen
 class Module:
@@ -104,16 +107,35 @@ class Source:
 
     def written_from_outside(self, module: Module) -> Iterator[tuple[int, str]]:
         """Where it assigns an attribute of a class of this package that no class in
-        this file has: line and text. What trio has under the same name is trio's."""
-        own = _attributes(module.tree)
-        for node in ast.walk(module.tree):
+        this file has: line and text. What trio has under the same name is trio's, and
+        so is what a library has, if the function says that the object is of it."""
+        others = self.attributes - _attributes(module.tree) - {"deadline"}
+        for node, function in _in_functions(module.tree):
             for target in _targets(node):
                 if (
                     isinstance(target, ast.Attribute)
+                    and target.attr in others
                     and ast.unparse(target.value) not in ("self", "cls")
-                    and target.attr in self.attributes - own - {"deadline"}
+                    and not _is_of(target.value, self._foreign_names(module), function)
                 ):
                     yield target.lineno, ast.unparse(target)
+
+    def _foreign_names(self, module: Module) -> frozenset[str]:
+        """What a file calls the things that it imports from other packages."""
+        found: set[str] = set()
+        for node in ast.walk(module.tree):
+            match node:
+                case ast.Import(names=names):
+                    places = [alias.name for alias in names]
+                case ast.ImportFrom(names=names):
+                    places = [_base(module, node)] * len(names)
+                case _:
+                    continue
+            for place, alias in zip(places, names, strict=True):
+                package = place.split(".")[0]
+                if package not in {self.package} | _OF_ANYTHING:
+                    found.add(alias.asname or alias.name.split(".")[0])
+        return frozenset(found)
 
     def sizes(self) -> Iterator[tuple[str, str, int]]:
         """Place, name and number of attributes of each class that can change."""
@@ -229,6 +251,53 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
         if name in reach[name]
     }
     return sorted(sorted(circle) for circle in found)
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _in_functions(
+    tree: ast.AST, function: _Function | None = None
+) -> Iterator[tuple[ast.AST, _Function | None]]:
+    """All nodes, each with the innermost function that it is in."""
+    for node in ast.iter_child_nodes(tree):
+        yield node, function
+        inside = node if isinstance(node, _Function) else function
+        yield from _in_functions(node, inside)
+
+
+def _is_of(
+    owner: ast.expr, foreign: frozenset[str], function: _Function | None
+) -> bool:
+    """Whether a name is of a class that has one of these names, as far as the function
+    says: it is annotated so, or whatever it is assigned is a new one."""
+    if function is None or not isinstance(owner, ast.Name):
+        return False
+    types: list[ast.expr | None] = []
+    given = function.args
+    for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+        if parameter.arg == owner.id:
+            return _is_class(parameter.annotation, foreign)
+    for node, inside in _in_functions(function, function):
+        if inside is function and any(
+            isinstance(target, ast.Name) and target.id == owner.id
+            for target in _targets(node)
+        ):
+            match node:
+                case ast.AnnAssign(annotation=annotation):
+                    types.append(annotation)
+                case ast.Assign(targets=[ast.Name()], value=ast.Call(func=made)):
+                    types.append(made)
+                case _:
+                    types.append(None)
+    return bool(types) and all(_is_class(one, foreign) for one in types)
+
+
+def _is_class(said: ast.expr | None, names: frozenset[str]) -> bool:
+    """Whether it is a class by its name, called so or in something called so."""
+    parts = "" if said is None else ast.unparse(said)
+    first, last = parts.partition(".")[0], parts.rpartition(".")[2]
+    return first in names and last.isidentifier() and last[0].isupper()
 
 
 def _attributes(tree: ast.AST) -> frozenset[str]:

@@ -142,6 +142,15 @@ def test_two_circles_are_two(tree: Path) -> None:
     ]
 
 
+def written_in(tree: Path, text: str) -> list[str]:
+    """What ``text`` assigns that is a `Thing`'s."""
+    thing = "class Thing:\n    size: int\n    deadline: int\n"
+    (tree / "low/thing.py").write_text(thing)
+    source = planted(tree, "low/other.py", text)
+    module = source.modules["pack.low.other"]
+    return [what for _, what in source.written_from_outside(module)]
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -158,9 +167,58 @@ def test_two_circles_are_two(tree: Path) -> None:
 def test_an_attribute_that_another_file_assigns_is_seen(
     tree: Path, text: str, found: list[str]
 ) -> None:
-    (tree / "low/thing.py").write_text(
-        "class Thing:\n    size: int\n    deadline: int\n"
-    )
-    source = planted(tree, "low/other.py", text)
-    module = source.modules["pack.low.other"]
-    assert [what for _, what in source.written_from_outside(module)] == found
+    assert written_in(tree, text) == found
+
+
+IMPORTS = """
+import attrs
+import copy
+import library
+from library.parts import Part
+from typing import Any, TYPE_CHECKING
+if TYPE_CHECKING:
+    from library import Late
+from .thing import Thing
+from pack.low.thing import Thing as Whole
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x: Part): x.size = 1",
+        "def f(x: library.parts.Part): x.size = 1",
+        "async def f(*, x: Late): x.size = 1",
+        "def f(y):\n    x: Part = y\n    x.size = 1",
+        "def f():\n    x = Part()\n    x.size = 1",
+        "def f():\n    while True:\n        x = library.Part(1)\n        x.size = 1",
+    ],
+)
+def test_what_a_library_has_under_the_same_name_is_not_ours(
+    tree: Path, text: str
+) -> None:
+    assert written_in(tree, IMPORTS + text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x: Thing): x.size = 1",
+        "def f(x: Whole): x.size = 1",
+        "def f(x: Any): x.size = 1",
+        "def f(x: Part | Thing): x.size = 1",
+        "def f(x: Late[Thing]): x.size = 1",
+        "def f(x: Part, y: Thing): y.size, x.thing.size = 1, 2",
+        "def f():\n    x = Thing()\n    x.size = 1",
+        "def f(y):\n    x = copy.copy(y)\n    x.size = 1",
+        "def f(y):\n    x = attrs.evolve(y)\n    x.size = 1",
+        "def f(y):\n    x = Part()\n    x = y\n    x.size = 1",
+        "def f(y):\n    x = Part()\n    for x in y: x.size = 1",
+        "def f(x: Part):\n    def g(x): x.size = 1",
+        "def f(x: Part):\n    def g(y):\n        x = y\n        x.size = 1",
+        "def f():\n    x = Part()\ndef g(x): x.size = 1",
+        "x = Part()\nx.size = 1",
+    ],
+)
+def test_what_only_looks_like_a_library_s_is_ours(tree: Path, text: str) -> None:
+    assert written_in(tree, IMPORTS + text)

@@ -185,7 +185,7 @@ class Flights:
 
         Until then it may still have done something.
         """
-        self._strays.on_stopped = told
+        self._strays.when_stopped(told)
 
     def launch(
         self,

@@ -14,7 +14,10 @@ class Strays:
     """What was cancelled and has not stopped, with the time of cancelling."""
 
     by_key: dict[Hashable, dict[int, float]] = attrs.field(factory=dict)
-    on_stopped: Callable[[Hashable], None] | None = None
+    _on_stopped: Callable[[Hashable], None] | None = None
+
+    def when_stopped(self, told: Callable[[Hashable], None]) -> None:
+        self._on_stopped = told
 
     def add(self, key: Hashable, stray: object) -> None:
         self.by_key.setdefault(key, {})[id(stray)] = trio.current_time()
@@ -24,8 +27,8 @@ class Strays:
         if strays is not None and strays.pop(id(stray), None) is not None:
             if not strays:
                 del self.by_key[key]
-            if self.on_stopped is not None:
-                self.on_stopped(key)
+            if self._on_stopped is not None:
+                self._on_stopped(key)
 
     def count(self, key: Hashable, grace: float) -> int:
         strays = self.by_key.get(key)

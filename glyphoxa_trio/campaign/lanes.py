@@ -40,7 +40,7 @@ class _Lane:
         left = False
 
         def in_thread() -> T:
-            self.file.wanted = lambda: not left
+            self.file.serve(lambda: not left)
             return work(self.file)
 
         try:

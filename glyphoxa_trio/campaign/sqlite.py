@@ -171,7 +171,7 @@ class SqliteFile:
     _database: Database
     program: str = attrs.field(factory=lambda: token_hex(8), kw_only=True)
     # Whether anybody waits for what is being done; asked while it is done.
-    wanted: Callable[[], bool] = attrs.field(default=lambda: True, init=False)
+    _wanted: Callable[[], bool] = attrs.field(default=lambda: True, init=False)
     _seen: int = attrs.field(default=0, init=False)
     _version: int = attrs.field(default=0, init=False)
 
@@ -193,6 +193,11 @@ class SqliteFile:
     @property
     def path(self) -> Path:
         return self._database.path
+
+    def serve(self, wanted: Callable[[], bool]) -> None:
+        """Whatever is done from now on is done for as long as it is ``wanted``, which
+        is asked again and again meanwhile."""
+        self._wanted = wanted
 
     def read(self, work: Callable[[Records], T]) -> T:
         """Raises `StorageError`, and what the work raises."""
@@ -244,7 +249,7 @@ class SqliteFile:
 
     def _left(self) -> bool:
         """True ends a statement that is running."""
-        return not self.wanted()
+        return not self._wanted()
 
     def _data_version(self) -> int:
         with translated(self.path):

@@ -18,6 +18,10 @@ class SafeConsole(Console):
     one that does not. Tables, titles and tracebacks go through here as well.
     """
 
+    def widen(self, columns: int) -> None:
+        """Have at least so many columns."""
+        self.width = max(self.width, columns)
+
     def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
         for segment in super().render(*args, **kwargs):
             if segment.control:

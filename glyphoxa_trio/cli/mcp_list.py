@@ -61,9 +61,7 @@ def show(config: Path | None) -> int:
                 ]
     except ConfigError as error:
         return complain(error)
-    console = wide_console()
-    if not console.is_terminal:
-        console.width = 1000  # a line per server, for whatever reads it
+    console = wide_console(columns=1000)  # a line per server, for whatever reads it
     if not rows:
         where = " and no .mcp.json" if shared is None else ""
         console.print(f"no servers{where}", markup=False)

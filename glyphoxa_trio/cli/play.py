@@ -86,7 +86,7 @@ def play(
                         **logs.options,
                     ) as runtime,
                 ):
-                    mind.runtime = runtime
+                    mind.look_at(runtime)
                     logs.follow(runtime)
                     if not interactive:  # nor with tools that are only remembered
                         await runtime.wait_ready(within=_PIPED_WAIT)

@@ -36,9 +36,13 @@ _A_WORD = 300  # milliseconds of somebody who speaks in no hurry
 
 @attrs.define(eq=False)
 class StandIn:
-    """What the model says. ``runtime`` knows the tools that it was shown by name."""
+    """What the model says."""
 
-    runtime: Runtime | None = None
+    _runtime: Runtime | None = attrs.field(default=None, init=False)
+
+    def look_at(self, runtime: Runtime) -> None:
+        """It knows the tools that the model was shown by name."""
+        self._runtime = runtime
 
     def __call__(self, turn: Turn) -> Reply:
         """One response: words, or calls."""
@@ -67,7 +71,8 @@ class StandIn:
             Message(role="tool", content=_text(x.output), call_id=x.id, name=x.name)
             for x in turn.outputs
         ]
-        found = {} if self.runtime is None else self.runtime.host.snapshot.by_exposed
+        runtime = self._runtime
+        found = {} if runtime is None else runtime.host.snapshot.by_exposed
         known = [found[name] for name in turn.tools if name in found]
         specs = [
             ToolSpec(

@@ -178,11 +178,12 @@ async def show_advice(runtime: Runtime, console: Console, *, always: bool) -> No
         _say(console, line)
 
 
-def wide_console(*, stderr: bool = False) -> Console:
-    """A console that does not fold a table that nobody looks at on a screen."""
+def wide_console(*, stderr: bool = False, columns: int = 160) -> Console:
+    """A console that does not fold a table that nobody looks at on a screen, up to so
+    many ``columns``."""
     console = SafeConsole(stderr=stderr, highlight=False)
     if not console.is_terminal:
-        console.width = max(console.width, 160)
+        console.widen(columns)
     return console
 
 

@@ -102,6 +102,10 @@ class Approvals:
         """A copy of what was approved, by key, as an `ApprovalStore` keeps it."""
         return dict(self._remembered)
 
+    def follow(self, approved: Approves) -> None:
+        """Another configuration is in force; `review` says what follows."""
+        self.approved = approved
+
     def recall(self, remembered: Mapping[str, str]) -> None:
         """What was approved in earlier runs."""
         self._remembered.update(remembered)

@@ -106,7 +106,7 @@ class Attempt:
     instead_of: Attempt | None = None
     second: Attempt | None = attrs.field(default=None, init=False)
     no_second: bool = attrs.field(default=False, init=False)  # there was no budget
-    reckoned: bool = attrs.field(default=False, init=False)  # as won or lost
+    _reckoned: bool = attrs.field(default=False, init=False)  # as won or lost
     flight: Flight[Any] = attrs.field(init=False)
     # Its tool was hidden, and is shown once more for this call.
     is_trial: bool = attrs.field(default=False, init=False)
@@ -114,6 +114,19 @@ class Attempt:
     is_loop_trial: bool = attrs.field(default=False, init=False)
     # A write has ended since it began: nobody who comes later may have its result.
     outdated: bool = attrs.field(default=False, init=False)
+
+    def hedge_with(self, second: Attempt) -> None:
+        """From now on the other one may answer for it."""
+        self.second = second
+
+    def stay_alone(self) -> None:
+        """There is no budget for a second one."""
+        self.no_second = True
+
+    def reckon(self) -> bool:
+        """True the first time: it has not counted as won or lost before."""
+        first, self._reckoned = not self._reckoned, True
+        return first
 
     @property
     def started(self) -> float:

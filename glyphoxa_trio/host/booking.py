@@ -75,6 +75,10 @@ class Booking:
         self.until = until
         return True
 
+    def bound(self, seconds: float) -> None:
+        """Give it a limit that is not its own, from when the first attempt began."""
+        self.until = self.first.started + seconds
+
     def board(self) -> None:
         self.first.flight.board()
 

@@ -223,7 +223,7 @@ class Executor:
         outcomes: list[Outcome | None] = [None] * len(slots)
 
         def settle(slot: Slot, end: Outcome) -> None:
-            slot.settled = True
+            slot.settle()
             outcomes[slot.index] = end
             self._outcomes[end.status] += 1
             if end.effect is Effect.UNKNOWN and slot.listing is not None:
@@ -248,11 +248,11 @@ class Executor:
                 case Outcome() as end:
                     settle(slot, end)
                 case _Begun() as begun:
-                    slot.begun_as = begun
+                    slot.fly(begun)
                 case trio.Semaphore() as full:
                     key = slot.listing.key if slot.listing is not None else ""
                     queues[key] = place = _Place(queues.get(key))
-                    slot.seat = full, place
+                    slot.queue(full, place)
 
         async def job(slot: Slot, turn: _Place | None) -> None:
             if turn is not None and turn.waits:
@@ -330,7 +330,7 @@ class Executor:
             ):
                 return None
             arguments = listing.schema.parse(slot.call.arguments)
-            slot.arguments = canonical(arguments)
+            slot.say(canonical(arguments))
             cache_key = _cache_key(slot, listing, caller)
             if cache_key is not None and (
                 self._attempts.in_flight(cache_key) is not None
@@ -373,7 +373,8 @@ class Executor:
         turns: dict[int, _Place] = {}
         last: dict[str, _Place] = {}
         for slot in slots:
-            listing = slot.listing = self._resolve(slot.call.name, caller)
+            listing = self._resolve(slot.call.name, caller)
+            slot.resolve(listing)
             if listing is not None and listing.definition.side_effects:
                 group = listing.definition.group
                 turns[slot.index] = last[group] = _Place(last.get(group))
@@ -393,14 +394,14 @@ class Executor:
         Returns a semaphore if its tool is on trial and enough calls of it are in the
         air: acquire that first, then call this again with it as ``seat``.
         """
-        slot.seat, slot.begun_as = None, None
-        slot.begun = now = trio.current_time()
+        now = trio.current_time()
+        slot.begin(now)
         taken = seat
         try:
             listing = self._admit(slot, caller, remaining, calling=True)
-            slot.reader = partial(self._reader, listing, caller)
+            slot.read_by(partial(self._reader, listing, caller))
             arguments = listing.schema.parse(slot.call.arguments)
-            slot.arguments = canonical(arguments)
+            slot.say(canonical(arguments))
             if (listing.key, slot.arguments) in caller.pending:
                 raise _Refused(Refusal(reason=Reason.REPEATED, text=_STILL_WORKING))
             if (listing.key, slot.arguments) in caller.unknown_effects:
@@ -461,7 +462,7 @@ class Executor:
         finally:
             if taken is not None:  # it was not needed after all
                 taken.release()
-        slot.flown = True
+        slot.take_off()
         booking.board()
         if caller.ahead is not None:  # now that this call waits for the flight itself
             caller.ahead.let_go(slot)
@@ -494,9 +495,9 @@ class Executor:
 
     def _abandon(self, slot: Slot) -> None:
         """Leave the flight of a call whose landing is not awaited yet."""
-        if slot.begun_as is not None:
-            slot.begun_as.booking.leave(None)
-            slot.begun_as = None
+        begun = slot.hand_over()
+        if begun is not None:
+            begun.booking.leave(None)
 
     async def _await_landing(
         self, slot: Slot, fan: FanOut[None], caller: Caller
@@ -505,7 +506,7 @@ class Executor:
 
         Returns None if the turn's time was up first, or raises the cancellation.
         """
-        begun, slot.begun_as = slot.begun_as, None
+        begun = slot.hand_over()
         assert begun is not None
         booking = begun.booking
         # What leaving early says of the tool: nothing, if nobody's time was up.
@@ -514,7 +515,7 @@ class Executor:
             while True:
                 with trio.CancelScope(deadline=min(booking.until, fan.deadline)):
                     result = await booking.settled()
-                    slot.answered_by = booking.answered_by
+                    slot.learn(booking.failed, booking.answered_by)
                     now = trio.current_time()
                     return verdict.judged(slot, result, now, shared=begun.shared)
                 if fan.time_is_up:
@@ -523,7 +524,7 @@ class Executor:
                 if not booking.extended():
                     break
             early = SampleKind.TIMEOUT
-            slot.failed = booking.failed
+            slot.learn(booking.failed, booking.answered_by)
             return verdict.timed_out(slot, trio.current_time())
         except trio.Cancelled:
             early = self._leave_behind(slot, fan, booking, caller)
@@ -540,13 +541,13 @@ class Executor:
         definition = booking.first.listing.definition
         early: SampleKind | None = None
         if fan.time_is_up:
-            slot.pending = booking.first.on_trial and definition.side_effects
             early = SampleKind.CENSORED  # it takes longer than this
-            slot.failed = booking.failed
+            slot.learn(booking.failed, booking.answered_by)
+            slot.cut(pending=booking.first.on_trial and definition.side_effects)
         if slot.pending or not (
             fan.time_is_up or definition.interruption is OnInterrupt.CANCEL
         ):
-            slot.goes_on = True
+            slot.go_on()
             if caller.on_left is not None:
                 caller.on_left(slot.call, booking.first.listing.key)
             self._nursery.start_soon(self._finish, slot, booking, caller)
@@ -560,18 +561,18 @@ class Executor:
         booking.wait_for_what_flies()
         if booking.until == math.inf:
             limit = Limit.HOST
-            booking.until = booking.first.started + LONGEST_FLIGHT
+            booking.bound(LONGEST_FLIGHT)
         try:
             while end is None:
                 with trio.CancelScope(deadline=booking.until):
                     result = await booking.settled()
-                    slot.answered_by = booking.answered_by
+                    slot.learn(booking.failed, booking.answered_by)
                     end = verdict.judged(slot, result, trio.current_time())
                 if end is None and not booking.extended():
                     break
             # The tool has failed only if the limit was its own or its server's.
             early = SampleKind.TIMEOUT if limit is None else SampleKind.CENSORED
-            slot.failed = booking.failed
+            slot.learn(booking.failed, booking.answered_by)
         finally:
             booking.leave(early)
         if caller.on_late is not None:
@@ -591,7 +592,8 @@ class Executor:
         if slot.index >= caller.max_calls:
             raise _Refused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
         grant, tier = caller.rights
-        listing = slot.listing = self._resolve(slot.call.name, caller)
+        listing = self._resolve(slot.call.name, caller)
+        slot.resolve(listing)
         if listing is None:
             shown = self.visible(
                 grant, tier=tier, remaining=remaining, whose=caller.whose

@@ -157,7 +157,7 @@ class Hedging:
         if not found:
             return None
         if not self._budget(first.listing.key).take():
-            first.no_second = True
+            first.stay_alone()
             self._count(over_budget=1)
             return None
         other = min(found, key=lambda listing: listing.estimate.seconds)
@@ -167,7 +167,7 @@ class Hedging:
         if seat is not None:
             seat.acquire_nowait()
         # It is undoubted, so nothing refuses to let it depart.
-        first.second = self._attempts.depart(
+        second = self._attempts.depart(
             other,
             arguments,
             attrs.evolve(context, deadline=latest),
@@ -176,8 +176,9 @@ class Hedging:
             seat=seat,
             instead_of=first,
         )
+        first.hedge_with(second)
         self._count(started=1)
-        return first.second
+        return second
 
     async def one_landed(self, *flights: Flight[Any]) -> None:
         """Wait until one of them has; also when the host is closed meanwhile.
@@ -200,8 +201,7 @@ class Hedging:
 
     def reckon(self, second: Attempt, *, won: bool) -> None:
         """It is known whether it was needed. Counted once, whoever waited for it."""
-        if not second.reckoned:
-            second.reckoned = True
+        if second.reckon():
             self._count(won=won, lost=not won)
             if not won:
                 self.in_vain(second)

@@ -67,6 +67,49 @@ class Slot:
     failed: outcome.Maybe[Any] | None = None
     answered_by: str | None = None
 
+    def resolve(self, listing: Listing | None) -> None:
+        """This is the tool that it names, or none."""
+        self.listing = listing
+
+    def begin(self, now: float) -> None:
+        """It comes to the gate, perhaps once more."""
+        self.begun = now
+        self.seat = self.begun_as = None
+
+    def read_by(self, reader: Callable[[], str | None]) -> None:
+        self.reader = reader
+
+    def say(self, arguments: str) -> None:
+        self.arguments = arguments
+
+    def queue(self, *seat: Any) -> None:
+        self.seat = seat
+
+    def take_off(self) -> None:
+        self.flown = True
+
+    def fly(self, begun: Any) -> None:
+        self.begun_as = begun
+
+    def hand_over(self) -> Any:
+        """Its flight, for whoever awaits the landing, or leaves."""
+        begun, self.begun_as = self.begun_as, None
+        return begun
+
+    def learn(self, failed: outcome.Maybe[Any] | None, answered_by: str | None) -> None:
+        """What has become of its tool, and of another one that was asked as well."""
+        self.failed, self.answered_by = failed, answered_by
+
+    def cut(self, *, pending: bool) -> None:
+        """The turn's time was up."""
+        self.pending = pending
+
+    def go_on(self) -> None:
+        self.goes_on = True
+
+    def settle(self) -> None:
+        self.settled = True
+
 
 def refused(slot: Slot, no: Refusal, now: float) -> Outcome:
     return _end(slot, no.status, now, message=no.text, data=no.data)

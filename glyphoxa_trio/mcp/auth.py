@@ -67,6 +67,9 @@ class Token:
     until: float
     accepted: bool = False
 
+    def accept(self) -> None:
+        self.accepted = True
+
 
 @attrs.define(eq=False)
 class _Flight:
@@ -274,8 +277,7 @@ async def _object(response: httpx2.Response) -> Mapping[str, Any] | None:
 
 
 def _token(answer: Mapping[str, Any], since: float) -> Token:
-    value = answer.get("access_token")
-    kind = answer.get("token_type", "bearer")
+    value, kind = answer.get("access_token"), answer.get("token_type", "bearer")
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
         raise NoToken("the token endpoint gave no token")
     if not isinstance(kind, str) or kind.lower() != "bearer":

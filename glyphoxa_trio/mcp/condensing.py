@@ -74,13 +74,16 @@ class Condenser:
 
     Args:
       mask: the pattern of what nobody may read, as of now; see `secret.Mask`.
-      schemas: output schemas by tool, which large answers are held against.
     """
 
     mask: Callable[[], str] = attrs.field(default=str, repr=False)
-    schemas: Mapping[str, Any] = attrs.field(factory=dict)
+    _schemas: Mapping[str, Any] = attrs.field(factory=dict, init=False)
     _mark: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
     _kept: dict[str, Any] = attrs.field(factory=dict, init=False)
+
+    def hold_against(self, schemas: Mapping[str, Any]) -> None:
+        """These are the output schemas that large answers must fit, by tool."""
+        self._schemas = schemas
 
     async def small(
         self,
@@ -115,7 +118,7 @@ class Condenser:
         if method == "tools/list":
             order["entries"] = bounds.MOST_TOOLS
         if method == "tools/call":
-            order["schema"] = self.schemas.get(str((params or {}).get("name")))
+            order["schema"] = self._schemas.get(str((params or {}).get("name")))
         task = json.dumps(order).encode() + b"\n"
         head, *entries = (await self._read(task, line)).split(b"\n")
         reply = from_json(head)

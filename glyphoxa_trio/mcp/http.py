@@ -179,7 +179,7 @@ class _Client(httpx2.AsyncClient):
         response = await super().send(request, *args, **options)
         if response.status_code != _UNAUTHORIZED:
             if token is not None:
-                token.accepted = True
+                token.accept()
             return response
         try:
             better = await self.tokens.instead_of(
@@ -193,7 +193,8 @@ class _Client(httpx2.AsyncClient):
         await response.aclose()
         _show(request, better)
         response = await super().send(request, *args, **options)
-        better.accepted = better.accepted or response.status_code != _UNAUTHORIZED
+        if response.status_code != _UNAUTHORIZED:
+            better.accept()
         return response
 
 

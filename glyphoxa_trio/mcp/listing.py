@@ -61,6 +61,10 @@ class Sieve:
     _next: str | None = attrs.field(default=None, init=False)
     _count: int = attrs.field(default=0, init=False)
 
+    def speak(self, version: str | None) -> None:
+        """This is the version of the protocol that was agreed on."""
+        self.version = version
+
     def forget(self) -> None:
         """A new list begins."""
         self._left_out.clear()

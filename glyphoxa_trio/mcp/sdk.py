@@ -113,7 +113,7 @@ async def open_session(
         ):
             try:
                 await agree(client, spec)
-                sieve.version = client.protocol_version
+                sieve.speak(client.protocol_version)
                 if announces_tools(client):
                     nursery.start_soon(follow_tools, client, on_tools_changed)
                 pid = None if server is None else server.pid
@@ -363,11 +363,13 @@ class SdkSession:
                 notes.append(f"{name}: {said}")
             await trio.lowlevel.checkpoint()
         self._outputs = outputs
-        self._condenser.schemas = {
-            tool["name"]: tool["outputSchema"]
-            for tool in listing.tools
-            if tool["name"] in outputs
-        }
+        self._condenser.hold_against(
+            {
+                tool["name"]: tool["outputSchema"]
+                for tool in listing.tools
+                if tool["name"] in outputs
+            }
+        )
         return notes
 
     def _look_at(self, name: str, answer: Mapping[str, Any]) -> None:

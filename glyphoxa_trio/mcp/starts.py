@@ -22,6 +22,10 @@ class Start:
     alone: bool = True
     waited: float = 0.0
 
+    def wait(self, seconds: float) -> None:
+        """So long the SDK was waited for."""
+        self.waited = seconds
+
     def over(self, *, shaking_hands: float | None) -> bool:
         """The session is open. Returns whether this start tells how long the next one
         will take.

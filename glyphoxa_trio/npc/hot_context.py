@@ -80,16 +80,18 @@ class _Provider:
 
 @attrs.define(eq=False)
 class HotContext:
-    """Who adds to the prompts of one runtime's NPCs.
-
-    Args:
-      told: of each answer, when it is there, and of None when nobody waits for it
-        any more; must not block.
-    """
+    """Who adds to the prompts of one runtime's NPCs."""
 
     _flights: Flights
-    told: Callable[[Moment, Gathered | None], None] | None = None
+    _told: Callable[[Moment, Gathered | None], None] | None = attrs.field(
+        default=None, init=False
+    )
     _providers: list[_Provider] = attrs.field(factory=list, init=False)
+
+    def tell(self, told: Callable[[Moment, Gathered | None], None]) -> None:
+        """Tell ``told`` of each answer, when it is there, and of None when nobody waits
+        for it any more. It must not block."""
+        self._told = told
 
     def add(self, provide: Provide, *, npc: str | None = None) -> Callable[[], None]:
         """Ask ``provide`` in each turn, of that NPC or of all; returns what ends it."""
@@ -111,8 +113,8 @@ class HotContext:
         try:
             gathered = await self._all_of(asked, moment, within)
         finally:
-            if self.told is not None:
-                self.told(moment, gathered)
+            if self._told is not None:
+                self._told(moment, gathered)
         return gathered
 
     async def _all_of(

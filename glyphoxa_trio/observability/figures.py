@@ -194,6 +194,10 @@ class Figures:
         if count is not None:
             count(self, event, now)
 
+    def miss(self) -> None:
+        """One could not be counted."""
+        self.faults += 1
+
     def sample(self, key: str, sample: Sample) -> None:
         """Count a sample by the rules of its window (D7): which ones say how long the
         tool takes, and which ones say how well it is.

@@ -105,14 +105,14 @@ def counted(runtime: Runtime, figures: Figures) -> Generator[None]:
             try:
                 figures.take(event, trio.current_time())
             except Exception:  # whatever is wrong here must not end a turn
-                figures.faults += 1
+                figures.miss()
 
     def measured(event: object) -> None:
         if type(event) is Sampled:
             try:
                 figures.sample(event.key, event.sample)
             except Exception:  # nor end the calibrator
-                figures.faults += 1
+                figures.miss()
         elif type(event) is ToolStalled:
             figures.stalled(event.key)
 

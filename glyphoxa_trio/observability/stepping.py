@@ -75,7 +75,7 @@ class SteppingClock(trio.abc.Clock, trio.abc.Instrument):
       real: the clock behind it, seconds.
     """
 
-    on_lost: Callable[[float, float], None] = _silent
+    _on_lost: Callable[[float, float], None] = _silent
     _real: Callable[[], float] = time.perf_counter
     _now: float = attrs.field(default=0.0, init=False)
     _began: float = attrs.field(default=0.0, init=False)
@@ -83,6 +83,10 @@ class SteppingClock(trio.abc.Clock, trio.abc.Instrument):
     _idle: bool = attrs.field(default=False, init=False)
     _stood_since: float = attrs.field(default=0.0, init=False)
     quiet: Quiet = attrs.field(factory=Quiet, init=False)
+
+    def when_lost(self, on_lost: Callable[[float, float], None]) -> None:
+        """Tell this one when exactness is lost, in place of whoever was told so far."""
+        self._on_lost = on_lost
 
     # A clock.
 
@@ -112,7 +116,7 @@ class SteppingClock(trio.abc.Clock, trio.abc.Instrument):
         elif passed - self._stood_since > HELD:
             stood, self._stood_since = passed - self._stood_since, passed
             self._now = max(self._now, passed)
-            self.on_lost(self._now, stood)
+            self._on_lost(self._now, stood)
             self.quiet.is_quiet()  # who waits must not wait for ever
 
     def _passed(self) -> float:

@@ -115,7 +115,7 @@ class AtEndpoint(ABC):
             loading = self.line.models[self.model] = Loading(
                 nursery=nursery, ask=ask, label=self.label, tell=tell, within=within
             )
-        self._endpoint.loading = loading
+        self._endpoint.load_by(loading)
         loading.begin()
 
     async def get(self, path: str) -> tuple[int, str]:

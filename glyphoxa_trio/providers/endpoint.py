@@ -60,7 +60,6 @@ class Endpoint:
         of our own is made on first use; it obeys the proxies of the environment,
         except for a server on this machine.
       line: the places there are at the server.
-      loading: has the model loaded, where that is needed.
       patient: wait when the server says that it will have time in a moment; nobody
         else is there to be asked.
 
@@ -76,8 +75,8 @@ class Endpoint:
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
     line: Line = attrs.field(factory=Line, repr=False)
-    loading: Loading | None = attrs.field(default=None, repr=False)
     patient: bool = True
+    loading: Loading | None = attrs.field(default=None, init=False, repr=False)
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
     _mask: Mask = attrs.field(init=False, repr=False)
 
@@ -88,6 +87,10 @@ class Endpoint:
     def __attrs_post_init__(self) -> None:
         check_address(self.base_url, self.api_key)
         _kinds()  # loads the client: later it would be on a turn's clock
+
+    def load_by(self, loading: Loading) -> None:
+        """This one has the model loaded."""
+        self.loading = loading
 
     @asynccontextmanager
     async def ask(

@@ -467,7 +467,7 @@ class Runtime:
                 if text not in known:
                     self._warnings.say(text)
             self._source.serve(plan.config)
-            self.host.approvals.approved = approved_by(plan.config)
+            self.host.approvals.follow(approved_by(plan.config))
             self.host.review()
             self._witness.reloading(plan.config)
             self._witness.registered()

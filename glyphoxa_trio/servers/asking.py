@@ -130,10 +130,14 @@ class Back:
     _outbox: Outbox
     _asking: Asking | None
     _client: Client
-    over: bool = False
+    _over: bool = attrs.field(default=False, init=False)
+
+    def close(self) -> None:
+        """The request is over: it goes nowhere any more."""
+        self._over = True
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        if self.over:
+        if self._over:
             return
         message = {"jsonrpc": "2.0", "method": method, "params": params}
         try:
@@ -144,7 +148,7 @@ class Back:
         await self._outbox.put(line)
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        if self.over or self._asking is None:
+        if self._over or self._asking is None:
             wrong = "nobody can be asked in this version of the protocol"
             raise RpcError(INVALID_REQUEST, wrong)
         return await self._asking.request(self._client, method, params)

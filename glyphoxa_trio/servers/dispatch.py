@@ -169,5 +169,5 @@ async def _set_level(request: Request) -> Mapping[str, Any]:
     level = request.text("level")
     if level not in LEVELS:
         raise RpcError(INVALID_PARAMS, f"params.level is one of {', '.join(LEVELS)}")
-    request.client.log_level = level
+    request.client.read_log_from(level)
     return {}

@@ -43,8 +43,7 @@ class Introduction:
         if self.client is None:
             self.client = client
         else:
-            self.client.version = client.version
-            self.client.capabilities = client.capabilities
+            self.client.agree(client.version, client.capabilities)
         return self.client, answer
 
     def asker(self, call: Call) -> Client:

@@ -245,7 +245,7 @@ class Peer:
         try:
             return await self._dispatch.answer(request)
         finally:
-            channel.over = True
+            channel.close()
 
     def _refuse(self, ident: jsonrpc.Id | None, refused: RpcError) -> None:
         self._outbox.put_nowait(self._error_line(ident, refused))

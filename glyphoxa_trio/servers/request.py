@@ -73,6 +73,13 @@ class Client:
     subscriptions: set[str] = attrs.field(factory=set)
     log_level: str = "info"
 
+    def agree(self, version: str, capabilities: Mapping[str, Any]) -> None:
+        """A handshake, the first or another one: what it subscribed to stays."""
+        self.version, self.capabilities = version, capabilities
+
+    def read_log_from(self, level: str) -> None:
+        self.log_level = level
+
 
 @attrs.frozen(eq=False, kw_only=True)
 class Request:

@@ -285,7 +285,7 @@ async def play(
     )
     scenery = Scenery(_director(plan), plan.offers, random.Random(plan.seed))
     for name, seconds in plan.starts.items():
-        scenery.server(name).starts = seconds
+        scenery.server(name).start_after(seconds)
     asked = plan.answers is not None
     monitor = Monitor(
         plan.config,

@@ -105,16 +105,13 @@ def usual_script(config: Config) -> tuple[Line, ...]:
 
 @attrs.define(eq=False)
 class ScriptedModel:
-    """A model that takes its time and calls what the line says; else by chance.
-
-    ``line`` is what is being answered: set before each turn.
-    """
+    """A model that takes its time and calls what the line says; else by chance."""
 
     pace: ModelPace
     fast: ModelPace
     rng: random.Random
     exposed: Callable[[str], str | None]
-    line: Line | None = None
+    _line: Line | None = attrs.field(default=None, init=False)
     _paces: dict[bool, tuple[Latency, Latency]] = attrs.field(init=False)  # if it opens
     _arguments: dict[str, str] = attrs.field(factory=dict, init=False)
 
@@ -125,6 +122,10 @@ class ScriptedModel:
             opens: (pace.first_token.latency(), pace.word.latency())
             for opens, pace in ((False, self.pace), (True, self.fast))
         }
+
+    def answer(self, line: Line) -> None:
+        """This is said next, and to be answered."""
+        self._line = line
 
     @asynccontextmanager
     async def stream(
@@ -151,13 +152,13 @@ class ScriptedModel:
         said = [at for at, one in enumerate(request.messages) if one.role == "user"]
         rounds = sum(bool(one.calls) for one in request.messages[said[-1] :])
         shown = {tool.name: tool for tool in request.tools}
-        assert self.line is not None
-        if self.line.calls is None:
+        assert self._line is not None
+        if self._line.calls is None:
             if rounds >= len(_USUAL) or not shown:
                 return ()
             count = min(self.rng.choice(_USUAL[rounds]), len(shown))
             return tuple(self.rng.sample(list(shown.values()), count))
-        wanted = self.line.calls[rounds] if rounds < len(self.line.calls) else ()
+        wanted = self._line.calls[rounds] if rounds < len(self._line.calls) else ()
         names = [self.exposed(name) for name in wanted]
         return tuple(shown[name] for name in names if name in shown)
 

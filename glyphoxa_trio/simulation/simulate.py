@@ -187,7 +187,7 @@ async def converse(
     seen = []
     for line in islice(cycle(script), turns):
         await trio.sleep(line.pause)
-        model.line = line
+        model.answer(line)
         seen.append(await _turn(runtime, line))
         tell(len(seen))
     return seen

@@ -66,7 +66,7 @@ class Holding:
         self._place, self._seconds = place, seconds
         if self._back is not None:
             self._back.judge(good=False)
-            self._back.open = False
+            self._back.hide()
             return False
         self._held_at.append(now)
         if len(self._held_at) < STRIKES or now - self._held_at[0] > WITHIN:

@@ -71,6 +71,10 @@ class Readmission:
         self.open = True
         return True
 
+    def hide(self) -> None:
+        """It is not to be shown after all, before its next trial."""
+        self.open = False
+
     def called(self) -> None:
         """Its trial call was made: hide it until the next trial, or until it is
         back."""

@@ -180,8 +180,8 @@ MUTANTS: Final = (
     Mutant(
         "a write of an unknown tool is cut",
         "host/executor.py",
-        "slot.pending = booking.first.on_trial and definition.side_effects",
-        "slot.pending = False",
+        "pending=booking.first.on_trial and definition.side_effects",
+        "pending=False",
         Promise.KEPT,
         TRIALS,
     ),
@@ -235,8 +235,8 @@ MUTANTS: Final = (
     Mutant(
         "calls that the time cut off are told of twice",
         "host/executor.py",
-        "            slot.settled = True\n",
-        "            slot.settled = end.limit is None\n",
+        "            slot.settle()\n",
+        "            if end.limit is None:\n                slot.settle()\n",
         Promise.ONE_OUTCOME,
     ),
     Mutant(

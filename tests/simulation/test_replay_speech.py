@@ -122,7 +122,7 @@ def record(model: str, play: Callable[[Runtime], Awaitable[None]]) -> Recorded:
         lines = Lines(file)
         recorder = recorder_of(lines)
         clock: Any = trio.lowlevel.current_clock()
-        clock.on_lost = lambda at, seconds: lines.info("inexact", at=at, why="busy")
+        clock.when_lost(lambda at, _: lines.info("inexact", at=at, why="busy"))
         opened: Any = open_realtime_server if model == OPENAI else open_gemini_server
         with trio.fail_after(60):
             async with opened(replies) as server:

@@ -143,7 +143,7 @@ def test_another_list_is_heard_of() -> None:
 def test_a_server_that_never_starts_has_failed() -> None:
     async def main() -> None:
         stage = scenery(Act())
-        stage.server("oracle").starts = float("inf")
+        stage.server("oracle").start_after(float("inf"))
         async with open_runtime(
             config(), world=stage.world(), wait_for_servers=0
         ) as runtime:

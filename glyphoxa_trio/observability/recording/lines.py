@@ -44,13 +44,10 @@ class _Line:
 
 @attrs.define(eq=False)
 class Lines:
-    """An `Output`: each record is a line, its event the ``kind``.
-
-    ``hiding`` may be replaced at any time, from any thread.
-    """
+    """An `Output`: each record is a line, its event the ``kind``."""
 
     _file: IO[bytes]
-    hiding: Hiding = attrs.field(factory=Hiding)
+    _hiding: Hiding = attrs.field(factory=Hiding)
     most_bytes: int = MOST_BYTES
     failure: str = attrs.field(default="", init=False)
     _bytes: int = attrs.field(default=0, init=False)
@@ -59,11 +56,15 @@ class Lines:
     _queue: deque[_Line] = attrs.field(factory=deque, init=False)
     _pieces: dict[Hashable, list[_Line]] = attrs.field(factory=dict, init=False)
 
+    def hide(self, hiding: Hiding) -> None:
+        """What is hidden from now on. From any thread."""
+        self._hiding = hiding
+
     def info(self, event: str, /, **fields: Any) -> None:
         """One line. Nothing once the recording has ended."""
         if self._over:
             return
-        plain, of = self.hiding.plain, fields.pop("of", None)
+        plain, of = self._hiding.plain, fields.pop("of", None)
         data = {"kind": event, "at": fields.pop("at", 0.0)}
         data |= {key: x if key in _OURS else plain(x) for key, x in fields.items()}
         if of is not None:
@@ -72,7 +73,7 @@ class Lines:
         line = _Line(data)
         self._queue.append(line)
         stream = _stream_of(data)
-        if stream is not None and self.hiding.mask:
+        if stream is not None and self._hiding.mask:
             if stream[1]:  # hidden together with the other pieces
                 data["text"] = fields["text"] if of is None else of.text
             self._hear(line, stream)
@@ -102,7 +103,7 @@ class Lines:
             line.ready = False
             held.append(line)
         told, rest = in_pieces(
-            [x.data["text"] for x in held], self.hiding, over=not is_piece
+            [x.data["text"] for x in held], self._hiding, over=not is_piece
         )
         for one, text in zip(held, told, strict=False):
             one.data["text"], one.ready = text, True
@@ -112,7 +113,7 @@ class Lines:
     def _let_go(self) -> None:
         for held in self._pieces.values():
             texts = [x.data["text"] for x in held]
-            told, _ = in_pieces(texts, self.hiding, over=True)
+            told, _ = in_pieces(texts, self._hiding, over=True)
             for one, text in zip(held, told, strict=True):
                 one.data["text"], one.ready = text, True
         self._pieces.clear()
@@ -139,9 +140,14 @@ class Lines:
             self._file.write(line + b"\n")
             self._file.flush()
         except OSError as error:  # a gap would be worse than an end
-            self._over, self.failure = True, error.strerror or type(error).__name__
+            self._over = True
+            self.fail(error)
             raise
         self._bytes += len(line) + 1
+
+    def fail(self, error: OSError) -> None:
+        """The file is not whole; the first reason is kept."""
+        self.failure = self.failure or error.strerror or type(error).__name__
 
 
 def beside(plain: dict[str, Any]) -> dict[str, Any]:

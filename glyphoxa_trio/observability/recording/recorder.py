@@ -129,7 +129,7 @@ class Recorder(Witness):
         return HeardSpeech(model, npc, self.note, self._sockets.__next__)
 
     def context(self, context: HotContext) -> Gather:
-        context.told = self._knows
+        context.tell(self._knows)
         return context
 
     def _knows(self, moment: Moment, found: Gathered | None) -> None:
@@ -346,8 +346,4 @@ def _version() -> str:
 
 def recorder_of(lines: Lines) -> Recorder:
     """A recorder that writes at once: for virtual time, where no thread may be."""
-
-    def hide(hiding: Hiding) -> None:
-        lines.hiding = hiding
-
-    return Recorder(lambda kind, fields: lines.info(kind, **fields), hide)
+    return Recorder(lambda kind, fields: lines.info(kind, **fields), lines.hide)

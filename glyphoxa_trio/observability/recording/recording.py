@@ -27,7 +27,6 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.observability.outputs import Output
-from glyphoxa_trio.observability.recording.hiding import Hiding
 from glyphoxa_trio.observability.recording.lines import MOST_BYTES, Lines, RecordingFile
 from glyphoxa_trio.observability.recording.recorder import Recorder, recorder_of
 from glyphoxa_trio.observability.records import Level, Record
@@ -91,14 +90,14 @@ async def open_recording(
     def take(kind: str, fields: Mapping[str, Any]) -> None:
         writer.put(Record(Level.INFO, kind, fields))
 
-    def hide(hiding: Hiding) -> None:
-        lines.hiding = hiding
-
-    recorder = Recorder(take, hide)
+    recorder = Recorder(take, lines.hide)
     clock = trio.lowlevel.current_clock()
     if isinstance(clock, SteppingClock):
-        clock.on_lost = lambda at, seconds: take(
-            "inexact", {"at": at, "why": f"always something to do for {seconds:.3f} s"}
+        clock.when_lost(
+            lambda at, seconds: take(
+                "inexact",
+                {"at": at, "why": f"always something to do for {seconds:.3f} s"},
+            )
         )
     done = trio.Event()
     with lone_errors():
@@ -131,5 +130,5 @@ def _finish(lines: Lines, file: RecordingFile, at: float) -> None:
         lines.end(at, "closed")
         file.close()
     except OSError as error:
-        lines.failure = lines.failure or error.strerror or type(error).__name__
+        lines.fail(error)
         raise

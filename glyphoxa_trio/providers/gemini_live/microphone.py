@@ -31,6 +31,11 @@ class Microphone:
     _speaking: bool = False  # says the server
     _heard_at: float = 0.0
 
+    def switch(self, active: bool) -> bool:
+        """Somebody speaks, or no longer; False if that is nothing new."""
+        before, self.active = self.active, active
+        return before != active
+
     def hear(self, now: float) -> None:
         """A piece of audio is on its way."""
         self._heard_at = now

@@ -156,9 +156,8 @@ class GeminiWire:
                 raise ValueError(f"{self.model} cannot be sent {what} in this session")
 
     def _send_activity(self, begins: bool, now: float) -> None:
-        if begins == self._microphone.active:
+        if not self._microphone.switch(begins):
             return
-        self._microphone.active = begins
         if begins:
             self._turns.hearing.begins(now)
             self._put(messages.realtime(activityStart={}), Lane.AFTER_AUDIO)

@@ -87,6 +87,10 @@ class Entry:
     problem: str = ""
     fetching: bool = False
 
+    def take_off(self) -> None:
+        """The feed is being asked, until `Cache.landed`."""
+        self.fetching = True
+
     def is_fresh(self, now: float) -> bool:
         return self.known and now < self.fresh_until
 

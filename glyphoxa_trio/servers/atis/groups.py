@@ -65,15 +65,15 @@ def read_groups(body: str) -> Reading:
         elif trend is not None and _TIME.fullmatch(group):
             trend.times.append(group)
         elif trend is None and group == "AUTO":
-            reading.automatic = True
+            reading.take_automatic()
         elif trend is None and re.fullmatch(r"CORR?|CC[A-G]", group):
-            reading.corrected = True
+            reading.take_corrected()
         elif _MISSING.fullmatch(group):
             continue
         elif _PASSED.fullmatch(group):
             reading.passed_over.append(group)
         else:
-            reading.unreadable += _taken(group, conditions)
+            reading.unreadable.extend(_taken(group, conditions))
     return reading
 
 
@@ -107,10 +107,10 @@ def _is_read(group: str, conditions: Conditions) -> bool:
     if len(group) > _LONGEST_GROUP:
         return False
     if group == "CAVOK":
-        conditions.cavok = True
+        conditions.take_cavok()
         return True
     if group == "NSW":
-        conditions.nothing_significant = True
+        conditions.take_nothing_significant()
         return True
     try:
         from metar import Metar

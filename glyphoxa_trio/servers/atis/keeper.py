@@ -98,7 +98,7 @@ class Keeper:
         self._changed.set()
 
     def _fetch(self, entry: Entry) -> None:
-        entry.fetching = True
+        entry.take_off()
         self._landed[entry.icao] = trio.Event()
         self._nursery.start_soon(self._fly, entry)
 

@@ -57,7 +57,7 @@ def take_wind(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
         between = (round(seen.wind_dir_from.value()), round(seen.wind_dir_to.value()))
         if max(between) > 360:
             return False
-    conditions.wind = Wind(
+    wind = Wind(
         speed=speed,
         unit=unit,
         direction=direction,
@@ -67,6 +67,7 @@ def take_wind(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
         gust_bound=_bound("" if gust is None else seen.wind_gust.string()),  # type: ignore[union-attr]
         between=between,
     )
+    conditions.take_wind(wind)
     return True
 
 
@@ -172,7 +173,7 @@ def _temperature(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
             return False
         if dew_point is not None and dew_point > temperature:  # 1/2 is of a mile
             return False
-    conditions.temperature, conditions.dew_point = temperature, dew_point
+    conditions.take_temperature(temperature, dew_point)
     return True
 
 
@@ -190,7 +191,7 @@ def _pressure(group: str, seen: Metar.Metar, conditions: Conditions) -> bool:
     )
     before = conditions.pressure
     if before is None:
-        conditions.pressure = found
+        conditions.take_pressure(found)
         return True
     # Some say it twice, in both units.
     near = abs(before.hectopascals - found.hectopascals) < 3

@@ -103,6 +103,21 @@ class Conditions:
     recent: list[Weather] = attrs.field(factory=list)
     shear: list[str] = attrs.field(factory=list)  # runways, or ALL
 
+    def take_wind(self, wind: Wind) -> None:
+        self.wind = wind
+
+    def take_cavok(self) -> None:
+        self.cavok = True
+
+    def take_nothing_significant(self) -> None:
+        self.nothing_significant = True
+
+    def take_temperature(self, temperature: int | None, dew_point: int | None) -> None:
+        self.temperature, self.dew_point = temperature, dew_point
+
+    def take_pressure(self, pressure: Pressure) -> None:
+        self.pressure = pressure
+
 
 @attrs.define(kw_only=True)
 class Trend:
@@ -123,3 +138,9 @@ class Reading:
     trends: list[Trend] = attrs.field(factory=list)
     unreadable: list[str] = attrs.field(factory=list)
     passed_over: list[str] = attrs.field(factory=list)  # understood, and not spoken
+
+    def take_automatic(self) -> None:
+        self.automatic = True
+
+    def take_corrected(self) -> None:
+        self.corrected = True

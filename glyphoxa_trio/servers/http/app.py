@@ -42,7 +42,7 @@ class Service:
         Returns whether all of it was finished; what was not is cut, and told so.
         """
         shim = self.shim
-        shim.draining = True
+        shim.begin_nothing_new()
         self.bridge.listen.close()
         for session in shim.sessions:
             session.end_streams()
@@ -108,6 +108,10 @@ class Gate:
         )
         self.asgi.router.redirect_slashes = False
         self.asgi.router.default = self.nothing
+
+    def open(self, service: Service) -> None:
+        """From now on this is served."""
+        self.service = service
 
     @property
     def state(self) -> str:

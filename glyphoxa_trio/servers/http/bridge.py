@@ -159,8 +159,8 @@ class Bridge(Server[Any]):
         # A notification may have that name as well, and then no result.
         if ctx.method == "initialize" and client is not None and result is not None:
             params = ctx.params or {}
-            client.version = cast("dict[str, Any]", result)["protocolVersion"]
-            client.capabilities = params.get("capabilities") or {}
+            version = cast("dict[str, Any]", result)["protocolVersion"]
+            client.agree(version, params.get("capabilities") or {})
             if exchange.greeted is not None:
                 exchange.greeted(ctx.session)
         return result

@@ -82,7 +82,7 @@ async def serve_http(
                         secure=options.certificate is not None,
                     ) as service,
                 ):
-                    gate.service = service
+                    gate.open(service)
                     _say(f"{dispatch.offer.name} at {url}/mcp")
                     await told.wait()
                     if not await service.drain():

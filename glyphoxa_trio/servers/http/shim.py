@@ -49,6 +49,9 @@ class Shim:
     def __attrs_post_init__(self) -> None:
         self.rates = Rates(self.limits.rate)
 
+    def begin_nothing_new(self) -> None:
+        self.draining = True
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         intake = Intake(receive)
         try:
@@ -119,10 +122,9 @@ class Shim:
             self.rates.count_call(request)
         if plain:
             request.accept()
-        # A listener is no work that a stopping server waits for: it is told.
-        counted = request.method == "POST" and plain
         answering = Answering(send=request.send, plain=plain)
-        with self.running.counted(counted):
+        # A listener is no work that a stopping server waits for: it is told.
+        with self.running.counted(request.method == "POST" and plain):
             await self.stateless.handle_request(
                 request.handed_on(Exchange(streams=not plain)),
                 request.replayed,

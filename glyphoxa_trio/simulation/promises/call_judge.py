@@ -57,7 +57,7 @@ class CallJudge:
                 self._finished(turn, event, at)
             case FanOutDone():
                 round_ = turn.round(event.round)
-                round_.fan_out = (at, event)
+                round_.returns(event, at)
                 self._told_how_long(round_, at, event.elapsed)
             case TurnDone() if len(turn.done) == 1:
                 self._done(turn, event, at)
@@ -67,12 +67,12 @@ class CallJudge:
         for call in self._going_on:
             if call.call == event.outcome.call:
                 self._going_on.remove(call)
-                call.late = (at, event.outcome)
+                call.ends_late(event.outcome, at)
                 if text := judged_late(call, at, event.outcome, self.slack):
                     where = f"{event.npc}, turn {event.turn}"
                     self.report(Promise.LIMITS, where, f"{call.tool} {text}")
                 seen = self.door.seen(call.tool)
-                seen.flying -= 1
+                seen.lands()
                 seen.ended.append(call)
                 return
         self._told_first.append((at, event))
@@ -95,25 +95,25 @@ class CallJudge:
         if round_.began is not None and any(
             self.offered.may_be_tried(self.snapshot(), key) for key in keys
         ):
-            round_.began = min(round_.began, at - took)
+            round_.begins(min(round_.began, at - took))
 
     def _started(self, turn: TurnSeen, event: ToolStarted, at: float) -> None:
         round_ = turn.round(event.round)
         self._listen(turn, event.round)
         if round_.began is None:
-            round_.began = at
+            round_.begins(at)
         listing = self.snapshot().by_key.get(event.tool)
+        known = None if listing is None else listing.definition
         call = CallSeen(
             turn.npc,
             event.call,
             event.tool,
             at,
-            None if listing is None else listing.definition,
+            known,
             round_.slot_of(event.call, {x.slot for x in round_.calls}),
+            ahead=known is not None and self.ahead() and known.read_only,
+            started_as=self._events,
         )
-        call.started_as = self._events
-        if (known := call.definition) is not None:
-            call.ahead = self.ahead() and known.read_only
         round_.calls.append(call)
         self.calls.append(call)
         self.door.started(turn, round_, call, event)
@@ -125,18 +125,19 @@ class CallJudge:
         ):
             text = f"{call.tool} was called again while it was still working"
             self.report(Promise.ONCE, turn.where, text)
-        self.door.seen(event.tool).flying += 1
+        self.door.seen(event.tool).takes_off()
 
     def _finished(self, turn: TurnSeen, event: ToolFinished, at: float) -> None:
         round_ = turn.round(event.round)
         self._listen(turn, event.round)
         end = event.outcome
         if round_.began is None:
-            round_.began = at
+            waited = 0.0
             if end.status is Status.SKIPPED and end.limit is Limit.TURN:
                 # It waited for a seat all this time, and no other call began.
                 budget = 0.0 if turn.selected is None else turn.selected.budget
-                round_.began = at - (budget - turn.spent(event.round))
+                waited = budget - turn.spent(event.round)
+            round_.begins(at - waited)
         round_.ends.append((at, end))
         if end.cached and end.tool is not None and not self.ahead():
             listing = self.snapshot().by_key.get(end.tool)
@@ -159,15 +160,15 @@ class CallJudge:
         event: ToolFinished,
         at: float,
     ) -> None:
-        call.ended, call.outcome, call.ended_as = at, event.outcome, self._events
-        call.interrupted = event.outcome.status is Status.CANCELLED
+        tie = False
         if turn.selected is not None and round_.began is not None:
             left = turn.selected.budget - turn.spent(event.round)
-            call.tie = abs(at - round_.began - left) <= self.slack
+            tie = abs(at - round_.began - left) <= self.slack
+        call.ends(event.outcome, at, ended_as=self._events, tie=tie)
         seen = self.door.seen(call.tool)
         seen.ended.append(call)
         if not call.goes_on:
-            seen.flying -= 1
+            seen.lands()
             return
         self._going_on.append(call)
         # Its late result may come before this event, if both are in one moment: it
@@ -180,7 +181,7 @@ class CallJudge:
 
     def _filled(self, turn: TurnSeen, event: Filler) -> None:
         round_ = turn.round(event.round)
-        round_.fillers += 1
+        round_.fills()
         if round_.fillers > 1:
             self.report(Promise.FILLER, turn.where, "it is the second one")
         self._listen(turn, event.round)
@@ -201,4 +202,4 @@ class CallJudge:
         """What the model said in that round, if it told."""
         if turn.selected is not None:
             said = self.said.calls(turn.npc, turn.selected.text, index)
-            turn.round(index).said = said
+            turn.round(index).hears(said)

@@ -92,6 +92,18 @@ class CallSeen:
         except InvalidArguments:
             self.arguments = ""
 
+    def tries(self, *, on_trial: bool) -> None:
+        """It has passed the gate."""
+        self.on_trial = on_trial
+
+    def ends(self, outcome: Outcome, at: float, *, ended_as: int, tie: bool) -> None:
+        self.ended, self.outcome, self.ended_as = at, outcome, ended_as
+        self.interrupted = outcome.status is Status.CANCELLED
+        self.tie = tie
+
+    def ends_late(self, outcome: Outcome, at: float) -> None:
+        self.late = (at, outcome)
+
     @property
     def writes(self) -> bool:
         return self.definition is not None and not self.definition.read_only
@@ -135,6 +147,19 @@ class RoundSeen:
     ends: list[tuple[float, Outcome]] = attrs.field(factory=list)
     fan_out: tuple[float, FanOutDone] | None = None
     fillers: int = 0
+
+    def hears(self, said: tuple[ToolCall, ...] | None) -> None:
+        self.said = said
+
+    def begins(self, at: float) -> None:
+        """When its fan-out began, as far as is known by now."""
+        self.began = at
+
+    def fills(self) -> None:
+        self.fillers += 1
+
+    def returns(self, event: FanOutDone, at: float) -> None:
+        self.fan_out = (at, event)
 
     def slot_of(self, call: ToolCall, taken: set[int]) -> int:
         """Which call of the response this is: itself, or the first of its like."""

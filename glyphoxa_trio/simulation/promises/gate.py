@@ -59,6 +59,12 @@ class ToolSeen:
     ended: list[CallSeen] = attrs.field(factory=list)
     flying: int = 0
 
+    def takes_off(self) -> None:
+        self.flying += 1
+
+    def lands(self) -> None:
+        self.flying -= 1
+
     def took(
         self, before: float, runs: Iterable[Performance], lives: Iterable[float]
     ) -> Iterable[Took]:
@@ -233,7 +239,7 @@ class Doorkeeper:
             no(Promise.RIGHTS, f"runs, and needs longer than the {left:g} s left")
         if call.slot >= self.ledger.most_calls(turn.began):
             no(Promise.RIGHTS, "runs, and it is a call too many")
-        call.on_trial = self.on_trial(listing)
+        call.tries(on_trial=self.on_trial(listing))
 
     def why_not(
         self, turn: TurnSeen, listing: Listing, tier: Tier, at: float, *, asked: bool

@@ -93,18 +93,21 @@ class MadeUpServer:
 
     Args:
       tools: what it lists, as plain MCP objects.
-      starts: how many seconds a start takes; infinity is never.
       lives: when each of its sessions was opened.
     """
 
     name: str
     tools: tuple[Mapping[str, Any], ...]
     _scenery: Scenery
-    starts: float = 0.0
     lives: list[float] = attrs.field(factory=list, init=False)
+    _starts: float = attrs.field(default=0.0, init=False)
     _frozen: bool = attrs.field(default=False, init=False)
     _session: _Session | None = attrs.field(default=None, init=False)
     _on_tools_changed: Callable[[], None] | None = attrs.field(default=None, init=False)
+
+    def start_after(self, seconds: float) -> None:
+        """How long a start takes from now on; infinity is never."""
+        self._starts = seconds
 
     def die(self) -> None:
         """Its process ends; it is started again by whoever looks after it."""
@@ -129,8 +132,8 @@ class MadeUpServer:
         self, spec: ServerSpec, on_tools_changed: Callable[[], None]
     ) -> AsyncGenerator[_Session]:
         with trio.move_on_after(spec.start_timeout) as patience:
-            await trio.sleep(self.starts)
-        if patience.cancelled_caught or self.starts >= spec.start_timeout:
+            await trio.sleep(self._starts)
+        if patience.cancelled_caught or self._starts >= spec.start_timeout:
             raise ConnectionFailed("no handshake in time")
         async with trio.open_nursery() as nursery:
             session = _Session(self, nursery, at_once=spec.url is None)

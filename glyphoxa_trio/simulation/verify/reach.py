@@ -104,7 +104,7 @@ def scout(config: Config, known: Known) -> Scene:
         scenery = Scenery(lambda key, arguments: Act(), known.offers)
         for name in known.absent:
             if name not in known.offers:
-                scenery.server(name).starts = math.inf
+                scenery.server(name).start_after(math.inf)
         quiet = attrs.evolve(
             config, calibration=attrs.evolve(config.calibration, at_start=False)
         )
