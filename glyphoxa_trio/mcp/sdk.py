@@ -76,7 +76,7 @@ _AS_IT_CAME: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any])
 def _answers_of(version: str) -> Callable[..., object] | None:
     """What holds the answer of a call against a version of the protocol; None if the
     SDK knows no such answer. The SDK's own function writes it out again as well."""
-    shape = methods.SERVER_RESULTS.get(("tools/call", version))
+    shape: Any = methods.SERVER_RESULTS.get(("tools/call", version))
     return None if shape is None else TypeAdapter(shape).validator.validate_python
 
 

@@ -136,7 +136,7 @@ async def test_a_session_that_is_asked_chooses_its_way_by_the_words() -> None:
     def script(turn: Turn) -> Reply:
         return Speak("As far as I know.")
 
-    hears = [Heard("Think carefully, and tell me about the conspiracy.")]
+    hears = [Heard("Think carefully, and tell me about the conspiracy.", late=False)]
     async with open_voices(
         OPENAI, script, hears=hears, automatic=False, tier=Tier.DEEP
     ) as (runtime, _):
