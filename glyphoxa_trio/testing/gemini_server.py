@@ -37,7 +37,7 @@ from .gemini.profiles import GEMINI_38_EXTENDED as GEMINI_38_EXTENDED
 from .gemini.profiles import Profile as Profile
 from .gemini.session import GeminiSession
 from .gemini.state import GeminiService
-from .voice.hears import Hears
+from .voice.service import Hears
 from .voice.steps import CallTools as CallTools
 from .voice.steps import Close as Close
 from .voice.steps import Drop as Drop

@@ -28,8 +28,7 @@ from trio_websocket import WebSocketRequest
 import trio
 
 from .realtime.session import RealtimeSession
-from .voice.hears import Hears
-from .voice.service import Service
+from .voice.service import Hears, Service
 from .voice.steps import CallTools as CallTools
 from .voice.steps import Close as Close
 from .voice.steps import Drop as Drop

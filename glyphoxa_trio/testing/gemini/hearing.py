@@ -9,7 +9,6 @@ import attrs
 import trio
 
 from ..voice.ear import Activity, Ear
-from ..voice.hears import understood
 from ..voice.steps import Heard, UserSpeaks
 from ..voice.wire import Message
 from .refused import INVALID, Refused, pcm_of
@@ -123,7 +122,7 @@ class Hearing:
         self._signal("ACTIVITY_END")
         pcm = self.ear.cut(at)
         if heard is None:
-            heard = understood(self.session.service.hears, pcm, self._number)
+            heard = self.session.service.understood(pcm, self._number)
         self._number += 1
         found = heard
 

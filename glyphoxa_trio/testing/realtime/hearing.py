@@ -11,7 +11,6 @@ import attrs
 import trio
 
 from ..voice.ear import Activity, Ear
-from ..voice.hears import understood
 from ..voice.speech import BYTES_PER_MS
 from ..voice.steps import Heard, UserSpeaks
 from .items import Item, ItemError
@@ -130,7 +129,7 @@ class Hearing:
     def _commit(self, item_id: str, pcm: bytes, heard: Heard | None) -> None:
         session = self.session
         if heard is None:
-            heard = understood(session.service.hears, pcm, self._number)
+            heard = session.service.understood(pcm, self._number)
         self._number += 1
         content: dict[str, Any] = {"type": "input_audio", "transcript": None}
         item = Item(

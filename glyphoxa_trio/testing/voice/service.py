@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from .hears import Hears
-from .steps import Script
+from .steps import Heard, Script
+
+Understood = str | Heard
+Hears = Sequence[Understood] | Callable[[bytes], Understood]
 
 
 @attrs.frozen
@@ -26,7 +28,8 @@ class Service:
     """What the conversations of one server are like, and what became of them.
 
     Args:
-      hears: what is understood of each utterance of a session.
+      hears: what is understood of each utterance of a session, in order, or of its
+        PCM: it is told, not recognised.
       opens_after: seconds until a session is open.
       lifetime: seconds until it expires.
       grace: seconds after which a client is held to know what it was sent. What
@@ -42,6 +45,14 @@ class Service:
     grace: float
     violations: list[Violation] = attrs.field(factory=list)
     warnings: list[Violation] = attrs.field(factory=list)
+
+    def understood(self, pcm: bytes, number: int) -> Heard:
+        """The ``number``-th utterance of a session: its words, by place or by sound."""
+        if callable(self.hears):
+            found = self.hears(pcm)
+        else:
+            found = self.hears[number] if number < len(self.hears) else ""
+        return Heard(found) if isinstance(found, str) else found
 
     def violate(
         self, socket: int, code: str, detail: str, message: Mapping[str, Any]
