@@ -29,7 +29,6 @@ from trio_websocket import WebSocketRequest
 
 import trio
 
-from .gemini.history import History
 from .gemini.merging import merge
 from .gemini.profiles import GEMINI_25 as GEMINI_25
 from .gemini.profiles import GEMINI_31 as GEMINI_31
@@ -37,8 +36,8 @@ from .gemini.profiles import GEMINI_38 as GEMINI_38
 from .gemini.profiles import GEMINI_38_EXTENDED as GEMINI_38_EXTENDED
 from .gemini.profiles import Profile as Profile
 from .gemini.session import GeminiSession
-from .voice.front import Front, Violation, headers_of, open_front
-from .voice.hears import Hears
+from .gemini.state import GeminiService
+from .voice.service import Hears
 from .voice.steps import CallTools as CallTools
 from .voice.steps import Close as Close
 from .voice.steps import Drop as Drop
@@ -60,6 +59,7 @@ from .voice.steps import TurnComplete as TurnComplete
 from .voice.steps import UserSpeaks as UserSpeaks
 from .voice.steps import silence as silence
 from .voice.wire import Habits, Message, Wire
+from .voice_front import Front, headers_of, open_front
 
 _PATH: Final = re.compile(
     r"/ws/google\.ai\.generativelanguage\.(v1|v1alpha|v1beta)"
@@ -69,21 +69,10 @@ _PATH: Final = re.compile(
 
 @attrs.define(eq=False)
 class GeminiServer(Front[GeminiSession]):
-    """What its clients said so far, and what became of it.
+    """What its clients said so far, and what became of it."""
 
-    ``handles`` are those that were given out, with what each remembers.
-    """
-
-    script: Script = attrs.field(default=(), repr=False)
-    hears: Hears = attrs.field(default=(), repr=False)
+    service: GeminiService = attrs.field(kw_only=True, repr=False)
     api_key: str | None = attrs.field(default=None, repr=False)
-    profile: Profile | None = None
-    opens_after: float = 0.0
-    lifetime: float | None = None
-    notice: float = 50.0
-    lag: float = 0.0
-    max_result: int | None = None
-    handles: dict[str, History] = attrs.field(factory=dict, repr=False)
 
     def admit(self, request: WebSocketRequest) -> Refuse | None:
         where = urlsplit(request.path)
@@ -101,10 +90,7 @@ class GeminiServer(Front[GeminiSession]):
         return None
 
     def open_session(self, wire: Wire, nursery: trio.Nursery) -> GeminiSession:
-        return GeminiSession(wire, self, nursery)
-
-    def _note(self, code: str, detail: str) -> None:
-        self.violations.append(Violation(len(self.sessions), code, detail))
+        return GeminiSession(wire, self.service, nursery)
 
 
 def _words(message: Message) -> set[str]:
@@ -165,7 +151,7 @@ async def open_gemini_server(
       max_result: bytes of a ``toolResponse`` above which the service breaks (1011).
       binary: frames are binary.
       merged: what is said at once comes in one frame, as far as that can be.
-      grace: see `Front`.
+      grace: see `Service`.
       tls: serve TLS; ``host`` is then the name of the certificate.
       in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
       records: what was sent and heard is kept.
@@ -180,20 +166,23 @@ async def open_gemini_server(
         binary=binary,
         records=records,
     )
-    server = GeminiServer(
-        grace=grace,
-        habits=habits,
-        handshakes=list(handshakes),
-        ssl=tls,
+    service = GeminiService(
         script=script,
         hears=hears,
-        api_key=api_key,
-        profile=profile,
         opens_after=opens_after,
         lifetime=lifetime,
+        grace=grace,
+        profile=profile,
         notice=notice,
         lag=lag,
         max_result=max_result,
+    )
+    server = GeminiServer(
+        service=service,
+        habits=habits,
+        handshakes=list(handshakes),
+        ssl=tls,
+        api_key=api_key,
     )
     async with open_front(server, "", in_memory=in_memory, host=host) as front:
         yield front

@@ -28,8 +28,7 @@ from trio_websocket import WebSocketRequest
 import trio
 
 from .realtime.session import RealtimeSession
-from .voice.front import Front, Violation, headers_of, open_front
-from .voice.hears import Hears
+from .voice.service import Hears, Service
 from .voice.steps import CallTools as CallTools
 from .voice.steps import Close as Close
 from .voice.steps import Drop as Drop
@@ -51,6 +50,7 @@ from .voice.steps import Turn as Turn
 from .voice.steps import UserSpeaks as UserSpeaks
 from .voice.steps import silence as silence
 from .voice.wire import Habits, Message, Wire
+from .voice_front import Front, headers_of, open_front
 
 PATH: Final = "/v1/realtime"
 
@@ -59,11 +59,7 @@ PATH: Final = "/v1/realtime"
 class RealtimeServer(Front[RealtimeSession]):
     """What its clients said so far, and what became of it."""
 
-    script: Script = attrs.field(default=(), repr=False)
-    hears: Hears = attrs.field(default=(), repr=False)
     api_key: str | None = attrs.field(default=None, repr=False)
-    opens_after: float = 0.0
-    lifetime: float | None = None
 
     def admit(self, request: WebSocketRequest) -> Refuse | None:
         where = urlsplit(request.path)
@@ -82,10 +78,7 @@ class RealtimeServer(Front[RealtimeSession]):
         return None
 
     def open_session(self, wire: Wire, nursery: trio.Nursery) -> RealtimeSession:
-        return RealtimeSession(wire, self, nursery)
-
-    def _note(self, code: str, detail: str) -> None:
-        self.violations.append(Violation(len(self.sessions), code, detail))
+        return RealtimeSession(wire, self.service, nursery)
 
 
 def _words(message: Message) -> set[str]:
@@ -128,22 +121,25 @@ async def open_realtime_server(
       api_key: the only one that is good; None takes any.
       opens_after: seconds until a socket is greeted.
       lifetime: seconds until a session expires.
-      grace: see `Front`.
+      grace: see `Service`.
       in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
       records: what was sent and heard is kept.
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
     habits = Habits(words=_words, traps=traps, beside=beside or {}, records=records)
-    server = RealtimeServer(
-        grace=grace,
-        habits=habits,
-        handshakes=list(handshakes),
+    service = Service(
         script=script,
         hears=hears,
-        api_key=api_key,
         opens_after=opens_after,
         lifetime=lifetime,
+        grace=grace,
+    )
+    server = RealtimeServer(
+        service=service,
+        habits=habits,
+        handshakes=list(handshakes),
+        api_key=api_key,
     )
     async with open_front(server, "/v1", in_memory=in_memory) as front:
         yield front

@@ -17,7 +17,7 @@ import trio
 from trio.testing import lockstep_stream_pair
 
 from glyphoxa_trio.testing.loopback import open_background
-from glyphoxa_trio.testing.voice.front import Front
+from glyphoxa_trio.testing.voice_front import Front
 
 Message = dict[str, Any]
 

@@ -415,3 +415,33 @@ async def test_another_rate_in_the_middle_is_noted(autojump_clock: MockClock) ->
             await talk.say({"realtimeInput": {"video": {"mimeType": "image/png"}}})
             assert await talk.quiet(60)
     assert [v.code for v in server.violations] == ["other_rate", "deprecated"]
+
+
+async def test_content_that_wants_an_answer_keeps_the_interaction_going(
+    autojump_clock: MockClock,
+) -> None:
+    turns = [{"role": "user", "parts": [{"text": "Who is there?"}]}]
+    content = {"clientContent": {"turns": turns, "turnComplete": True}}
+    script: list[Reply] = [[Speak("I am", ms=40), Hang()], Speak("Bartok.")]
+    async with open_gemini_server(script, in_memory=True) as server:
+        async with gemini(server) as talk:
+            await begun(talk)
+            await talk.say(content)
+            await talk.until("serverContent")
+            await talk.say(content)
+            cut = await talk.until(is_over)
+            whole = await talk.until(is_over)
+    status = [m["serverContent"]["interactionStatus"] for m in (cut, whole)]
+    assert status == ["IN_PROGRESS", "IDLE"]
+
+
+async def test_what_is_heard_is_timed_at_the_rate_that_it_comes_at(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_gemini_server(echo, hears=[HELLO], in_memory=True) as server:
+        async with gemini(server) as talk:
+            await begun(talk)
+            await talk.say(audio(tone(200, 24_000) + bytes(48 * 600), 24_000))
+            await talk.until(is_over)
+    whole = tone(200, 24_000) + bytes(48 * 500)
+    assert server.sessions[0].hearing.utterances == [whole]

@@ -20,6 +20,7 @@ from glyphoxa_trio.testing.gemini_server import open_gemini_server
 from glyphoxa_trio.testing.realtime_server import (
     CallTools,
     Hang,
+    Heard,
     Reply,
     Speak,
     Turn,
@@ -57,7 +58,9 @@ def script(turn: Turn) -> Reply:
 
 
 async def test_openais_client_converses_with_the_fake() -> None:
-    async with open_realtime_server(script, hears=["Stop it!"]) as server:
+    async with open_realtime_server(
+        script, hears=[Heard("Stop it!", late=False)]
+    ) as server:
         seen = await run("openai_client.py", server.base_url)
     assert seen == {
         "tools": ["roll"],
@@ -81,7 +84,11 @@ async def test_googles_client_converses_with_the_fake() -> None:
     authority.issue_cert("localhost").configure_cert(tls)
     with authority.cert_pem.tempfile() as trusted:
         async with open_gemini_server(
-            script, hears=["Stop it!"], tls=tls, host="localhost", binary=True
+            script,
+            hears=[Heard("Stop it!", late=False)],
+            tls=tls,
+            host="localhost",
+            binary=True,
         ) as server:
             seen = await run("google_client.py", server.base_url, SSL_CERT_FILE=trusted)
     assert seen == {

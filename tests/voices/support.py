@@ -30,7 +30,7 @@ from glyphoxa_trio.testing.realtime_server import (
     Script,
     open_realtime_server,
 )
-from glyphoxa_trio.testing.voice.front import Front
+from glyphoxa_trio.testing.voice_front import Front
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.tier import Tier
 

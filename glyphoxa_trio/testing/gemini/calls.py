@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
+
 from ..voice.steps import Close
 from ..voice.wire import Message
-from .generation import Generation
 from .refused import INVALID, Refused
-
-if TYPE_CHECKING:
-    from .session import GeminiSession
+from .state import GeminiState
 
 
 @attrs.define(eq=False)
@@ -26,57 +25,61 @@ class Call:
     id: str
     name: str
     blocking: bool
-    generation: Generation = attrs.field(repr=False)
     state: Literal["owed", "answered", "cancelled"] = "owed"
     since: float = 0.0
 
 
 @attrs.define(eq=False)
 class Calls:
-    """All calls of one socket, by id."""
+    """All calls of one socket, by id. ``answered`` is set with each blocking one."""
 
-    session: GeminiSession = attrs.field(repr=False)
+    session: GeminiState = attrs.field(repr=False)
     by_id: dict[str, Call] = attrs.field(factory=dict)
+    answered: Signal = attrs.field(factory=Signal, repr=False)
 
     @property
     def owed(self) -> list[Call]:
         return [call for call in self.by_id.values() if call.state == "owed"]
 
-    def void(self, generation: Generation) -> None:
+    @property
+    def blocking(self) -> list[Call]:
+        """Those that the turn waits for. No turn ends before they are answered."""
+        return [call for call in self.owed if call.blocking]
+
+    def void(self) -> None:
         """Those that an interrupted turn waited for get no answer any more."""
-        void = [self.by_id[call_id] for call_id in sorted(generation.waits_for)]
+        void = sorted(self.blocking, key=lambda call: call.id)
         for call in void:
             call.state, call.since = "cancelled", trio.current_time()
         if void:
             ids = [call.id for call in void]
             self.session.wire.emit({"toolCallCancellation": {"ids": ids}})
 
-    def made(self, generation: Generation, calls: Sequence[Message]) -> None:
+    def made(self, calls: Sequence[Message]) -> None:
         """The model calls; its turn waits for those that are blocking."""
         session = self.session
         for call in calls:
             blocking = session.declared.get(call["name"]) == "BLOCKING"
-            known = Call(call["id"], call["name"], blocking, generation)
-            self.by_id[known.id] = known
-            if blocking:
-                generation.waits_for.add(known.id)
+            self.by_id[call["id"]] = Call(call["id"], call["name"], blocking)
+            session.service.calls.add(call["id"])
         session.wire.emit({"toolCall": {"functionCalls": [dict(c) for c in calls]}})
-        session.turns.tell_resumable()
 
-    def answer(self, responses: Sequence[Message], message: Message) -> None:
-        """Raises `Refused` for what closes the socket."""
+    def answer(self, responses: Sequence[Message], message: Message) -> set[str]:
+        """When to speak of the answers that no turn waits for, in the wire's words.
+
+        Raises `Refused` for what closes the socket.
+        """
         session = self.session
-        limit = session.server.max_result
+        limit = session.service.max_result
+        when: set[str] = set()
         if limit is not None and len(json.dumps(message).encode()) > limit:
             session.wire.end(Close(1011, "Internal error encountered."))
-            return
-        when: set[str] = set()
+            return when
         for response in responses:
             call = self._answerable(response, message)
             if call is None:
                 continue
-            output = response["response"]
-            session.history = session.history.answered(call.name, call.id, output)
+            session.answered(call.name, call.id, response["response"])
             more = response.get("willContinue", False) and not call.blocking
             if more and session.profile.interim_abandons:
                 session.violate("interim", f"{call.id} is abandoned", message)
@@ -86,13 +89,10 @@ class Calls:
             if not more:
                 call.state = "answered"
             if call.blocking:
-                call.generation.answered(call.id)
+                self.answered.set()
             else:
                 when.add(response.get("scheduling", "WHEN_IDLE"))
-        if when - {"SILENT"}:
-            session.turns.speak_of(interrupt="INTERRUPT" in when)
-        elif when:
-            session.turns.knows()
+        return when
 
     def _answerable(self, response: Message, message: Message) -> Call | None:
         """The call that is answered; None for one that gets no answer."""
@@ -103,8 +103,7 @@ class Calls:
         call_id = response["id"]
         call = self.by_id.get(call_id)
         if call is None:
-            others = (other.calls.by_id for other in session.server.sessions)
-            if not any(call_id in calls for calls in others):
+            if call_id not in session.service.calls:
                 detail = f"There is no function call {call_id!r}."
                 raise Refused(INVALID, "no_such_call", detail)
             session.violate("other_socket", call_id, message)
@@ -114,7 +113,7 @@ class Calls:
         if call.state == "answered":
             session.violate("answered_twice", call_id, message)
         elif call.state == "cancelled":
-            if trio.current_time() >= call.since + session.server.grace:
+            if trio.current_time() >= call.since + session.service.grace:
                 session.violate("answered_cancelled", call_id, message)
         else:
             return call

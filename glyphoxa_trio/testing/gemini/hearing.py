@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 import trio
 
 from ..voice.ear import Activity, Ear
-from ..voice.hears import Hears, understood
 from ..voice.steps import Heard, UserSpeaks
-from ..voice.transcripts import Transcripts
 from ..voice.wire import Message
 from .refused import INVALID, Refused, pcm_of
-
-if TYPE_CHECKING:
-    from .session import GeminiSession
+from .state import GeminiState
+from .turns import Turns
 
 _SILENCE_MS: Final = 500
 _RATE: Final = 16_000
@@ -24,22 +21,15 @@ _RATE: Final = 16_000
 
 @attrs.define(eq=False)
 class Hearing:
-    """The microphone of one session, and whose turn it makes it.
+    """The microphone of one session. ``rate`` is that of the first audio."""
 
-    ``rate`` is that of the first audio; ``speaking`` says whether somebody speaks, by
-    whatever way the session hears of it.
-    """
-
-    session: GeminiSession = attrs.field(repr=False)
-    _hears: Hears = attrs.field(repr=False)
+    session: GeminiState = attrs.field(repr=False)
+    turns: Turns = attrs.field(repr=False)
     rate: int | None = None
     ear: Ear = attrs.field(init=False, repr=False)
-    speaking: bool = False
     _number: int = 0  # of the next utterance
-    transcripts: Transcripts = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.transcripts = Transcripts(self.session.nursery, has_items=False)
         self.ear = Ear(_RATE, records=self.session.wire.habits.records)
 
     @property
@@ -53,27 +43,19 @@ class Hearing:
         return self.ear.utterances
 
     @property
-    def _config(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.session.setup.get("realtimeInputConfig", {})
-        return found
-
-    @property
     def _detection(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._config.get("automaticActivityDetection", {})
+        config = self.session.setup.get("realtimeInputConfig", {})
+        found: dict[str, Any] = config.get("automaticActivityDetection", {})
         return found
 
     @property
     def automatic(self) -> bool:
         return not self._detection.get("disabled", False)
 
-    @property
-    def interrupts(self) -> bool:
-        return self._config.get("activityHandling") != "NO_INTERRUPTION"
-
     def take(self, content: Message, message: Message) -> None:
         """One message of realtime input. Raises `Refused`."""
         if "text" in content:
-            self.session.turns.user_said(content["text"])
+            self.turns.user_said(content["text"])
         elif "audio" in content:
             self._audio(message, *pcm_of(content["audio"]))
         elif "mediaChunks" in content:
@@ -82,7 +64,7 @@ class Hearing:
                 self._audio(message, *pcm_of(chunk))
         elif "audioStreamEnd" in content:
             self.ear.forget()
-            if self.automatic and self.speaking:
+            if self.automatic and self.turns.user_speaking:
                 self._ends()
         elif "video" not in content:
             if self.automatic:
@@ -91,9 +73,9 @@ class Hearing:
                     " activity detection is enabled."
                 )
                 raise Refused(INVALID, "activity", detail)
-            if "activityStart" in content and not self.speaking:
+            if "activityStart" in content and not self.turns.user_speaking:
                 self._begins(self.ear.ms)
-            elif "activityEnd" in content and self.speaking:
+            elif "activityEnd" in content and self.turns.user_speaking:
                 self._ends()
             else:
                 self.session.violate("activity_order", str([*content]), message)
@@ -109,41 +91,38 @@ class Hearing:
             await trio.sleep(step.after)
             self._heard_to_begin()
         await trio.sleep(step.ms / 1000)
-        if self.automatic and self.speaking:
+        if self.automatic and self.turns.user_speaking:
             self._ends(heard=Heard(step.text, late=step.late))
 
     def _heard_to_begin(self) -> None:
-        if self.automatic and not self.speaking:
+        if self.automatic and not self.turns.user_speaking:
             self._begins(self.ear.ms)
 
     def _audio(self, message: Message, pcm: bytes, rate: int) -> None:
         if self.rate is None:
-            self.rate = self.ear.rate = rate
+            self.rate = rate
+            self.ear.set_rate(rate)
         elif rate != self.rate:
             self.session.violate("other_rate", f"{rate} after {self.rate}", message)
         silence = self._detection.get("silenceDurationMs", _SILENCE_MS)
-        self.ear.silence_ms = silence
-        for activity, at in self.ear.hear(pcm):
+        for activity, at in self.ear.hear(pcm, silence_ms=silence):
             if not self.automatic:
                 continue
-            if activity is Activity.BEGINS and not self.speaking:
+            if activity is Activity.BEGINS and not self.turns.user_speaking:
                 self._begins(at - self._detection.get("prefixPaddingMs", 0))
-            elif activity is Activity.ENDS and self.speaking:
+            elif activity is Activity.ENDS and self.turns.user_speaking:
                 self._ends(at)
 
     def _begins(self, at: int) -> None:
-        self.speaking = True
         self.ear.begin(max(0, at))
         self._signal("ACTIVITY_START")
-        if self.interrupts:
-            self.session.turns.interrupt()
+        self.turns.user_begins()
 
     def _ends(self, at: int | None = None, heard: Heard | None = None) -> None:
-        self.speaking = False
         self._signal("ACTIVITY_END")
         pcm = self.ear.cut(at)
         if heard is None:
-            heard = understood(self._hears, pcm, self._number)
+            heard = self.session.service.understood(pcm, self._number)
         self._number += 1
         found = heard
 
@@ -152,8 +131,8 @@ class Hearing:
             self.session.wire.emit({"serverContent": content})
 
         if "inputAudioTranscription" in self.session.setup and not heard.fails:
-            self.transcripts.tell(tell, late=heard.late)
-        self.session.turns.user_said(heard.text)
+            self.turns.transcripts.tell(tell, late=heard.late)
+        self.turns.user_ends(heard.text)
 
     def _signal(self, kind: str) -> None:
         if self.session.setup.get("explicitVadSignal"):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import attrs
 
 import trio
 
-from ..voice.front import Violation
 from ..voice.shapes import Misfit
 from ..voice.steps import (
     Close,
@@ -22,69 +20,45 @@ from ..voice.steps import (
     Step,
     UserSpeaks,
 )
-from ..voice.wire import Message, Wire
+from ..voice.wire import Message
 from .calls import Calls
 from .hearing import Hearing
 from .history import History, text_of
-from .profiles import Profile, profile_of
+from .profiles import profile_of
 from .refused import INVALID, POLICY, Refused
 from .shapes import client
+from .state import GeminiState
 from .turns import Turns
-
-if TYPE_CHECKING:
-    from ..gemini_server import GeminiServer
 
 
 @attrs.define(eq=False)
-class GeminiSession:
-    """The state of one socket, and the conversation it goes on with.
+class GeminiSession(GeminiState):
+    """One socket: its state, and the parts that do something with it."""
 
-    ``setup`` is as the client sent it, with the documentation's names; ``calls`` are
-    those of this socket by id.
-    """
-
-    wire: Wire
-    server: GeminiServer = attrs.field(repr=False)
-    nursery: trio.Nursery = attrs.field(repr=False)
-    setup: Message = attrs.field(factory=dict, repr=False)
-    profile: Profile = attrs.field(init=False)
-    history: History = attrs.field(init=False, repr=False)
     hearing: Hearing = attrs.field(init=False, repr=False)
     turns: Turns = attrs.field(init=False, repr=False)
     calls: Calls = attrs.field(init=False, repr=False)
-    declared: dict[str, str] = attrs.field(factory=dict)
-    instructions: str = ""
     resumed: bool = False
     ready: bool = False
     _seeding: bool = False  # the first history is not over yet
     _begun: bool = False  # the conversation has, so that there is no first history
-    _ids: count[int] = attrs.field(factory=count, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.hearing = Hearing(self, self.server.hears)
         self.calls = Calls(self)
-        self.turns = Turns(self)
-        self.wire.on_event = self.happen
+        self.turns = Turns(self, self.calls)
+        self.hearing = Hearing(self, self.turns)
 
     async def run(self) -> None:
-        if self.server.lifetime is not None:
-            self.nursery.start_soon(self._expire_after, self.server.lifetime)
-        await self.wire.run(self._handle)
+        if self.service.lifetime is not None:
+            self.nursery.start_soon(self._expire_after, self.service.lifetime)
+        await self.wire.run(self._handle, self.happen)
 
     async def _expire_after(self, seconds: float) -> None:
-        notice = min(self.server.notice, seconds)
+        notice = min(self.service.notice, seconds)
         await trio.sleep(seconds - notice)
         self.happen(GoAway(notice))
         await trio.sleep(notice)
         self.happen(Expire())
-
-    def new_id(self, kind: str) -> str:
-        return f"{kind}-{self.wire.number}-{next(self._ids)}"
-
-    def violate(self, code: str, detail: str, message: Mapping[str, Any]) -> None:
-        """Note what the client must not do."""
-        found = Violation(self.wire.number, code, detail, message)
-        self.server.violations.append(found)
 
     def happen(self, event: Step) -> None:
         """Something that the script wants to happen to this socket."""
@@ -143,14 +117,15 @@ class GeminiSession:
                 self._begun = True
                 self.hearing.take(content, message)
             case "toolResponse":
-                self.calls.answer(content["functionResponses"], message)
+                answers = content["functionResponses"]
+                self.turns.answered(self.calls.answer(answers, message))
             case _:
                 self._update(content)
 
     def _set_up(self, setup: Message) -> None:
         if self.setup:
             raise Refused(INVALID, "second_setup", "setup is sent once, and first.")
-        profile = self.server.profile or profile_of(setup["model"])
+        profile = self.service.profile or profile_of(setup["model"])
         if profile is None or not setup["model"].startswith("models/"):
             detail = f"{setup['model']} is not found for bidiGenerateContent."
             raise Refused(POLICY, "no_such_model", detail)
@@ -166,8 +141,8 @@ class GeminiSession:
         config = setup.get("historyConfig", {})
         seeds = config.get("initialHistoryInClientContent", False)
         self._seeding = seeds and not self.resumed
-        if self.server.opens_after:
-            self.nursery.start_soon(self._complete_after, self.server.opens_after)
+        if self.service.opens_after:
+            self.nursery.start_soon(self._complete_after, self.service.opens_after)
         else:
             self._complete()
 
@@ -180,7 +155,7 @@ class GeminiSession:
         self.wire.emit({"setupComplete": {"sessionId": self.new_id("session")}})
 
     def _resume(self, handle: str) -> None:
-        found = self.server.handles.get(handle)
+        found = self.service.handles.get(handle)
         if found is None:
             detail = "BidiGenerateContent session not found"
             raise Refused(POLICY, "no_such_handle", detail)
@@ -230,11 +205,10 @@ class GeminiSession:
         if seeds and self.profile.seeds_end_with_user and last != "user":
             self.violate("seed", "history ends with the model", content)
         if not self._seeding:
-            self.turns.wanted = self.turns.wanted or complete
-            self.turns.interrupt()
+            self.turns.interrupt(wanted=complete)
         for turn in turns:
             role = turn.get("role", "user")
-            self.history = self.history.said(role, text_of(turn))
+            self.said(role, text_of(turn))
         if self._seeding:
             self._seeding = not complete
         elif complete:

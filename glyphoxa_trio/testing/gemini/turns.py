@@ -1,17 +1,134 @@
-"""Whose turn it is in one Gemini session: when its model begins, stops, and is done."""
+"""The turns of one Gemini session: when its model begins, what it says, and when it is
+done.
+
+A turn goes on over its blocking calls: it says nothing until all are answered, then
+what is left of the reply, or else the next reply of the script.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from base64 import b64encode
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
 
 import attrs
 
-from ..voice.steps import Step, Turn, reply_to
-from ..voice.wire import Message
-from .generation import Generation
+import trio
 
-if TYPE_CHECKING:
-    from .session import GeminiSession
+from ..voice.speech import BYTES_PER_MS, messages
+from ..voice.steps import (
+    CallTools,
+    End,
+    Hang,
+    Pause,
+    Speak,
+    Step,
+    TurnComplete,
+)
+from ..voice.transcripts import Transcripts
+from ..voice.wire import Message
+from .calls import Calls
+from .state import GeminiState
+
+_MIME: Final = "audio/pcm;rate=24000"
+
+
+@attrs.define(eq=False)
+class Generation:
+    """A turn that is running, or was. ``said`` is what was told of it in words."""
+
+    session: GeminiState
+    turns: Turns
+    said: str = ""
+    audio_ms: float = 0.0
+    ended: bool = False
+    _reason: str | None = None
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
+
+    async def play(self, steps: Sequence[Step]) -> None:
+        """Do the steps, and end; unless it is interrupted before."""
+        left, calls = deque(steps), self.turns.calls
+        with self._scope:
+            while left:
+                step = left.popleft()
+                if isinstance(step, End):
+                    self._reason = step.reason
+                    break
+                await self._do(step)
+                if calls.blocking:
+                    await calls.answered.until(lambda: not calls.blocking)
+                    left = left or deque(self.session.next_reply())
+            self._tell({"generationComplete": True})
+            await trio.sleep(self.session.service.lag)
+            if not self.ended:
+                self.ended = True
+                self.turns.complete(self, self._reason)
+
+    def stop(self) -> None:
+        """It says nothing more."""
+        self.ended = True
+        self._scope.cancel()
+
+    async def _do(self, step: Step) -> None:
+        match step:
+            case Speak():
+                await self._speak(step)
+            case CallTools():
+                self._call(step)
+            case Pause(seconds):
+                await trio.sleep(seconds)
+            case Hang():
+                await trio.sleep_forever()
+            case TurnComplete():
+                if not self.ended:
+                    self.turns.break_off()
+            case _:
+                self.session.wire.on_event(step)
+        await self.session.wire.drained()
+
+    async def _speak(self, step: Speak) -> None:
+        began, size = trio.current_time(), 0
+        first = True
+        for words, pcm in messages(step):
+            content: dict[str, Any] = {}
+            if pcm:
+                data = {"mimeType": _MIME, "data": b64encode(pcm).decode()}
+                parts = [{"inlineData": data}]
+                content["modelTurn"] = {"role": "model", "parts": parts}
+            if words and not self.ended:
+                self.said += f" {words}" if first and self.said else words
+                first = False
+                if "outputAudioTranscription" in self.session.setup:
+                    content["outputTranscription"] = {"text": words}
+            if content:
+                self._tell(content)
+            size += len(pcm)
+            self.audio_ms += len(pcm) / BYTES_PER_MS
+            if step.paced:
+                await trio.sleep_until(began + size / BYTES_PER_MS / 1000)
+            await self.session.wire.drained()
+
+    def _call(self, step: CallTools) -> None:
+        if self.ended:
+            return
+        declared = self.session.declared
+        calls: list[dict[str, Any]] = []
+        for slot, (name, args) in enumerate(step.calls):
+            if name not in declared and not step.undeclared:
+                raise ValueError(f"the script calls {name!r}; it has {[*declared]}")
+            call_id = step.ids[slot] if step.ids else self.session.new_id("fc")
+            call = {"id": call_id, "name": name}
+            calls.append(call if args is None else {**call, "args": args})
+        self.turns.calls.made(calls)
+        self.turns.tell_resumable()
+        if step.twice:
+            parts = [{"functionCall": call} for call in calls]
+            self._tell({"modelTurn": {"role": "model", "parts": parts}})
+
+    def _tell(self, content: dict[str, Any]) -> None:
+        if not self.ended:
+            self.session.wire.emit({"serverContent": content})
 
 
 @attrs.define(eq=False)
@@ -19,51 +136,54 @@ class Turns:
     """The turns of the model. ``current`` is the one that is running.
 
     ``wanted``: something came that it is to answer or speak of, once it may.
+    ``user_speaking``, by whatever way the session hears of it.
     """
 
-    session: GeminiSession = attrs.field(repr=False)
+    session: GeminiState = attrs.field(repr=False)
+    calls: Calls = attrs.field(repr=False)
+    transcripts: Transcripts = attrs.field(init=False, repr=False)
     current: Generation | None = None
     wanted: bool = False
+    user_speaking: bool = False
     _resumable: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self.transcripts = Transcripts(self.session.nursery, has_items=False)
+
+    def user_begins(self) -> None:
+        """The user begins to speak."""
+        self.user_speaking = True
+        if self.session.interrupts:
+            self.interrupt()
+
+    def user_ends(self, text: str) -> None:
+        """The user has spoken."""
+        self.user_speaking = False
+        self.user_said(text)
 
     def user_said(self, text: str) -> None:
         """The user has finished: the model begins, at once or when it may."""
         self.wanted = True
-        if self.session.hearing.interrupts:
+        if self.session.interrupts:
             self.interrupt()
-        self.session.history = self.session.history.said("user", text)
+        self.session.said("user", text)
         self.go_on()
-
-    def next_reply(self) -> tuple[Step, ...]:
-        """What the script says to the conversation as it is."""
-        session, history = self.session, self.session.history
-        turn = Turn(
-            socket=session.wire.number,
-            number=history.asked,
-            user=history.user,
-            outputs=history.outputs,
-            lines=history.lines,
-            instructions=session.instructions,
-            tools=tuple(session.declared),
-            request={},
-        )
-        session.history = attrs.evolve(history, asked=history.asked + 1)
-        return reply_to(session.server.script, turn)
 
     def begin(self) -> None:
         self.wanted = False
-        steps = self.next_reply()
-        self.current = Generation(self.session)
+        steps = self.session.next_reply()
+        self.current = Generation(self.session, self)
         self.tell_resumable()
         self.session.nursery.start_soon(self.current.play, steps)
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, wanted: bool = False) -> None:
         """Stop the model, if it is at it; its blocking calls are void."""
+        self.wanted = self.wanted or wanted
         generation, self.current = self.current, None
         if generation is None:
             return
         generation.stop()
-        self.session.calls.void(generation)
+        self.calls.void()
         self.session.wire.emit({"serverContent": {"interrupted": True}})
         self._finish(generation, None)
 
@@ -71,7 +191,7 @@ class Turns:
         """A turn has come to its end."""
         self.current = None
         self._finish(generation, reason)
-        self.session.hearing.transcripts.answered()
+        self.transcripts.answered()
         self.go_on()
 
     def break_off(self) -> None:
@@ -84,7 +204,7 @@ class Turns:
     def _finish(self, generation: Generation, reason: str | None) -> None:
         session = self.session
         if generation.said:
-            session.history = session.history.said("model", generation.said)
+            session.said("model", generation.said)
         content: Message = {"turnComplete": True}
         if reason is not None:
             content["turnCompleteReason"] = reason
@@ -102,21 +222,28 @@ class Turns:
 
     def go_on(self) -> None:
         """Speak of what was answered meanwhile, if nobody else speaks."""
-        if self.wanted and self.current is None and not self.session.hearing.speaking:
+        if self.wanted and self.current is None and not self.user_speaking:
             self.begin()
 
-    def speak_of(self, *, interrupt: bool) -> None:
+    def answered(self, when: set[str]) -> None:
+        """Answers came that it was not waiting for, to be spoken of like this."""
+        if when - {"SILENT"}:
+            self._speak_of(interrupt="INTERRUPT" in when)
+        elif when:
+            self._knows()
+
+    def _speak_of(self, *, interrupt: bool) -> None:
         """Begin to speak of an answer now, or note that it is wanted."""
         self.wanted = True
         waits = self.session.profile.waits_for_user
-        now = interrupt and not (waits and self.session.hearing.speaking)
-        if now and self.current is not None and not self.current.waits_for:
+        now = interrupt and not (waits and self.user_speaking)
+        if now and not self.calls.blocking:
             self.interrupt()
         if now and self.current is None:
             self.begin()
         self.go_on()
 
-    def knows(self) -> None:
+    def _knows(self) -> None:
         """An answer came that nothing is said of."""
         if self.current is not None:
             return
@@ -125,17 +252,17 @@ class Turns:
         self.tell_resumable()
 
     def _status(self) -> str:
-        return "IN_PROGRESS" if self.session.calls.owed or self.wanted else "IDLE"
+        return "IN_PROGRESS" if self.calls.owed or self.wanted else "IDLE"
 
     def tell_resumable(self) -> None:
         """Give out a handle while there is nothing that it would lose."""
         session = self.session
         if "sessionResumption" not in session.setup:
             return
-        busy = self.current is not None or bool(session.calls.owed) or self.wanted
+        busy = self.current is not None or bool(self.calls.owed) or self.wanted
         if not busy:
             handle = session.new_id("handle")
-            session.server.handles[handle] = session.history
+            session.service.handles[handle] = session.history
             update = {"newHandle": handle, "resumable": True}
             session.wire.emit({"sessionResumptionUpdate": update})
         elif self._resumable:

@@ -102,7 +102,7 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(_refuse(str(error)))
     with suppress(BrokenPipeError):  # the client is gone: so are we
         journal = options.pop("journal", "")
-        wire.journal = str(journal) or None
+        wire.keep_journal(str(journal))
         if options.pop("writes", False):
             wire.bad_writes()
         packing = str(options.pop("http", ""))

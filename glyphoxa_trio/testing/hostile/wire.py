@@ -25,8 +25,7 @@ Message = dict[str, Any]
 STDIN, STDOUT, STDERR = 0, 1, 2
 METHOD_NOT_FOUND = -32601
 
-journal: str | None = None
-"""The file in which ``write`` notes what it has done; set before serving."""
+_journal: str = ""
 
 _writing = threading.Lock()
 
@@ -49,6 +48,12 @@ TOOLS: list[Message] = [tool("echo"), tool("write", read_only=False), tool("bad"
 def bad_writes() -> None:
     """List ``bad`` as a tool with side effects from now on."""
     TOOLS[-1] = tool("bad", read_only=False)
+
+
+def keep_journal(file: str) -> None:
+    """Let ``write`` note in this file what it has done; nowhere, if it is empty."""
+    global _journal
+    _journal = file
 
 
 def raw(data: bytes, *, to: int = STDOUT) -> None:
@@ -117,9 +122,9 @@ def call(name: Any, arguments: Message) -> Message:
 
 def note(entry: str) -> None:
     """Append a line to the journal: there is all of it, or nothing, also if killed."""
-    if journal is None:
+    if not _journal:
         return
-    handle = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    handle = os.open(_journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, entry.encode() + b"\n")
     finally:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as NotBase64
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 import trio
 
 from ..voice.ear import Activity, Ear
-from ..voice.hears import Hears, understood
 from ..voice.speech import BYTES_PER_MS
 from ..voice.steps import Heard, UserSpeaks
-from ..voice.transcripts import Transcripts
 from .items import Item, ItemError
-
-if TYPE_CHECKING:
-    from .session import RealtimeSession
+from .responding import Responses
+from .state import RealtimeState
 
 _LEAST_MS: Final = 100
 _MOST: Final = 15 * 2**20  # bytes of one append
@@ -29,15 +26,13 @@ _RATE: Final = 24_000
 class Hearing:
     """The microphone of one session, and whose turn it makes it."""
 
-    session: RealtimeSession = attrs.field(repr=False)
-    _hears: Hears = attrs.field(repr=False)
+    session: RealtimeState = attrs.field(repr=False)
+    responses: Responses = attrs.field(repr=False)
     ear: Ear = attrs.field(init=False, repr=False)
     _item: str | None = None  # of the speech that is going on
     _number: int = 0  # of the next utterance
-    transcripts: Transcripts = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.transcripts = Transcripts(self.session.nursery, has_items=True)
         self.ear = Ear(_RATE, records=self.session.wire.habits.records)
 
     @property
@@ -60,9 +55,9 @@ class Hearing:
         if len(pcm) > _MOST or len(pcm) % 2:
             detail = "Invalid 'audio'. Whole samples, at most 15 MiB."
             raise ItemError("invalid_value", detail, "audio")
-        self.ear.silence_ms = self.session.settings.silence_ms
-        for activity, at in self.ear.hear(pcm):
-            if self.session.settings.detection is None:
+        settings = self.session.settings
+        for activity, at in self.ear.hear(pcm, silence_ms=settings.silence_ms):
+            if settings.detection is None:
                 continue
             if activity is Activity.BEGINS and self._item is None:
                 self._begins(at)
@@ -116,7 +111,7 @@ class Hearing:
             audio_start_ms=start,
             item_id=self._item,
         )
-        active = self.session.responses.active
+        active = self.responses.active
         if active is not None and detection.get("interrupt_response"):
             active.end("cancelled", "turn_detected")
 
@@ -129,12 +124,12 @@ class Hearing:
         self._commit(item_id, self.ear.cut(at), heard)
         detection = self.session.settings.detection or {}
         if detection.get("create_response"):
-            self.session.responses.begin({}, automatic=True)
+            self.responses.begin({}, automatic=True)
 
     def _commit(self, item_id: str, pcm: bytes, heard: Heard | None) -> None:
         session = self.session
         if heard is None:
-            heard = understood(self._hears, pcm, self._number)
+            heard = session.service.understood(pcm, self._number)
         self._number += 1
         content: dict[str, Any] = {"type": "input_audio", "transcript": None}
         item = Item(
@@ -155,7 +150,7 @@ class Hearing:
         )
         session.add_item(item, done=True)
         # The model hears what was said, whether or not a transcript is wanted.
-        session.responses.understood[item_id] = heard.text
+        self.responses.understood[item_id] = heard.text
         if session.settings.transcribes:
             self._transcribe(item, heard, len(pcm) / BYTES_PER_MS / 1000)
 
@@ -179,4 +174,4 @@ class Hearing:
                 f"{prefix}.completed", **at, transcript=heard.text, usage=usage
             )
 
-        self.transcripts.tell(tell, late=heard.late)
+        self.responses.transcripts.tell(tell, late=heard.late)

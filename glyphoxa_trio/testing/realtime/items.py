@@ -39,6 +39,10 @@ class Item:
         whole = len(self.audio) // BYTES_PER_MS
         return whole if self.truncated_ms is None else self.truncated_ms
 
+    def say(self, pcm: bytes) -> None:
+        """It goes on, aloud."""
+        self.audio += pcm
+
     def line(self) -> Said | None:
         """Who said what, if it is a message."""
         if self.wire["type"] != "message":
@@ -137,6 +141,17 @@ class Conversation:
             detail = f"Tool call ID '{call_id}' already has an output."
             raise ItemError("invalid_tool_call_id", detail, "item.call_id")
         return call
+
+    def answered(self, call: Call) -> None:
+        """Its output is in the conversation."""
+        call.answered = True
+
+    def ended(self, items: list[Item]) -> None:
+        """The response that these are of has ended."""
+        for item in items:
+            call = self.calls.get(item.wire.get("call_id", ""))
+            if call is not None:
+                call.over = True
 
     def owed(self) -> list[Call]:
         return [call for call in self.calls.values() if call.is_owed]

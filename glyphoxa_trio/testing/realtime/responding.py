@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 import trio
 
-from ..voice.front import Violation
+from ..voice.service import Violation
 from ..voice.steps import Turn, reply_to
+from ..voice.transcripts import Transcripts
 from ..voice.wire import Message
 from .items import Item, told
 from .response import Response
-
-if TYPE_CHECKING:
-    from .session import RealtimeSession
+from .saying import play
+from .state import RealtimeState
 
 
 @attrs.define(eq=False)
@@ -28,11 +27,15 @@ class Responses:
     ``understood`` is, by item, what the model heard of speech.
     """
 
-    session: RealtimeSession = attrs.field(repr=False)
+    session: RealtimeState = attrs.field(repr=False)
+    transcripts: Transcripts = attrs.field(init=False, repr=False)
     every: list[Response] = attrs.field(factory=list, repr=False)
     active: Response | None = None
     understood: dict[str, str] = attrs.field(factory=dict, repr=False)
     _wanted: bool = False  # the server itself wants one, once it may
+
+    def __attrs_post_init__(self) -> None:
+        self.transcripts = Transcripts(self.session.nursery, has_items=True)
 
     def ask(self, event: Message) -> None:
         """What a client's ``response.create`` leads to."""
@@ -55,7 +58,7 @@ class Responses:
         if owed and not aside:
             ids = ", ".join(call.id for call in owed)
             warning = Violation(session.wire.number, "calls_owed", ids, event)
-            session.server.warnings.append(warning)
+            session.service.warnings.append(warning)
         self.begin(request, automatic=False)
 
     def begin(self, request: Mapping[str, Any], *, automatic: bool) -> None:
@@ -66,20 +69,23 @@ class Responses:
         session = self.session
         settings = session.settings.of_response(request)
         response = Response(
-            session.new_id("resp"), session, request, settings, automatic
+            session.new_id("resp"), session, request, settings, automatic, self._ended
         )
-        steps = reply_to(session.server.script, self._turn(response))
+        steps = reply_to(session.service.script, self._turn(response))
         self.every.append(response)
         if not response.aside:
             self.active = response
         response.begin()
-        session.nursery.start_soon(partial(response.play, steps))
+        left = max(250_000 - 100 * len(self.every), 0)
+        limits = {"name": "tokens", "limit": 250_000, "reset_seconds": 0.2}
+        session.tell("rate_limits.updated", rate_limits=[{**limits, "remaining": left}])
+        session.nursery.start_soon(play, response, steps)
 
-    def ended(self, response: Response) -> None:
+    def _ended(self, response: Response) -> None:
         if response is not self.active:
             return
         self.active = None
-        self.session.hearing.transcripts.answered()
+        self.transcripts.answered()
         if self._wanted:
             self._wanted = False
             self.begin({}, automatic=True)
@@ -101,7 +107,7 @@ class Responses:
 
     def _crossed(self, since: float) -> bool:
         """Whether the client may not know yet what happened then."""
-        return trio.current_time() < since + self.session.server.grace
+        return trio.current_time() < since + self.session.service.grace
 
     def _turn(self, response: Response) -> Turn:
         items = self.session.conversation.items

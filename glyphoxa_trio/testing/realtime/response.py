@@ -1,4 +1,4 @@
-"""One response of the fake Realtime model: the steps of its reply, as events.
+"""One response of the fake Realtime model, as events.
 
 What is said is said at once: an event is on its way before anything else can happen.
 So whoever ends a response, here or from outside, ends it between two events, and
@@ -8,29 +8,16 @@ So whoever ends a response, here or from outside, ends it between two events, an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 
 import trio
 
 from ..voice.speech import BYTES_PER_MS
-from ..voice.steps import (
-    CallTools,
-    End,
-    Fail,
-    Hang,
-    Pause,
-    Speak,
-    Step,
-    TurnComplete,
-)
 from .items import Item
-from .saying import call, speak
-
-if TYPE_CHECKING:
-    from .session import RealtimeSession
+from .state import RealtimeState, copy
 
 
 @attrs.define(eq=False)
@@ -41,14 +28,16 @@ class Response:
       request: what the client asked for this one only.
       settings: what is in force for it, that included.
       automatic: the server began it by itself.
+      on_end: called at its end, after the last event.
       ended: when it ended, on trio's clock.
     """
 
     id: str
-    session: RealtimeSession
+    session: RealtimeState
     request: Mapping[str, Any] = attrs.field(repr=False)
     settings: Mapping[str, Any] = attrs.field(repr=False)
     automatic: bool
+    on_end: Callable[[Response], None] = attrs.field(repr=False)
     began: float = attrs.field(factory=trio.current_time)
     ended: float | None = None
     status: str = "in_progress"
@@ -56,7 +45,7 @@ class Response:
     error: Mapping[str, str] | None = None
     output: list[Item] = attrs.field(factory=list, repr=False)
     _open: Item | None = attrs.field(default=None, repr=False)
-    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
 
     @property
     def aside(self) -> bool:
@@ -75,37 +64,6 @@ class Response:
 
     def begin(self) -> None:
         self.tell("response.created", response=self._wire())
-        self.session.tell("rate_limits.updated", rate_limits=self._limits())
-
-    async def play(self, steps: Sequence[Step]) -> None:
-        """Do the steps, and end; unless somebody else ends it before."""
-        with self._scope:
-            for step in steps:
-                await self._do(step)
-                if self.ended is not None:
-                    return
-            self.end()
-
-    async def _do(self, step: Step) -> None:
-        match step:
-            case Speak():
-                await speak(self, step)
-            case CallTools():
-                await call(self, step)
-            case Pause(seconds):
-                await trio.sleep(seconds)
-            case Hang():
-                await trio.sleep_forever()
-            case End(status, reason):
-                self.end(status, reason)
-            case Fail(code, message, kind):
-                self.error = {"type": kind, "code": code, "message": message}
-                self.end("failed")
-            case TurnComplete():
-                pass  # this wire has no such thing
-            case _:
-                self.session.happen(step)
-        await self.session.wire.drained()
 
     def end(self, status: str = "completed", reason: str | None = None) -> None:
         """Close what is open, and say so. Nothing if it has ended."""
@@ -115,14 +73,16 @@ class Response:
             self.close("incomplete")
         self.ended = trio.current_time()
         self.status, self.reason = status, reason
-        for item in self.output:
-            call = self.session.conversation.calls.get(item.wire.get("call_id", ""))
-            if call is not None:
-                call.over = True
+        self.session.conversation.ended(self.output)
         # The events of a response are told first; what waits for its end comes after.
         self.session.tell("response.done", response=self._wire())
-        self._scope.cancel()
-        self.session.responses.ended(self)
+        self.scope.cancel()
+        self.on_end(self)
+
+    def fail(self, error: Mapping[str, str]) -> None:
+        """Its end, with this error."""
+        self.error = error
+        self.end("failed")
 
     def tell(self, kind: str, **fields: Any) -> None:
         if self.ended is None:
@@ -142,7 +102,7 @@ class Response:
         if self.ended is None:
             self.output.append(item)
             self._open = item
-            shown = json.loads(json.dumps(item.wire))
+            shown = copy(item.wire)
             index = at["output_index"]
             self.tell(
                 "response.output_item.added",
@@ -182,7 +142,7 @@ class Response:
                 self.tell("response.output_text.done", **at, text=content["text"])
                 part = {"type": "text", "text": content["text"]}
             self.tell("response.content_part.done", **at, part=part)
-        shown = json.loads(json.dumps(item.wire))
+        shown = copy(item.wire)
         self.tell(
             "response.output_item.done",
             response_id=self.id,
@@ -206,7 +166,7 @@ class Response:
             "object": "realtime.response",
             "status": self.status,
             "status_details": details,
-            "output": [json.loads(json.dumps(item.wire)) for item in self.output],
+            "output": [copy(item.wire) for item in self.output],
             "conversation_id": None if self.aside else self.session.conversation_id,
             "output_modalities": self.settings["output_modalities"],
             "max_output_tokens": self.settings["max_output_tokens"],
@@ -230,11 +190,6 @@ class Response:
             },
             "output_token_details": {"text_tokens": said, "audio_tokens": spoken},
         }
-
-    def _limits(self) -> list[dict[str, Any]]:
-        left = 250_000 - 100 * len(self.session.responses.every)
-        limits = {"name": "tokens", "limit": 250_000, "reset_seconds": 0.2}
-        return [{**limits, "remaining": max(left, 0)}]
 
 
 def _id(output: Mapping[str, Any]) -> str:

@@ -1,23 +1,62 @@
-"""What the fake Realtime model says in one response: speech, text and calls."""
+"""What the fake Realtime model does in one response: the steps of its reply."""
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
 from ..voice.speech import BYTES_PER_MS, messages, words_of
-from ..voice.steps import CallTools, Speak
+from ..voice.steps import (
+    CallTools,
+    End,
+    Fail,
+    Hang,
+    Pause,
+    Speak,
+    Step,
+    TurnComplete,
+)
 from .items import Call, Item
-
-if TYPE_CHECKING:
-    from .response import Response
+from .response import Response
 
 
-async def speak(response: Response, step: Speak) -> None:
+async def play(response: Response, steps: Sequence[Step]) -> None:
+    """Do the steps, and end; unless somebody else ends it before."""
+    with response.scope:
+        for step in steps:
+            await _do(response, step)
+            if response.ended is not None:
+                return
+        response.end()
+
+
+async def _do(response: Response, step: Step) -> None:
+    match step:
+        case Speak():
+            await _speak(response, step)
+        case CallTools():
+            await _call(response, step)
+        case Pause(seconds):
+            await trio.sleep(seconds)
+        case Hang():
+            await trio.sleep_forever()
+        case End(status, reason):
+            response.end(status, reason)
+        case Fail(code, message, kind):
+            response.fail({"type": kind, "code": code, "message": message})
+        case TurnComplete():
+            pass  # this wire has no such thing
+        case _:
+            response.session.wire.on_event(step)
+    await response.session.wire.drained()
+
+
+async def _speak(response: Response, step: Speak) -> None:
     """One message of the model, aloud or in writing, as the response wants it."""
     aloud = response.settings["output_modalities"] == ["audio"]
     wire = {"type": "message", "role": "assistant", "content": []}
@@ -42,7 +81,7 @@ async def speak(response: Response, step: Speak) -> None:
 async def _aloud(
     response: Response, step: Speak, item: Item, at: dict[str, Any]
 ) -> None:
-    response.session.settings.spoken = True
+    response.session.settings.speak()
     content = {"type": "output_audio", "transcript": ""}
     item.wire["content"] = [content]
     began = trio.current_time()
@@ -54,7 +93,7 @@ async def _aloud(
                 content["transcript"] += words
             response.tell("response.output_audio_transcript.delta", **at, delta=words)
         if pcm:
-            item.audio += pcm
+            item.say(pcm)
             delta = b64encode(pcm).decode()
             response.tell("response.output_audio.delta", **at, delta=delta)
         if step.paced:
@@ -62,7 +101,7 @@ async def _aloud(
         await response.session.wire.drained()
 
 
-async def call(response: Response, step: CallTools) -> None:
+async def _call(response: Response, step: CallTools) -> None:
     if not response.tools and not step.undeclared:
         return  # a model that was given no tools cannot call any
     for slot, (name, arguments) in enumerate(step.calls):

@@ -100,6 +100,10 @@ class Settings:
             if key in partial and not _REASONS.fullmatch(self.model):
                 raise Misfit("value", f"{path}.{key}", f"{self.model} does not take it")
 
+    def speak(self) -> None:
+        """The model speaks aloud from now on: its voice stays as it is."""
+        self.spoken = True
+
     @property
     def detection(self) -> dict[str, Any] | None:
         """How turns are detected, None for push to talk."""

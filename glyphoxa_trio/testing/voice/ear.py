@@ -26,7 +26,6 @@ class Ear:
     """One microphone: PCM16 at ``rate``. Times are milliseconds since its first sample.
 
     Args:
-      silence_ms: how long it must be quiet before speech has ended.
       records: all audio is kept; else only what may yet be part of an utterance.
       audio: every byte so far.
       utterances: what was cut out of it, in order.
@@ -34,7 +33,6 @@ class Ear:
     """
 
     rate: int
-    silence_ms: int = 500
     records: bool = True
     audio: bytearray = attrs.field(factory=bytearray, repr=False)
     utterances: list[bytes] = attrs.field(factory=list, repr=False)
@@ -45,8 +43,12 @@ class Ear:
     _loud: int = 0
     _quiet: int = 0
 
-    def hear(self, pcm: bytes) -> list[tuple[Activity, int]]:
-        """What happens in this piece, and when."""
+    def set_rate(self, rate: int) -> None:
+        """Before anything is heard: it comes at this rate."""
+        self.rate = rate
+
+    def hear(self, pcm: bytes, *, silence_ms: int) -> list[tuple[Activity, int]]:
+        """What happens in this piece, and when. Speech ends with so much quiet."""
         happened: list[tuple[Activity, int]] = []
         self.audio += pcm
         size = self._at(FRAME_MS)
@@ -60,7 +62,7 @@ class Ear:
             if not self.speaking and self._loud == _BEGINS:
                 self.speaking = True
                 happened.append((Activity.BEGINS, self.ms - _BEGINS * FRAME_MS))
-            elif self.speaking and self._quiet * FRAME_MS >= self.silence_ms:
+            elif self.speaking and self._quiet * FRAME_MS >= silence_ms:
                 self.speaking = False
                 happened.append((Activity.ENDS, self.ms))
         return happened

@@ -15,7 +15,7 @@ import trio
 from glyphoxa_trio.actors import Signal
 
 from .gate import Gate
-from .steps import Close, Drop, Event, Freeze, On
+from .steps import Close, Drop, Freeze, On, Step
 
 MAX_MESSAGE: Final = 32 * 2**20  # bytes; a client may append 15 MiB of audio
 _AHEAD: Final = 64  # messages that wait before a response does
@@ -67,7 +67,7 @@ class Wire:
     closed: trio.Event = attrs.field(factory=trio.Event, repr=False)
     code: int | None = None
     ending: bool = False
-    on_event: Callable[[Event], None] = attrs.field(init=False, repr=False)
+    on_event: Callable[[Step], None] = attrs.field(init=False, repr=False)
     _waiting: deque[Message | Last] = attrs.field(factory=deque, repr=False)
     _more: Signal = attrs.field(factory=Signal, repr=False)
     _drained: trio.lowlevel.ParkingLot = attrs.field(
@@ -108,8 +108,12 @@ class Wire:
         while len(self._waiting) > _AHEAD and not self.closed.is_set():
             await self._drained.park()
 
-    async def run(self, handle: Callable[[Any], None]) -> None:
-        """Read and write until the socket is closed. ``handle`` gets what is read."""
+    async def run(
+        self, handle: Callable[[Any], None], on_event: Callable[[Step], None]
+    ) -> None:
+        """Read and write until the socket is closed. ``handle`` gets what is read,
+        ``on_event`` what the script wants to happen."""
+        self.on_event = on_event
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write)
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from ssl import SSLContext
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -15,23 +15,14 @@ from wsproto.utilities import LocalProtocolError
 import trio
 from trio.testing import memory_stream_pair
 
-from ..loopback import listen, open_background
-from .gate import Gate
-from .steps import Refuse
-from .wire import MAX_MESSAGE, Habits, Wire
+from .loopback import listen, open_background
+from .voice.gate import Gate
+from .voice.service import Service, Violation
+from .voice.steps import Refuse
+from .voice.wire import MAX_MESSAGE, Habits, Wire
 
 _HANDSHAKE: Final = 30.0  # seconds that a client has to ask for its socket
 _LEAVING: Final = 1.0
-
-
-@attrs.frozen
-class Violation:
-    """What a client must not do. ``code`` says it in a word, ``message`` is its own."""
-
-    socket: int
-    code: str
-    detail: str
-    message: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
 
 
 class Session(Protocol):
@@ -52,23 +43,27 @@ class Front(Generic[S]):
     Args:
       sessions: one per socket that was accepted, in order.
       refused: how many were not.
-      violations: what clients did that the vendor forbids.
-      warnings: what is allowed, and yet a mistake as a rule.
-      grace: seconds after which a client is held to know what it was sent. What
-        only crossed with that on its way is answered, but is no violation.
     """
 
-    grace: float = 1.0
     base_url: str = ""
     sessions: list[S] = attrs.field(factory=list, repr=False)
     refused: int = 0
-    violations: list[Violation] = attrs.field(factory=list)
-    warnings: list[Violation] = attrs.field(factory=list)
+    service: Service = attrs.field(kw_only=True, repr=False)
     habits: Habits = attrs.field(kw_only=True, repr=False)
     _handshakes: list[Refuse | None] = attrs.field(factory=list, repr=False)
     _ssl: SSLContext | None = attrs.field(default=None, repr=False)
     _nursery: trio.Nursery = attrs.field(init=False, repr=False)
     _changed: trio.Condition = attrs.field(factory=trio.Condition, repr=False)
+
+    @property
+    def violations(self) -> list[Violation]:
+        """What clients did that the vendor forbids."""
+        return self.service.violations
+
+    @property
+    def warnings(self) -> list[Violation]:
+        """What is allowed, and yet a mistake as a rule."""
+        return self.service.warnings
 
     def dial(self) -> trio.abc.Stream:
         """A new connection, in memory: the client's end of it. Never TLS."""
@@ -86,6 +81,10 @@ class Front(Generic[S]):
     def admit(self, request: WebSocketRequest) -> Refuse | None:
         """None for a client that may come in. For the vendor's own rules."""
         raise NotImplementedError
+
+    def _note(self, code: str, detail: str) -> None:
+        """A violation of who asks for the next socket."""
+        self.service.violate(len(self.sessions), code, detail, {})
 
     def open_session(self, wire: Wire, nursery: trio.Nursery) -> S:
         """The conversation of a new socket. For the vendor's own."""
