@@ -41,6 +41,10 @@ _HOME: Final = {
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for: who wants one room does not pay for all."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("glyphoxa-trio")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
@@ -49,9 +53,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*_HOME, "__version__"})
 
 
+__version__: str
 __all__ = [
     "CallContext",
     "Config",

@@ -89,9 +89,10 @@ def test_an_example_runs(
 
 
 SERVERS = ROOT / "docs" / "examples" / "servers"
+TAVERN = ROOT / "config" / "servers"
 COMMANDS = {
-    "ledger": ("python", str(SERVERS / "ledger.py")),
-    "oracle": ("python", str(SERVERS / "oracle.py")),
+    "ledger": ("python", str(TAVERN / "ledger.py")),
+    "oracle": ("python", str(TAVERN / "oracle.py")),
     "council": ("python", str(SERVERS / "deliberate.py")),
     "almanac": ("python", str(SERVERS / "almanac.py")),
     "watch": ("glyphoxa", "serve", str(ROOT / "docs" / "examples" / "custom_tool.py")),

@@ -23,7 +23,7 @@ app = typer.Typer(
     help=(
         "NPCs with tools that never hold the table longer than their latency tier"
         " allows: FAST 500 ms, STANDARD 1500 ms, DEEP 4000 ms."
-        "\n\nStart with: glyphoxa play config/tavern.yaml"
+        "\n\nStart with: glyphoxa demo. For NPCs of your own: glyphoxa init"
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -141,6 +141,60 @@ OptionalTier = Annotated[
 ]
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        import glyphoxa_trio
+
+        typer.echo(f"glyphoxa {glyphoxa_trio.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def glyphoxa(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_say_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Options before the verb."""
+
+
+@app.command()
+def demo(
+    context: typer.Context, model: ModelName = None, base_url: BaseUrl = None
+) -> None:
+    """Talk to three NPCs in a tavern. Needs no key and no network.
+
+    Two MCP servers of the tavern are started: a quick ledger, and an oracle that takes
+    its time. The files of the demo are kept in a folder of your user's own data.
+    """
+    from .play import play as run
+    from .starter import tavern
+
+    raise typer.Exit(run(tavern(), _model(context, model, base_url)))
+
+
+@app.command()
+def init(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Where to; default: here.")
+    ] = Path("."),
+    reference: Annotated[
+        bool,
+        typer.Option(
+            "--reference",
+            help="Write nothing: print a configuration that explains every key.",
+        ),
+    ] = False,
+) -> None:
+    """Write a configuration with an NPC, a tool of your own and its test into DIR."""
+    from .starter import init as run
+
+    raise typer.Exit(run(folder, reference=reference))
+
+
 @app.command()
 def play(
     context: typer.Context,
@@ -159,7 +213,7 @@ def play(
 
     @Name says something to another NPC, /help lists the commands. The first
     Ctrl-C interrupts the NPC, the second leaves. Lines can be piped in, too:
-    echo "roll 2d6+3 for me" | glyphoxa play config/tavern.yaml
+    echo "roll 2d6+3 for me" | glyphoxa play npcs.yaml
     """
     from .play import play as run
 

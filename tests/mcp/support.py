@@ -22,7 +22,7 @@ from glyphoxa_trio.tools.outcome import ToolResult
 from .fakes import FakeServer
 
 SERVERS = Path(__file__).parent / "servers"
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "servers"
+TAVERN = Path(__file__).parents[2] / "config" / "servers"
 QUICKLY = RestartConfig(backoff=0.01)
 
 

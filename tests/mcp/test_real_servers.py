@@ -23,7 +23,7 @@ from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import ConnectionLost
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
 
-from .support import EXAMPLES, SERVERS, Watcher, is_gone
+from .support import SERVERS, TAVERN, Watcher, is_gone
 
 READY, RESTARTING = ServerState.READY, ServerState.RESTARTING
 
@@ -33,10 +33,10 @@ async def test_our_examples_and_a_public_server_work_together() -> None:
     # G2, G42, N17, N18, N20, N28
     watcher = Watcher()
     specs = [
-        ServerSpec(name="ledger", command=("python", str(EXAMPLES / "ledger.py"))),
+        ServerSpec(name="ledger", command=("python", str(TAVERN / "ledger.py"))),
         ServerSpec(
             name="oracle",
-            command=("python", str(EXAMPLES / "oracle.py")),
+            command=("python", str(TAVERN / "oracle.py")),
             env={"ORACLE_DELAY": Secret("0.2")},
         ),
         ServerSpec(

@@ -49,7 +49,7 @@ _SPELT_OUT: Final = {
         "glyphoxa telemetry CONFIG",
     ),
     "glyphoxa mcp add NAME -- CMD ARGS…": (
-        "glyphoxa mcp add till -- python docs/examples/servers/ledger.py",
+        "glyphoxa mcp add till -- python config/servers/ledger.py",
         "glyphoxa mcp list",
         "glyphoxa mcp test till",
         "glyphoxa mcp remove till",

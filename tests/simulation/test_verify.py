@@ -390,7 +390,7 @@ def test_when_the_time_is_up_it_says_so() -> None:
 @pytest.fixture(scope="module")
 def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wrong")
-    oracle = ROOT / "docs" / "examples" / "servers" / "oracle.py"
+    oracle = ROOT / "config" / "servers" / "oracle.py"
     data = {
         "mcp": {
             "remember": False,

@@ -1,6 +1,6 @@
 """A tavern's ledger: an MCP server that answers in about a millisecond.
 
-    python docs/examples/servers/ledger.py
+    python config/servers/ledger.py
 
 It speaks stdio. Every tool says the truth about itself: what it costs in time
 (``_meta``), and whether it changes anything (annotations). The runtime shows the

@@ -1,6 +1,6 @@
 """A slow seer: an MCP server whose tools take their time, and say so.
 
-    python docs/examples/servers/oracle.py --delay 0.8
+    python config/servers/oracle.py --delay 0.8
 
 ``consult`` takes the delay (or ORACLE_DELAY seconds), ``vision`` three times as
 long. Both declare it, so the runtime keeps them out of turns that cannot wait:
