@@ -327,6 +327,11 @@ def _targets(node: ast.AST) -> Iterator[ast.expr]:
             found = [target]
         case ast.withitem(optional_vars=ast.expr() as target):
             found = [target]
+        case ast.Call(
+            func=ast.Name(id="setattr"),
+            args=[owner, ast.Constant(value=str(attr)), *_],
+        ):
+            found = [ast.Attribute(owner, attr, lineno=node.lineno)]
         case _:
             return
     for each in found:

@@ -156,6 +156,7 @@ def written_in(tree: Path, text: str) -> list[str]:
     [
         ("def f(x): x.size = 1", ["x.size"]),
         ("def f(x): x.size += 1", ["x.size"]),
+        ("def f(x): return lambda: setattr(x, 'size', 1)", ["x.size"]),
         ("def f(x): a, x.thing.size = 1, 2", ["x.thing.size"]),
         ("async def f(x, y):\n    async with y as x.size: ...", ["x.size"]),
         ("class Mine:\n    def f(self, x): self.own.size = 1", ["self.own.size"]),

@@ -244,7 +244,7 @@ def record(plan: Plan, file: IO[bytes]) -> Monitor:
     async def main() -> Monitor:
         recorder = Listening(
             lambda kind, fields: lines.info(kind, **fields),
-            lambda hiding: setattr(lines, "hiding", hiding),
+            lines.hide,
         )
         monitor = await play(plan, listens=recorder.world)
         lines.end(trio.current_time(), "closed")
