@@ -618,8 +618,11 @@ def test_audio_is_told_apart_and_not_kept() -> None:
     json.dumps(Hiding().plain(Speech(npc="Bo", turn=1, pcm=b"\xff", rate=16000)))
 
 
+# Without what is no number: that is never equal to itself, and no wire has it.
 _EVENTS: dict[str, st.SearchStrategy[Any]] = {
-    name: st.from_type(kind) for name, kind in EVENTS.items() if name != "AudioOut"
+    name: st.from_type(kind).filter(lambda event: "nan" not in repr(event))
+    for name, kind in EVENTS.items()
+    if name != "AudioOut"
 }
 
 
