@@ -27,20 +27,22 @@ Message = dict[str, Any]
 
 @attrs.define(eq=False)
 class Hearing:
-    """What one socket hears. ``automatic``: the server answers and stops by itself."""
+    """What one socket hears. The server ``answers`` what it hears by itself, and
+    ``stops`` by itself when somebody speaks."""
 
     _sequencer: Sequencer
-    _automatic: bool
     _secret: Secret | None = attrs.field(repr=False)
+    _answers: bool = attrs.field(kw_only=True)
+    _stops: bool = attrs.field(kw_only=True)
     # What of each utterance is written down so far, by its item.
     _heard: OrderedDict[str, str] = attrs.field(factory=OrderedDict, init=False)
 
     def on_speech_started(self, _: Message, now: float) -> list[Event]:
-        self._sequencer.user_speaks(now, interrupts=self._automatic)
+        self._sequencer.user_speaks(now, interrupts=self._stops)
         return [SpeechStarted()]
 
     def on_speech_stopped(self, message: Message, now: float) -> list[Event]:
-        self._sequencer.user_finished(now)
+        self._sequencer.user_finished(now, answered=self._answers)
         return [SpeechStopped(_item(message))]
 
     def on_committed(self, message: Message, _: float) -> list[Event]:
