@@ -24,7 +24,9 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.providers import g711
 from glyphoxa_trio.providers.audio import Resampler
+from glyphoxa_trio.providers.g711 import Law
 from glyphoxa_trio.units import seconds
 
 from .events import GIVEN_OUT, Flush, Speech, Transcript, TurnDone, TurnEvent
@@ -33,6 +35,8 @@ from .playback import Playback
 
 # Transcripts and failures that may wait for a listener; then the oldest are dropped.
 MOST_NEWS: Final = 64
+
+PCM: Final = "pcm"  # what a microphone gives if nobody says so
 
 
 # Which turn: its NPC and its number. In a scene one voice hears several NPCs.
@@ -219,17 +223,20 @@ class Voice:
     rate: int
     _ear: Ear
     _output: Output
+    _law: Law | None = None  # of G.711, if the microphone gives that
     _resampler: Resampler = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._resampler = Resampler(self.rate, self._ear.rate)
 
     def hear(self, pcm: bytes) -> None:
-        """A piece of what the microphone gives: PCM16, mono, of any length.
+        """A piece of what the microphone gives: PCM16 (or G.711), mono, of any length.
 
         Never waits. Silence costs next to nothing, and so does giving nothing while
         nobody speaks, as voice chats do.
         """
+        if self._law is not None:
+            pcm = g711.decoded(pcm, self._law)
         self._ear.hear(self._resampler.feed(pcm))
 
     def played(self, ms: float) -> None:
@@ -258,17 +265,33 @@ class Voice:
         return await self._output.take()
 
 
+def _law_of(encoding: str, rate: int) -> Law | None:
+    if encoding == PCM:
+        return None
+    if encoding not in [*Law]:
+        raise ValueError(f"encoding: one of {PCM}, {', '.join(Law)}, got {encoding!r}")
+    if rate != g711.RATE:
+        raise ValueError(f"rate: {encoding} has {g711.RATE} Hz, got {rate}")
+    return Law(encoding)
+
+
 @asynccontextmanager
 async def open_voice(
-    ear: Ear, *, rate: int, session: SessionKey = DEFAULT_SESSION
+    ear: Ear,
+    *,
+    rate: int,
+    encoding: str = PCM,
+    session: SessionKey = DEFAULT_SESSION,
 ) -> AsyncGenerator[Voice]:
     """Listen with ``ear`` until the block is left; then what it asked is interrupted.
 
     Raises:
+      ValueError: for an ``encoding`` that is none, or not at that rate.
       GlyphoxaError: if the ear cannot hear, or audio of that rate cannot be converted.
     """
+    law = _law_of(encoding, rate)
     output = Output(session)
-    voice = Voice(rate, ear, output)
+    voice = Voice(rate, ear, output, law)
     with lone_errors():
         async with trio.open_nursery() as nursery:
             await nursery.start(ear.run, output)

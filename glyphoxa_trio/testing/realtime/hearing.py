@@ -16,6 +16,7 @@ from ..voice.speech import BYTES_PER_MS
 from ..voice.steps import Heard, UserSpeaks
 from ..voice.transcripts import Transcripts
 from .items import Item, ItemError
+from .telephone import from_telephone, law_of
 
 if TYPE_CHECKING:
     from .session import RealtimeSession
@@ -57,9 +58,12 @@ class Hearing:
         except (NotBase64, ValueError):
             detail = "Invalid 'audio'. Expected base64-encoded audio bytes."
             raise ItemError("invalid_value", detail, "audio") from None
-        if len(pcm) > _MOST or len(pcm) % 2:
+        law = law_of(self.session.settings.now["audio"]["input"]["format"])
+        if len(pcm) > _MOST or (law is None and len(pcm) % 2):
             detail = "Invalid 'audio'. Whole samples, at most 15 MiB."
             raise ItemError("invalid_value", detail, "audio")
+        if law is not None:
+            pcm = from_telephone(pcm, law)
         self.ear.silence_ms = self.session.settings.silence_ms
         for activity, at in self.ear.hear(pcm):
             if self.session.settings.detection is None:

@@ -12,6 +12,7 @@ import trio
 from ..voice.speech import BYTES_PER_MS, messages, words_of
 from ..voice.steps import CallTools, Speak
 from .items import Call, Item
+from .telephone import law_of, to_telephone
 
 if TYPE_CHECKING:
     from .response import Response
@@ -55,7 +56,9 @@ async def _aloud(
             response.tell("response.output_audio_transcript.delta", **at, delta=words)
         if pcm:
             item.audio += pcm
-            delta = b64encode(pcm).decode()
+            law = law_of(response.settings["audio"]["output"]["format"])
+            data = pcm if law is None else to_telephone(pcm, law)
+            delta = b64encode(data).decode()
             response.tell("response.output_audio.delta", **at, delta=delta)
         if step.paced:
             await trio.sleep_until(began + len(item.audio) / BYTES_PER_MS / 1000)
