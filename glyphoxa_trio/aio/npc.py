@@ -17,7 +17,7 @@ from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.npc import Npc as NativeNpc
 from glyphoxa_trio.npc import Turn as NativeTurn
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
-from glyphoxa_trio.npc.voice import PCM
+from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.tier import Tier
 
 from .bridge import Bridge

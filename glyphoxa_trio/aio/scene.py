@@ -11,7 +11,7 @@ from glyphoxa_trio.npc import Addressed, SceneStatistics
 from glyphoxa_trio.npc import Scene as NativeScene
 from glyphoxa_trio.npc import SceneTurn as NativeSceneTurn
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
-from glyphoxa_trio.npc.voice import PCM
+from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.tier import Tier
 
 from .bridge import Bridge

@@ -26,7 +26,7 @@ import trio
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.providers import g711
 from glyphoxa_trio.providers.audio import Resampler
-from glyphoxa_trio.providers.g711 import Law
+from glyphoxa_trio.providers.g711 import PCM, Law
 from glyphoxa_trio.units import seconds
 
 from .events import GIVEN_OUT, Flush, Speech, Transcript, TurnDone, TurnEvent
@@ -35,8 +35,6 @@ from .playback import Playback
 
 # Transcripts and failures that may wait for a listener; then the oldest are dropped.
 MOST_NEWS: Final = 64
-
-PCM: Final = "pcm"  # what a microphone gives if nobody says so
 
 
 # Which turn: its NPC and its number. In a scene one voice hears several NPCs.
@@ -265,16 +263,6 @@ class Voice:
         return await self._output.take()
 
 
-def _law_of(encoding: str, rate: int) -> Law | None:
-    if encoding == PCM:
-        return None
-    if encoding not in [*Law]:
-        raise ValueError(f"encoding: one of {PCM}, {', '.join(Law)}, got {encoding!r}")
-    if rate != g711.RATE:
-        raise ValueError(f"rate: {encoding} has {g711.RATE} Hz, got {rate}")
-    return Law(encoding)
-
-
 @asynccontextmanager
 async def open_voice(
     ear: Ear,
@@ -289,7 +277,7 @@ async def open_voice(
       ValueError: for an ``encoding`` that is none, or not at that rate.
       GlyphoxaError: if the ear cannot hear, or audio of that rate cannot be converted.
     """
-    law = _law_of(encoding, rate)
+    law = g711.law_of(encoding, rate)
     output = Output(session)
     voice = Voice(rate, ear, output, law)
     with lone_errors():

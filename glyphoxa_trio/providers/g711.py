@@ -14,6 +14,7 @@ from functools import cache
 from typing import Final
 
 RATE: Final = 8_000  # Hz
+PCM: Final = "pcm"  # what sound is if it is not G.711
 
 
 class Law(StrEnum):
@@ -21,6 +22,21 @@ class Law(StrEnum):
 
     PCMU = "pcmu"
     PCMA = "pcma"
+
+
+def law_of(encoding: str, rate: int) -> Law | None:
+    """The law of sound of that encoding and rate; None for PCM.
+
+    Raises:
+      ValueError: for an encoding that is none, and for G.711 at another rate.
+    """
+    if encoding == PCM:
+        return None
+    if encoding not in [*Law]:
+        raise ValueError(f"encoding: one of {PCM}, {', '.join(Law)}, got {encoding!r}")
+    if rate != RATE:
+        raise ValueError(f"rate: {encoding} has {RATE} Hz, got {rate}")
+    return Law(encoding)
 
 
 def decoded(data: bytes, law: Law) -> bytes:

@@ -12,7 +12,8 @@ from glyphoxa_trio.actors import Door, Handover
 from glyphoxa_trio.npc.arguments import check_text, check_tier
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.npc.session.npc import CannotHear
-from glyphoxa_trio.npc.voice import PCM, Ear, Voice, open_voice
+from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
+from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.tier import Tier
 
 from .addressing import Addressed

@@ -48,7 +48,8 @@ from glyphoxa_trio.npc.session.messages import (
 from glyphoxa_trio.npc.turn.engine import Microphone
 from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.settings import SessionSettings
-from glyphoxa_trio.npc.voice import PCM, Ear, Voice, open_voice
+from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
+from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds

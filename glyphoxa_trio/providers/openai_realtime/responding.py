@@ -236,10 +236,15 @@ class Responding:
         if not isinstance(usage, dict):
             return None
         details = _object(usage.get("input_token_details"))
+        cached = _object(details.get("cached_tokens_details"))
+        said = _object(usage.get("output_token_details"))
         return Usage(
             input_tokens=count(usage.get("input_tokens")),
             output_tokens=count(usage.get("output_tokens")),
             cached_tokens=count(details.get("cached_tokens")),
+            audio_input_tokens=count(details.get("audio_tokens")),
+            audio_output_tokens=count(said.get("audio_tokens")),
+            audio_cached_tokens=count(cached.get("audio_tokens")),
             model=self._model,
         )
 

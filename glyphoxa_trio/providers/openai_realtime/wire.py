@@ -114,6 +114,7 @@ class RealtimeWire:
             self.secret,
             answers=automatic and options.create_response,
             stops=automatic and options.interrupt_response,
+            writer=options.transcription or "",
         )
         self._handlers = {
             "session.created": self._on_created,

@@ -1,5 +1,5 @@
-"""G.711 on a fake's wire. Inside, all its audio is PCM16 at 24 kHz, which is three times
-as fast, so samples are said three times, or one of three is taken."""
+"""G.711 on a fake's wire. All its audio is PCM16 at 24 kHz, three times as fast, so
+samples are said three times, or one of three is taken."""
 
 from __future__ import annotations
 
