@@ -17,6 +17,7 @@ from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.npc import Npc as NativeNpc
 from glyphoxa_trio.npc import Turn as NativeTurn
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
+from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.tier import Tier
 
 from .bridge import Bridge
@@ -67,15 +68,20 @@ class Npc:
         who = self.session.npc(self.name).text
         return Turn(self._bridge, lambda: say(self._find()), who)
 
-    def voice(self, *, speaker: str = "player", rate: int) -> Voice:
+    def voice(
+        self, *, speaker: str = "player", rate: int, encoding: str = PCM
+    ) -> Voice:
         """Speak to the NPC, and hear it: a microphone and a loudspeaker.
 
         Args:
           speaker: whose microphone it is, as in `say`. Each has their own.
           rate: of what it gives, in Hz.
+          encoding: ``pcm``, or G.711 as telephones give it, ``pcmu`` or ``pcma``.
         """
         return Voice(
-            rate, self._bridge, lambda: self._find().voice(speaker=speaker, rate=rate)
+            rate,
+            self._bridge,
+            lambda: self._find().voice(speaker=speaker, rate=rate, encoding=encoding),
         )
 
     async def overhear(self, speaker: str, text: str, *, to: str = "") -> None:

@@ -11,6 +11,7 @@ from glyphoxa_trio.npc import Addressed, SceneStatistics
 from glyphoxa_trio.npc import Scene as NativeScene
 from glyphoxa_trio.npc import SceneTurn as NativeSceneTurn
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
+from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.tier import Tier
 
 from .bridge import Bridge
@@ -85,13 +86,17 @@ class Scene:
         was."""
         return await self._ask(lambda scene: scene.interrupt(speaker=speaker))
 
-    def voice(self, *, speaker: str = "player", rate: int) -> Voice:
+    def voice(
+        self, *, speaker: str = "player", rate: int, encoding: str = PCM
+    ) -> Voice:
         """Speak to whoever is meant, and hear who answers: as `Npc.voice`.
 
         Entering raises `CannotHear` if nothing here understands speech.
         """
         return Voice(
-            rate, self._bridge, lambda: self._find().voice(speaker=speaker, rate=rate)
+            rate,
+            self._bridge,
+            lambda: self._find().voice(speaker=speaker, rate=rate, encoding=encoding),
         )
 
     async def turn_to(self, npc: str, *, speaker: str = "player") -> str:

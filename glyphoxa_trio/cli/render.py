@@ -44,6 +44,7 @@ from glyphoxa_trio.units import in_ms, milliseconds
 _SECONDS: Final = frozenset(
     {
         "budget",
+        "audio_time",
         "elapsed",
         "expires",
         "remaining",
@@ -150,10 +151,7 @@ def why_lines(events: Iterable[TurnEvent]) -> list[str]:
                 )
             case UsageReported():
                 cost = "" if event.cost is None else f", costs {event.cost:.4g}"
-                lines.append(
-                    f"{event.model}: {event.input_tokens} tokens in,"
-                    f" {event.output_tokens} out{cost}"
-                )
+                lines.append(f"{event.model}: {_used(event)}{cost}")
             case Shed():
                 lines.append(f"turned away: {event.reason}")
             case FellBack():
@@ -319,3 +317,14 @@ def _plain(value: Any) -> Any:
 
 def _is_time(value: object) -> bool:
     return isinstance(value, float)
+
+
+def _used(event: UsageReported) -> str:
+    """Tokens, and what of them was audio; seconds where those are paid."""
+    if event.audio_time:
+        return f"{event.audio_time:.3g} s of audio"
+    tokens = f"{event.input_tokens} tokens in, {event.output_tokens} out"
+    heard, spoken = event.audio_input_tokens, event.audio_output_tokens
+    return (
+        f"{tokens} ({heard} and {spoken} of them audio)" if heard or spoken else tokens
+    )

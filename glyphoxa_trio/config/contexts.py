@@ -37,8 +37,9 @@ class Context:
     """One agent. ``prompt``, or ``system_prompt``, is all that the model is told of
     itself; ``tools`` are those that it may use.
 
-    ``provider`` names the model that speaks. If it is the model of ``s2s``, ``engine``
-    is ``s2s`` unless it is stated. Otherwise the model of ``llm`` speaks.
+    ``provider`` names the model that speaks, and ``model`` another one of it. If it is
+    the model of ``s2s``, ``engine`` is ``s2s`` unless it is stated. Otherwise the model
+    of ``llm`` speaks.
     """
 
     provider: str | None = None
@@ -90,7 +91,8 @@ def npcs_of(
                 greeting=context.greeting,
                 tools=context.tools,
                 engine=context.engine or (Engine.S2S if by_itself else Engine.CASCADED),
-                model=context.model,
+                model=None if by_itself else context.model,
+                s2s_model=context.model if by_itself else None,
                 budget_tier=context.budget_tier,
                 select_tier=context.select_tier,
                 trust=context.trust,

@@ -70,10 +70,11 @@ class NpcConfig:
     """One NPC (G30). ``tools`` grants by name, key or glob (D13).
 
     ``fallback`` holds what it says when there is nothing to say (D12b), ``model``
-    replaces the model of `LlmConfig`, and ``trust`` the trust of all; ``fast_model``
-    opens for a ``sentence_cascade``. ``system_prompt`` replaces the prompt that is made
-    of its personality. Without ``select_tier`` each turn has its ``budget_tier``,
-    whatever is said. ``context_name`` names the `Context` that the NPC was made of.
+    replaces the model of `LlmConfig`, ``s2s_model`` that of `S2SConfig`, and ``trust``
+    the trust of all; ``fast_model`` opens for a ``sentence_cascade``.
+    ``system_prompt`` replaces the prompt that is made of its personality. Without
+    ``select_tier`` each turn has its ``budget_tier``, whatever is said.
+    ``context_name`` names the `Context` that the NPC was made of.
     """
 
     name: str = attrs.field(validator=not_empty)
@@ -94,6 +95,7 @@ class NpcConfig:
     trust: TrustConfig | None = None
     fallback: tuple[Text, ...] = ()
     model: str | None = None
+    s2s_model: Text | None = None
     voice: VoiceConfig = attrs.field(factory=VoiceConfig)
 
 

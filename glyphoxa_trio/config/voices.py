@@ -1,4 +1,4 @@
-"""The keys for whatever speaks: voices, speech-to-speech models, speech, fillers."""
+"""The keys for whatever speaks: voices, speech, fillers; `s2s` has models that do."""
 
 from __future__ import annotations
 
@@ -11,17 +11,10 @@ import attrs
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.tier import Tier
 
-from .fields import (
-    InMinutes,
-    InMs,
-    Text,
-    above_zero,
-    if_given,
-    not_empty,
-    not_negative,
-    of_minutes,
-)
+from .fields import InMs, Text, above_zero, if_given, not_empty, not_negative
 from .problems import ConfigError
+from .s2s import S2SConfig as S2SConfig
+from .s2s import S2SProvider as S2SProvider
 from .servers import web_address
 
 
@@ -55,40 +48,6 @@ class VoiceConfig:
     speed: float = attrs.field(default=1.0, validator=above_zero)
     pronunciation: Mapping[str, Text] = attrs.field(factory=dict)
     extra: Mapping[str, Any] = attrs.field(factory=dict)
-
-
-class S2SProvider(StrEnum):
-    OPENAI_REALTIME = "openai_realtime"
-    GEMINI_LIVE = "gemini_live"
-
-
-@attrs.frozen(kw_only=True)
-class S2SConfig:
-    """The speech-to-speech model of NPCs whose engine is ``s2s`` (G33, G36).
-
-    ``automatic``: the server hears when somebody begins and ends to speak, and
-    answers by itself. ``rotate`` is the age at which a socket is replaced, ``idle``
-    the silence after which it is closed until somebody speaks again.
-
-    Raises:
-      ConfigError: if there is a provider and no model.
-    """
-
-    provider: S2SProvider | None = None
-    model: str | None = None
-    base_url: str | None = attrs.field(default=None, validator=if_given(web_address))
-    api_key: Secret | None = None
-    voice: str | None = None
-    automatic: bool = True
-    route: bool = True
-    filler: bool = False
-    tool_timeout: InMs = attrs.field(default=30.0, validator=above_zero)
-    rotate: InMinutes = attrs.field(default=of_minutes(55), validator=above_zero)
-    idle: InMinutes = attrs.field(default=of_minutes(10), validator=above_zero)
-
-    def __attrs_post_init__(self) -> None:
-        if self.provider is not None and not self.model:
-            raise ConfigError(f"{self.provider} needs model")
 
 
 class SynthesisProvider(StrEnum):

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from glyphoxa_trio.config.cost import CostConfig
+from glyphoxa_trio.config.cost import CostConfig, Price
 from glyphoxa_trio.providers.llm import Usage
 
 from .events import UsageReported
@@ -22,28 +22,21 @@ from .identity import NpcId, SessionKey
 
 @attrs.frozen(kw_only=True)
 class Spent:
-    """Tokens, and what those of them cost that have a price."""
+    """Tokens, those of them that were audio, and what those of them cost that have a
+    price; ``audio_time`` is seconds of audio that are paid as such."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    audio_input_tokens: int = 0
+    audio_output_tokens: int = 0
+    audio_cached_tokens: int = 0
+    audio_time: float = 0.0
     cost: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            cost=self.cost + other.cost,
-        )
-
-    def plus(self, event: UsageReported) -> Spent:
-        return Spent(
-            input_tokens=self.input_tokens + event.input_tokens,
-            output_tokens=self.output_tokens + event.output_tokens,
-            cached_tokens=self.cached_tokens + event.cached_tokens,
-            cost=self.cost + (event.cost or 0.0),
-        )
+    def __add__(self, other: Spent | UsageReported) -> Spent:
+        mine, its = attrs.asdict(self), attrs.asdict(other, recurse=False)
+        return Spent(**{key: mine[key] + (its[key] or 0) for key in mine})
 
 
 @attrs.frozen(kw_only=True)
@@ -100,12 +93,16 @@ class Costs:
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             cached_tokens=usage.cached_tokens,
+            audio_input_tokens=usage.audio_input_tokens,
+            audio_output_tokens=usage.audio_output_tokens,
+            audio_cached_tokens=usage.audio_cached_tokens,
+            audio_time=usage.audio_time,
             cost=self._price_of(usage, model),
         )
-        self._total = self._total.plus(event)
-        self._npcs[npc.npc] = self._npcs[npc.npc].plus(event)
-        self._parts[npc] = self._parts[npc].plus(event)
-        self._models[model] = self._models[model].plus(event)
+        self._total = self._total + event
+        self._npcs[npc.npc] = self._npcs[npc.npc] + event
+        self._parts[npc] = self._parts[npc] + event
+        self._models[model] = self._models[model] + event
         for what, reason in self._reached(npc):
             self._warn_once(what, f"{reason}: turns are turned away")
         return event
@@ -141,13 +138,7 @@ class Costs:
                 text = f"cost.prices lacks {model!r}: no ceiling counts what it takes"
                 self._warn_once(f"price of {model}", text)
             return None
-        cached = min(usage.cached_tokens, usage.input_tokens)
-        of_cached = price.input if price.cached is None else price.cached
-        return (
-            (usage.input_tokens - cached) * price.input
-            + cached * of_cached
-            + usage.output_tokens * price.output
-        ) / _PER
+        return price_of(usage, price)
 
     def of(self, session: SessionKey) -> Spent:
         """What one session has taken since it began."""
@@ -184,3 +175,29 @@ class Costs:
         if what not in self._warned:
             self._warned.add(what)
             self.warn(text)
+
+
+def price_of(usage: Usage, price: Price) -> float:
+    """What it costs. A part is never more than the whole that it is of."""
+    heard = min(usage.audio_input_tokens, usage.input_tokens)
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    # What of the cached is sound, and what is text: neither more than there was.
+    cached_heard = min(usage.audio_cached_tokens, cached, heard)
+    cached_read = min(cached - cached_heard, usage.input_tokens - heard)
+    read = usage.input_tokens - heard - cached_read
+    heard -= cached_heard
+    spoken = min(usage.audio_output_tokens, usage.output_tokens)
+    of_heard = _or(price.audio_input, price.input)
+    tokens = (
+        read * price.input
+        + cached_read * _or(price.cached, price.input)
+        + heard * of_heard
+        + cached_heard * _or(price.audio_cached, of_heard)
+        + spoken * _or(price.audio_output, price.output)
+        + (usage.output_tokens - spoken) * price.output
+    )
+    return tokens / _PER + usage.audio_time / 60 * price.minute
+
+
+def _or(price: float | None, otherwise: float) -> float:
+    return otherwise if price is None else price

@@ -293,6 +293,8 @@ class ModelSwitched(TurnEvent):
 class UsageReported(TurnEvent):
     """What one response of a model took: tokens, and ``cost`` if they have a price.
 
+    The ``audio`` tokens are those of each that are sound; ``audio_time`` is seconds of
+    it, for a model that is paid by the minute, as some are that write transcripts.
     ``turn`` is 0 for a response that no turn has asked for. One that was hung up on
     tells nobody what it took.
     """
@@ -301,6 +303,10 @@ class UsageReported(TurnEvent):
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
+    audio_input_tokens: int = 0
+    audio_output_tokens: int = 0
+    audio_cached_tokens: int = 0
+    audio_time: float = 0.0
     cost: float | None = None
 
 

@@ -24,7 +24,9 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.providers import g711
 from glyphoxa_trio.providers.audio import Resampler
+from glyphoxa_trio.providers.g711 import PCM, Law
 from glyphoxa_trio.units import seconds
 
 from .events import GIVEN_OUT, Flush, Speech, Transcript, TurnDone, TurnEvent
@@ -219,17 +221,20 @@ class Voice:
     rate: int
     _ear: Ear
     _output: Output
+    _law: Law | None = None  # of G.711, if the microphone gives that
     _resampler: Resampler = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._resampler = Resampler(self.rate, self._ear.rate)
 
     def hear(self, pcm: bytes) -> None:
-        """A piece of what the microphone gives: PCM16, mono, of any length.
+        """A piece of what the microphone gives: PCM16 (or G.711), mono, of any length.
 
         Never waits. Silence costs next to nothing, and so does giving nothing while
         nobody speaks, as voice chats do.
         """
+        if self._law is not None:
+            pcm = g711.decoded(pcm, self._law)
         self._ear.hear(self._resampler.feed(pcm))
 
     def played(self, ms: float) -> None:
@@ -260,15 +265,21 @@ class Voice:
 
 @asynccontextmanager
 async def open_voice(
-    ear: Ear, *, rate: int, session: SessionKey = DEFAULT_SESSION
+    ear: Ear,
+    *,
+    rate: int,
+    encoding: str = PCM,
+    session: SessionKey = DEFAULT_SESSION,
 ) -> AsyncGenerator[Voice]:
     """Listen with ``ear`` until the block is left; then what it asked is interrupted.
 
     Raises:
+      ValueError: for an ``encoding`` that is none, or not at that rate.
       GlyphoxaError: if the ear cannot hear, or audio of that rate cannot be converted.
     """
+    law = g711.law_of(encoding, rate)
     output = Output(session)
-    voice = Voice(rate, ear, output)
+    voice = Voice(rate, ear, output, law)
     with lone_errors():
         async with trio.open_nursery() as nursery:
             await nursery.start(ear.run, output)

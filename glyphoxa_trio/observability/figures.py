@@ -121,6 +121,7 @@ class ModelFigures:
     switches: Counter[Labels] = attrs.field(factory=Counter, init=False)
     tokens: Counter[Labels] = attrs.field(factory=Counter, init=False)
     cost: dict[Labels, float] = attrs.field(factory=dict, init=False)
+    seconds: dict[Labels, float] = attrs.field(factory=dict, init=False)
     _known: set[str] = attrs.field(factory=set, init=False)
 
     def failed(self, event: ModelFailed) -> None:
@@ -131,9 +132,22 @@ class ModelFigures:
 
     def used(self, event: UsageReported) -> None:
         model = self._name(event.model)
-        self.tokens[model, "input"] += event.input_tokens - event.cached_tokens
-        self.tokens[model, "cached"] += event.cached_tokens
-        self.tokens[model, "output"] += event.output_tokens
+        heard, cached = event.audio_input_tokens, event.audio_cached_tokens
+        fresh = event.input_tokens - event.cached_tokens
+        kinds = {
+            "input": fresh - (heard - cached),
+            "cached": event.cached_tokens - cached,
+            "output": event.output_tokens - event.audio_output_tokens,
+            "audio_input": heard - cached,
+            "audio_cached": cached,
+            "audio_output": event.audio_output_tokens,
+        }
+        for kind, tokens in kinds.items():
+            # A server whose figures do not add up must not make a counter fall.
+            if tokens > 0 or not kind.startswith("audio"):
+                self.tokens[model, kind] += max(0, tokens)
+        if event.audio_time:
+            self.seconds[(model,)] = self.seconds.get((model,), 0.0) + event.audio_time
         if event.cost is not None:
             self.cost[(model,)] = self.cost.get((model,), 0.0) + event.cost
 

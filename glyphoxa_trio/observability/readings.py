@@ -185,6 +185,12 @@ def _of_models(runtime: Runtime, figures: Figures) -> Iterator[Family]:
         *("model", "kind"),
     )
     yield counter(
+        "glyphoxa_model_audio_seconds",
+        "Audio that models took which are paid by the minute.",
+        figures.models.seconds,
+        "model",
+    )
+    yield counter(
         "glyphoxa_model_cost",
         "What the tokens of models that have a price cost.",
         figures.models.cost,

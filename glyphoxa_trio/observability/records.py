@@ -325,9 +325,21 @@ def _usage(event: UsageReported) -> Record:
         "input_tokens": event.input_tokens,
         "output_tokens": event.output_tokens,
         "cached_tokens": event.cached_tokens,
+        **_of_audio(event),
         "cost": event.cost,
     }
     return Record(Level.INFO, "usage", fields)
+
+
+def _of_audio(event: UsageReported) -> dict[str, float]:
+    """What of it was sound, for models that hear or speak."""
+    found = {
+        "audio_input_tokens": event.audio_input_tokens,
+        "audio_output_tokens": event.audio_output_tokens,
+        "audio_cached_tokens": event.audio_cached_tokens,
+        "audio_time_ms": milliseconds(event.audio_time),
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def _rerouted(event: EngineSwitched) -> Record:

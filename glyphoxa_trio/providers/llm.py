@@ -124,11 +124,18 @@ class Switched:
 class Usage:
     """Tokens of one response. ``cached_tokens`` are those of the input that a cache
     had; ``model`` is the name under which it has a price.
+
+    The ``audio`` tokens are those of each that are sound, and not text. ``audio_time``
+    is seconds of audio, for a model that is paid by the minute.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    audio_input_tokens: int = 0
+    audio_output_tokens: int = 0
+    audio_cached_tokens: int = 0
+    audio_time: float = 0.0
     model: str = ""
 
 

@@ -43,6 +43,8 @@ class Capabilities:
         generations that begin after the write (D23a).
       asks_for_responses: a response is asked for by `Respond`; else the model
         begins by itself whenever it is its turn.
+      answers_speech: in an ``automatic`` session it answers what it hears by itself;
+        else it only hears when somebody has finished, and is asked.
       takes_text: text may be sent at any time, not only as the first history.
       cancels: a response can be stopped by the client.
       truncates: what was not heard must be cut from the model's history by the
@@ -71,6 +73,7 @@ class Capabilities:
     max_tools: int
     max_result: int
     result_depth: int = 4
+    answers_speech: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -97,7 +100,8 @@ class Setup:
 
     Args:
       automatic: the server hears when somebody begins and ends to speak, answers
-        by itself and stops when interrupted; else the client says all three.
+        by itself (unless its capabilities say that it is asked) and stops when
+        interrupted; else the client says all three.
       speaks: the answers are audio with a transcript; else text.
       history: said before, oldest first; not needed when ``handle`` resumes.
       handle: what `HandleIssued` gave, to go on with that conversation.

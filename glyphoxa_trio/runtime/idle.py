@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from glyphoxa_trio.config import Config, NpcConfig
+from glyphoxa_trio.config.s2s import S2SProvider
 from glyphoxa_trio.config.voices import CascadeMode, Engine
 from glyphoxa_trio.npc.templates import CALL_ID, DEFAULTS, names_in
 from glyphoxa_trio.tools.naming import nearest
@@ -13,6 +14,7 @@ from glyphoxa_trio.tools.naming import nearest
 def idle_keys(config: Config) -> Iterator[str]:
     """A line for each key without effect: why, what would change that, and where."""
     known = sorted({*DEFAULTS, CALL_ID, *config.template_defaults})
+    yield from _of_other_models(config)
     for npc in config.npcs:
         place = f"@ npcs[{npc.name}]"
         yield from (f"{what} {place}.{key}" for key, what in _unused(npc))
@@ -22,8 +24,26 @@ def idle_keys(config: Config) -> Iterator[str]:
                     yield f"{_stays(name, known)} {place}.{key}"
 
 
+def _of_other_models(config: Config) -> Iterator[str]:
+    """Sections of a vendor whose model nobody has."""
+    s2s = config.s2s
+    used = {s2s.at(npc.s2s_model).provider for npc in config.npcs} | {s2s.provider}
+    if used == {None}:
+        return
+    for provider in S2SProvider:
+        section = getattr(s2s, provider)
+        if provider not in used and section != type(section)():
+            yield (
+                f"{provider} is for models of that provider, and nobody has one: name"
+                f" it in s2s.provider or an NPC's s2s_model @ s2s.{provider}"
+            )
+
+
 def _unused(npc: NpcConfig) -> Iterator[tuple[str, str]]:
-    """Keys of the sentence cascade that are set although the engine is another one."""
+    """Keys of an engine that are set although it is another one."""
+    if npc.s2s_model is not None and npc.engine is not Engine.S2S:
+        why = f"is for engine: {Engine.S2S}, and does nothing for {npc.engine}"
+        yield "s2s_model", f"s2s_model {why}"
     if npc.engine is Engine.SENTENCE_CASCADE:
         return
     why = f"is for engine: {Engine.SENTENCE_CASCADE}, and does nothing for {npc.engine}"

@@ -66,6 +66,7 @@ from .models import Models
 from .overload import Overload
 from .periodic import Periodic
 from .plans import plan, servers_of
+from .prices import wrong_prices
 from .publisher import Publisher
 from .resting import MemoryStore, SessionStore
 from .runtime import Runtime
@@ -239,7 +240,7 @@ class _Opening:
         first = plan(config, config, lasting)
         host.register(*first.builtin, *self.tools)
         refuse_faults(config, host.snapshot, first.problems)  # no process runs yet
-        for text in idle_keys(config):
+        for text in (*idle_keys(config), *wrong_prices(config)):
             warnings.say(text)
         events: Topic[TurnEvent] = Topic()
         stack.callback(events.close)  # after the last turn has told its end

@@ -57,6 +57,7 @@ from .models import Models
 from .overload import Overload
 from .plans import in_environment
 from .plans import plan as plan_for
+from .prices import wrong_prices
 from .publisher import CALIBRATION, Publisher
 from .session import Session
 from .snapshot import SessionSnapshot, SnapshotRefused
@@ -462,8 +463,8 @@ class Runtime:
             models.for_npc(None)  # it may not be possible, and nothing has changed yet
             remembered = await self._recall(self._generations.fresh(plan))
             self._generations.accept(plan, remembered)
-            known = set(idle_keys(self.config))
-            for text in idle_keys(plan.config):
+            known = {*idle_keys(self.config), *wrong_prices(self.config)}
+            for text in (*idle_keys(plan.config), *wrong_prices(plan.config)):
                 if text not in known:
                     self._warnings.say(text)
             self._source.serve(plan.config)

@@ -18,7 +18,6 @@ from glyphoxa_trio.config.voices import (
     RecognitionConfig,
     RecognitionProvider,
     S2SConfig,
-    S2SProvider,
     SynthesisProvider,
 )
 from glyphoxa_trio.npc import Npc, Scene
@@ -32,6 +31,8 @@ from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
+
+from .spoken_models import asked_for, spoken_model
 
 
 @attrs.frozen(kw_only=True)
@@ -61,16 +62,22 @@ class Voices:
         """
         if npc.engine is not Engine.S2S:
             return None
-        model = self.s2s or _s2s(config)
+        named = config.at(npc.s2s_model)
+        model = self.s2s
         if model is None:
-            raise ConfigError(
-                f"{npc.name!r} has the engine s2s, and there is no model for it @ s2s"
-            )
+            if named.provider is None:
+                raise ConfigError(
+                    f"{npc.name!r} has the engine s2s, and there is no model for it"
+                    " @ s2s"
+                )
+            place = "s2s" if npc.s2s_model is None else f"npcs[{npc.name}].s2s_model"
+            model = spoken_model(named, place, npc)
         return Live(
             provider=model if whose is None else self.heard(model, whose),
-            voice=npc.voice.name or config.voice,
-            language=npc.voice.language,
+            voice=npc.voice.name or named.voice,
+            language=npc.voice.language or named.language,
             automatic=config.automatic,
+            asked_for=asked_for(named, npc),
             settings=LiveSettings(
                 rotate=config.rotate, idle=config.idle, chance=chance or Random()
             ),
@@ -78,8 +85,11 @@ class Voices:
 
     def s2s_label(self, config: Config) -> str:
         """Which speech-to-speech model that is, for people."""
-        model = self.s2s or _s2s(config.s2s)
-        return "none" if model is None else model.label
+        if self.s2s is not None:
+            return self.s2s.label
+        if config.s2s.provider is None:
+            return "none"
+        return spoken_model(config.s2s, "s2s").label
 
     def check(self, config: Config) -> None:
         """Whether every NPC of it can speak.
@@ -149,24 +159,6 @@ class Voices:
             )
 
         return open_ear
-
-
-def _s2s(config: S2SConfig) -> S2S | None:
-    model, url, key = config.model or "", config.base_url, config.api_key
-    try:
-        match config.provider:
-            case S2SProvider.OPENAI_REALTIME:
-                from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime
-
-                return OpenAIRealtime(model=model, base_url=url, api_key=key)
-            case S2SProvider.GEMINI_LIVE:
-                from glyphoxa_trio.providers.gemini_live import GeminiLive
-
-                return GeminiLive(model=model, base_url=url, api_key=key)
-            case None:
-                return None
-    except ValueError as error:  # an address or a key that nothing can carry
-        raise ConfigError(f"{error} @ s2s") from None
 
 
 def model_ears(live: Live) -> OpenEar:

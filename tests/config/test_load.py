@@ -185,6 +185,7 @@ def test_an_npc_loads_whole() -> None:  # G30, D12b, A30
         "trust": {"mode": "full", "allow_tools": ["memory.*"]},
         "fallback": ["Hm."],
         "model": "large",
+        "s2s_model": "gemini_live:other",
         "voice": {
             "name": "marin",
             "language": "en-GB",

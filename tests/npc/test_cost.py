@@ -73,6 +73,75 @@ def answers(*usages: Usage | None, calls: Sequence[Any] = ()) -> list[Reply]:
 
 # The sums.
 
+SPEAKS = Price(
+    input=4, output=16, cached=1, audio_input=40, audio_output=80, audio_cached=2
+)
+
+
+@pytest.mark.parametrize(
+    ("usage", "price", "cost"),
+    [
+        # 10 read, 4 of them cached; 30 heard, 20 of them cached; 5 written, 7 spoken.
+        (
+            Usage(
+                input_tokens=40,
+                cached_tokens=24,
+                audio_input_tokens=30,
+                audio_cached_tokens=20,
+                output_tokens=12,
+                audio_output_tokens=7,
+            ),
+            SPEAKS,
+            6 * 4 + 4 * 1 + 10 * 40 + 20 * 2 + 5 * 16 + 7 * 80,
+        ),
+        # As if it were text, where nobody says what audio costs.
+        (
+            Usage(input_tokens=40, audio_input_tokens=30, output_tokens=2),
+            CHEAP,
+            40 * 1 + 2 * 2,
+        ),
+        # Audio that a cache had is as dear as other audio, unless it has a price.
+        (
+            Usage(
+                input_tokens=9,
+                cached_tokens=9,
+                audio_input_tokens=9,
+                audio_cached_tokens=9,
+            ),
+            Price(input=1, cached=0.1, audio_input=7),
+            9 * 7,
+        ),
+        # Figures of a server that do not add up: no part is more than its whole.
+        (
+            Usage(
+                input_tokens=5,
+                cached_tokens=50,
+                audio_input_tokens=500,
+                audio_cached_tokens=5000,
+                output_tokens=1,
+                audio_output_tokens=10,
+            ),
+            SPEAKS,
+            5 * 2 + 1 * 80,
+        ),
+        # All that a cache had is text, whatever else was heard.
+        (
+            Usage(input_tokens=10, cached_tokens=6, audio_input_tokens=4),
+            SPEAKS,
+            6 * 1 + 4 * 40,
+        ),
+        (Usage(audio_time=90), Price(minute=0.5), 0.75 * MILLION),
+    ],
+)
+def test_audio_has_a_price_of_its_own(usage: Usage, price: Price, cost: float) -> None:
+    purse, _ = costs(prices={"m": price})
+    event = purse.charge(NpcId("Bob"), 1, attrs.evolve(usage, model="m"))
+    assert event.cost == pytest.approx(cost / MILLION)
+    for key in ("audio_input_tokens", "audio_output_tokens", "audio_cached_tokens"):
+        assert getattr(event, key) == getattr(usage, key)
+        assert getattr(purse.statistics().total, key) == getattr(usage, key)
+    assert purse.statistics().total.audio_time == usage.audio_time
+
 
 def test_a_response_costs_its_tokens_at_the_price_of_its_model() -> None:
     purse, _ = costs()

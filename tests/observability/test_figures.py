@@ -368,6 +368,34 @@ def test_tokens_and_cost_are_added_up_by_model() -> None:
     assert figures.models.cost == {("a",): 0.5, ("b",): 0.25}
 
 
+def test_what_was_heard_and_spoken_is_counted_apart_from_text() -> None:
+    figures = Figures()
+    used = UsageReported(
+        npc="Bo",
+        turn=1,
+        model="a",
+        input_tokens=100,
+        cached_tokens=60,
+        audio_input_tokens=70,
+        audio_cached_tokens=50,
+        output_tokens=30,
+        audio_output_tokens=25,
+    )
+    figures.take(used, 0.0)
+    figures.take(attrs.evolve(used, model="w", audio_time=1.5), 0.0)
+    assert {
+        kind: n for (model, kind), n in figures.models.tokens.items() if model == "a"
+    } == {
+        "input": 20,
+        "cached": 10,
+        "output": 5,
+        "audio_input": 20,
+        "audio_cached": 50,
+        "audio_output": 25,
+    }
+    assert figures.models.seconds == {("w",): 1.5}
+
+
 def test_a_switch_names_both_models_and_no_reason() -> None:
     figures = Figures()
     switched = ModelSwitched(npc="Bo", turn=1, model="b", instead_of="a", reason="sk-7")

@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from glyphoxa_trio import Config, Runtime, TurnDone, open_runtime
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig, OverloadConfig
 from glyphoxa_trio.config.cost import CostConfig, Price
+from glyphoxa_trio.config.voices import Engine, S2SConfig, S2SProvider
 from glyphoxa_trio.control.status import status_of
 from glyphoxa_trio.npc import TurnEnd
 from glyphoxa_trio.providers.llm import Finished, LLMRequest, Usage
@@ -68,6 +69,10 @@ def spent(millions: int) -> dict[str, Any]:
         "input_tokens": millions * 1_000_000,
         "output_tokens": 0,
         "cached_tokens": 0,
+        "audio_input_tokens": 0,
+        "audio_output_tokens": 0,
+        "audio_cached_tokens": 0,
+        "audio_time": 0.0,
         "cost": float(millions),
     }
 
@@ -86,3 +91,34 @@ async def test_a_reload_changes_ceilings_and_prices_and_keeps_what_was_spent(
         assert await say(runtime, "Bo") is TurnEnd.SHED
         await runtime.reload(config())
         assert await say(runtime, "Bo") is TurnEnd.COMPLETED
+
+
+def speaks(**prices: Price) -> Config:
+    return attrs.evolve(
+        config(),
+        npcs=(NpcConfig(name="Ann", engine=Engine.S2S),),
+        s2s=S2SConfig(provider=S2SProvider.OPENAI_REALTIME, model="hears"),
+        cost=CostConfig(prices=prices),
+    )
+
+
+async def test_prices_of_text_for_a_model_that_hears_are_a_warning(
+    autojump_clock: MockClock,
+) -> None:
+    right = Price(input=1, audio_input=9, audio_output=9)
+    for chosen, warned in (
+        (speaks(hears=Price(input=1, output=2)), True),
+        (speaks(hears=Price(input=1, audio_input=9)), True),
+        (speaks(hears=right), False),
+        (speaks(other=Price(input=1)), False),
+        (speaks(), False),
+    ):
+        async with open_runtime(chosen) as runtime:
+            texts = [w.text for w in runtime.warnings if "cost.prices[hears]" in w.text]
+            assert len(texts) == warned
+            if not warned:
+                # And so it is at a reload, once.
+                await runtime.reload(speaks(hears=Price(input=3)))
+                await runtime.reload(speaks(hears=Price(input=4)))
+                texts = [w.text for w in runtime.warnings]
+                assert sum("prices of text alone" in text for text in texts) == 1

@@ -51,14 +51,18 @@ from glyphoxa_trio.config.layout import key_of
 from glyphoxa_trio.config.llm import ModelConfig
 from glyphoxa_trio.config.model import TrustConfig
 from glyphoxa_trio.config.overrides import ToolOverride
+from glyphoxa_trio.config.s2s import (
+    Eagerness,
+    S2SConfig,
+    S2SProvider,
+    TurnDetection,
+)
 from glyphoxa_trio.config.scene import SceneConfig
 from glyphoxa_trio.config.servers import OAuth, Transport
 from glyphoxa_trio.config.sessions import SessionsConfig
 from glyphoxa_trio.config.voices import (
     Engine,
     RecognitionConfig,
-    S2SConfig,
-    S2SProvider,
     SpeechConfig,
     VoiceConfig,
 )
@@ -149,6 +153,9 @@ ALL = list(KEYS.values())
 # ----------------------------------------------------- a configuration with all of it
 
 
+SWITCHES = {"s2s.gemini_live.proactive", "s2s.gemini_live.affective"}
+
+
 def whole(folder: Path, key: str = "") -> Config:
     """Something of everything; nothing is measured, and nothing asks a network."""
     library = folder / "music"
@@ -218,7 +225,14 @@ def whole(folder: Path, key: str = "") -> Config:
         calibration=CalibrationConfig(at_start=False),
         hedging=HedgingRules(replicas=(("faq", "far"),)),
         telemetry=TelemetryConfig(file=folder / "figures"),
-        s2s=S2SConfig(provider=S2SProvider.OPENAI_REALTIME, model="r", base_url=here),
+        s2s=S2SConfig(
+            provider=S2SProvider.GEMINI_LIVE
+            if key.startswith("s2s.gemini_live")
+            else S2SProvider.OPENAI_REALTIME,
+            # Of the families only this one has a switch for each of these.
+            model="gemini-2.5-native-audio" if key in SWITCHES else "r",
+            base_url=here,
+        ),
         speech=SpeechConfig(recognition=RecognitionConfig(model="m", base_url=here)),
         scene=SceneConfig(context=("Rain.",)),
         cost=CostConfig(prices={"m": Price()}),
@@ -235,6 +249,7 @@ HTTP = "http://127.0.0.1:8/mcp"
 ENTRY = {
     "npcs[].cascade_mode": 2,
     "npcs[].fast_model": 2,
+    "npcs[].s2s_model": 1,
     **dict.fromkeys((x for x in KEYS if x.startswith("mcp.servers[].auth.")), 1),
     "mcp.servers[].url": 1,
     "mcp.servers[].name": 2,
@@ -281,6 +296,14 @@ OTHERS: dict[str, Any] = {
     "builtin.dice.tables": {"omens": ("c", "d")},
     "hedging.replicas": (),
     "hedging.extra_calls": 0.5,
+    "npcs[].s2s_model": "another",
+    "s2s.speed": 1.2,
+    "s2s.openai_realtime.eagerness": lambda old: attrs.evolve(
+        old, eagerness=Eagerness.LOW, turn_detection=TurnDetection.SEMANTIC_VAD
+    ),
+    "s2s.openai_realtime.idle_timeout_ms": 6.0,
+    "s2s.openai_realtime.extra": {"truncation": "auto"},
+    "s2s.gemini_live.generation": {"temperature": 0.5},
     "llm.extra": {"top_p": 1},
     "llm.fallbacks[].extra": {"top_p": 1},
     "template_defaults": {"caller_name": "stranger"},
@@ -429,6 +452,7 @@ def npcs(seen: Seen) -> Any:
             voice_of(npc.voice),
             npc.voice.extra,
             (live := session.runner.engine.live) and (live.voice, live.language),
+            live and insides(live.provider),
         )
         for session in seen.sessions()
     ]

@@ -20,6 +20,7 @@ from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.config.voices import Engine, S2SConfig
 from glyphoxa_trio.npc import Npc
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
+from glyphoxa_trio.providers import gemini_live, openai_realtime
 from glyphoxa_trio.providers.gemini_live import GeminiLive
 from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime
 from glyphoxa_trio.runtime.voices import model_ears
@@ -55,15 +56,20 @@ BOB: Final = NpcConfig(
 Server = RealtimeServer | GeminiServer
 
 
-def provider_at(server: Front[Any], model: str) -> Any:
+def provider_at(server: Front[Any], model: str, **options: Any) -> Any:
     """The vendor's real provider, whose sockets are in memory."""
 
     async def dial(host: str, port: int, *, tls: bool) -> trio.abc.Stream:
         return server.dial()
 
     kind: Any = OpenAIRealtime if model == OPENAI else GeminiLive
+    asked: Any = openai_realtime if model == OPENAI else gemini_live
     return kind(
-        model=model, base_url=server.base_url, api_key=Secret("sk-hush"), dial=dial
+        model=model,
+        base_url=server.base_url,
+        api_key=Secret("sk-hush"),
+        dial=dial,
+        options=asked.Options(**options),
     )
 
 
@@ -76,16 +82,18 @@ async def open_talk(
     settings: dict[str, Any] | None = None,
     automatic: bool = True,
     table: dict[str, Any] | None = None,
+    asked: dict[str, Any] | None = None,
     **server: Any,
 ) -> AsyncIterator[tuple[Table, Server]]:
     """An NPC with these tools at a model with this script, and its server.
 
-    Its turns do not go round the model, unless ``table`` says so.
+    Its turns do not go round the model, unless ``table`` says so. ``asked`` are the
+    vendor's options.
     """
     opened: Any = open_realtime_server if model == OPENAI else open_gemini_server
     async with opened(script, in_memory=True, **server) as fake:
         live = Live(
-            provider=provider_at(fake, model),
+            provider=provider_at(fake, model, **(asked or {})),
             automatic=automatic,
             settings=LiveSettings(backoff=EXACT, **(settings or {})),
         )

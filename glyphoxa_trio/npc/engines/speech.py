@@ -181,11 +181,11 @@ class SpeechEngine(Engine):
             self._live.end(utterance.interaction)
 
     def asks(self, utterance: Utterance) -> bool:
-        return utterance.interaction is None or not self._live.automatic
+        return utterance.interaction is None or not self._live.answers
 
     async def hear_out(self, utterance: Utterance) -> None:
         heard = utterance.interaction
-        if heard is not None and not self._live.automatic:
+        if heard is not None and not self._live.answers:
             with trio.move_on_after(_WORDS_WITHIN):
                 await heard.wait_understood()
 

@@ -49,7 +49,9 @@ class LiveStatistics:
 class Live:
     """The conversation. `run` must run as long as it is used.
 
-    Somebody owns it (`belong_to`), or nobody is told of what it hears.
+    Somebody owns it (`belong_to`), or nobody is told of what it hears. ``asked_for`` is
+    whatever else a socket was opened with: if a successor has another one, the socket
+    is replaced.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class Live:
         automatic: bool = True,
         speaks: bool = True,
         settings: LiveSettings | None = None,
+        asked_for: object = None,
     ) -> None:
+        self._asked_for = asked_for
         setup = Setup(
             instructions=instructions,
             voice=voice,
@@ -91,7 +95,13 @@ class Live:
 
     @property
     def automatic(self) -> bool:
+        """The server hears when somebody begins and ends to speak."""
         return self._machine.setup.automatic
+
+    @property
+    def answers(self) -> bool:
+        """And it answers without being asked."""
+        return self._machine.answers
 
     @property
     def fault(self) -> LinkClosed | None:
@@ -251,6 +261,7 @@ class Live:
         """Go on with another model, or voice, as the configuration has it now."""
         # Also if it speaks the same way: the next socket may need another key.
         anew = successor._spoken_with != self._spoken_with
+        self._asked_for = successor._asked_for
         self._sockets.become(successor.provider, successor._sockets.settings)
         self._machine.unsent.limit_audio(self._sockets.audio_limit)
         self._machine.become(
@@ -259,9 +270,10 @@ class Live:
         self._shell.carry_out()
 
     @property
-    def _spoken_with(self) -> tuple[str, str | None, str | None, bool]:
+    def _spoken_with(self) -> tuple[object, ...]:
         """What a socket was opened with: if it changes, the socket is replaced."""
-        return self.provider.label, self.voice, self.language, self.automatic
+        label, asked_for = self.provider.label, self._asked_for
+        return label, self.voice, self.language, self.automatic, asked_for
 
     def statistics(self) -> LiveStatistics:
         machine, sockets = self._machine, self._sockets

@@ -160,6 +160,11 @@ class LiveMachine(Generic[I]):
             and not self.calls.owed
         )
 
+    @property
+    def answers(self) -> bool:
+        """What is spoken is answered without being asked."""
+        return self.setup.automatic and self.capabilities.answers_speech
+
     def tell_spoken(self, *, told: bool) -> None:
         """Somebody makes something of what is spoken from now on, or nobody does."""
         self._told = told

@@ -68,7 +68,7 @@ class Shell:
         )
 
     def _new(self, spoken: bool) -> Interaction:
-        return Interaction(spoken=spoken, automatic=self.machine.setup.automatic)
+        return Interaction(spoken=spoken, automatic=self.machine.answers)
 
     def belong_to(self, owner: Owner | None) -> None:
         """Tell this one from now on, or nobody."""

@@ -13,6 +13,7 @@ from glyphoxa_trio.npc.arguments import check_text, check_tier
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.npc.session.npc import CannotHear
 from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
+from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.tier import Tier
 
 from .addressing import Addressed
@@ -125,7 +126,7 @@ class Scene:
         return await self._door.ask(Silence(speaker), within=_PATIENCE)
 
     def voice(
-        self, *, speaker: str = "player", rate: int
+        self, *, speaker: str = "player", rate: int, encoding: str = PCM
     ) -> AbstractAsyncContextManager[Voice]:
         """Speak to whoever is meant, and hear who answers: as `Npc.voice`.
 
@@ -142,7 +143,7 @@ class Scene:
                 "nobody can hear: configure speech.recognition, pass a recognizer to "
                 "open_runtime, or have an NPC whose engine is s2s"
             )
-        return open_voice(ear, rate=rate, session=self.session)
+        return open_voice(ear, rate=rate, encoding=encoding, session=self.session)
 
     async def turn_to(self, npc: str, *, speaker: str = "player") -> str:
         """What this player says next is for this NPC, unless it names another.

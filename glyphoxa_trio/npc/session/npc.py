@@ -49,6 +49,7 @@ from glyphoxa_trio.npc.turn.engine import Microphone
 from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
+from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
@@ -262,13 +263,15 @@ class Npc:
         await self._door.ask(Hearing(text, speaker), within=PATIENCE)
 
     def voice(
-        self, *, speaker: str = "player", rate: int
+        self, *, speaker: str = "player", rate: int, encoding: str = PCM
     ) -> AbstractAsyncContextManager[Voice]:
         """Speak to the NPC, and hear it: a microphone and a loudspeaker (`voice`).
 
         Args:
           speaker: whose microphone it is, as in `say`. Each has their own.
           rate: of what it gives, in Hz.
+          encoding: ``pcm``, or G.711 as telephones give it: ``pcmu`` or ``pcma``, at
+            8000 Hz. What is to be played is PCM16 all the same (`providers.g711`).
 
         Raises:
           CannotHear: if nothing here understands speech.
@@ -280,7 +283,7 @@ class Npc:
                 f"{self.name} cannot hear: configure speech.recognition, "
                 "or pass a recognizer to open_runtime"
             )
-        return open_voice(ear, rate=rate, session=self.session)
+        return open_voice(ear, rate=rate, encoding=encoding, session=self.session)
 
     @asynccontextmanager
     async def lend_ear(

@@ -20,7 +20,7 @@ from glyphoxa_trio.providers.payloads import well_formed
 from glyphoxa_trio.providers.s2s import Complaint
 from glyphoxa_trio.secret import Secret
 
-from .encoding import is_number, mapping
+from .encoding import is_number, listed, mapping
 from .profiles import OUTPUT_RATE
 
 MAX_UNKNOWN: Final = 32  # names that are counted one by one
@@ -145,7 +145,23 @@ def usage_of(value: Any) -> Usage | None:
         prompt = max(0, counts.get("totalTokenCount", 0) - output)
     if not (prompt or output):
         return None
-    return Usage(input_tokens=prompt, output_tokens=output)
+    fields = mapping(value)
+    return Usage(
+        input_tokens=prompt,
+        output_tokens=output,
+        cached_tokens=counts.get("cachedContentTokenCount", 0),
+        audio_input_tokens=_audio_tokens(fields.get("promptTokensDetails"))
+        + _audio_tokens(fields.get("toolUsePromptTokensDetails")),
+        audio_output_tokens=_audio_tokens(fields.get("responseTokensDetails")),
+        audio_cached_tokens=_audio_tokens(fields.get("cacheTokensDetails")),
+    )
+
+
+def _audio_tokens(details: Any) -> int:
+    """Those of the modality audio."""
+    found = (mapping(one) for one in listed(details))
+    counts = (one.get("tokenCount") for one in found if one.get("modality") == "AUDIO")
+    return sum(int(n) for n in counts if is_number(n) and n > 0)
 
 
 def handle_of(update: Any) -> str | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import attrs
@@ -14,6 +13,7 @@ from glyphoxa_trio.providers.live_socket import Dial, LiveSocket, dial, open_liv
 from glyphoxa_trio.providers.s2s import Capabilities, Setup
 from glyphoxa_trio.secret import Secret
 
+from .options import Options
 from .profiles import Profile, on_vertex, profile_of
 from .wire import GeminiWire
 
@@ -44,12 +44,11 @@ class GeminiLive:
       version: of the API, in the path.
       vertex: the model is on Vertex: another path, another kind of key.
       profile: what the model takes, if its name does not say it.
-      generation: more for the ``generationConfig``, such as ``temperature``.
 
     Raises:
       ValueError: for an address that is not plain http(s), or that carries
         credentials or a query; for Vertex without its own; for a key that no header
-        can hold; for ``generation`` that the model is known to refuse.
+        can hold; for ``options`` that the model is known to refuse.
     """
 
     model: str
@@ -58,7 +57,7 @@ class GeminiLive:
     version: str = VERSION
     vertex: bool = False
     profile: Profile = attrs.field()
-    generation: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Options = attrs.field(factory=Options)
     dial: Dial = attrs.field(default=dial, repr=False)
 
     @profile.default
@@ -70,8 +69,7 @@ class GeminiLive:
         check_address(self.base_url, self.api_key)
         if self.vertex and self.base_url == BASE_URL:
             raise ValueError("base_url: Vertex has an address for every region")
-        if "thinkingConfig" in self.generation and not self.profile.thinks:
-            raise ValueError(f"generation: {self.model} takes no thinkingConfig")
+        self.options.check_model(self.model, self.profile)
 
     @property
     def label(self) -> str:
@@ -101,7 +99,7 @@ class GeminiLive:
             model=self.model,
             profile=self.profile,
             setup=setup,
-            generation=self.generation,
+            options=self.options,
             secret=self.api_key,
         )
         return open_live_socket(

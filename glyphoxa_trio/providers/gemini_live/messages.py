@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from glyphoxa_trio.providers.s2s import (
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 
+from .options import Options
 from .profiles import INPUT_RATE, History, Profile
 from .schema import reduced
 
@@ -32,11 +33,11 @@ _AUDIO: Final = f"audio/pcm;rate={INPUT_RATE}"
 
 
 def setup_message(
-    setup: Setup, model: str, profile: Profile, generation: Mapping[str, Any]
+    setup: Setup, model: str, profile: Profile, options: Options
 ) -> Message:
-    """The first message. ``generation`` goes into the generation config."""
+    """The first message."""
     # Models of today only speak; who wants text reads the transcript.
-    config: Message = {"responseModalities": ["AUDIO"], **generation}
+    config: Message = {"responseModalities": ["AUDIO"], **options.generated()}
     if setup.voice:
         voice = {"prebuiltVoiceConfig": {"voiceName": setup.voice}}
         speech = {**config.get("speechConfig", {}), "voiceConfig": voice}
@@ -51,15 +52,17 @@ def setup_message(
         "inputAudioTranscription": {},
         "outputAudioTranscription": {},
     }
+    if options.transcription_languages:
+        languages = {"languageCodes": list(options.transcription_languages)}
+        fields["inputAudioTranscription"] = languages
     if instructions := _instructions(setup, profile):
         fields["systemInstruction"] = {"parts": [{"text": instructions}]}
     if tools := tools_of(setup.tools, profile):
         fields["tools"] = tools
-    if not setup.automatic:
-        fields["realtimeInputConfig"] = {
-            "automaticActivityDetection": {"disabled": True},
-            "activityHandling": "START_OF_ACTIVITY_INTERRUPTS",
-        }
+    if heard := options.realtime_input(automatic=setup.automatic):
+        fields["realtimeInputConfig"] = heard
+    if options.proactive is not None:
+        fields["proactivity"] = {"proactiveAudio": options.proactive}
     if history_message(setup, profile) and profile.history is History.CONFIG:
         fields["historyConfig"] = {"initialHistoryInClientContent": True}
     return {"setup": fields}

@@ -21,11 +21,14 @@ class Microphone:
 
     Args:
       automatic: the server hears by itself.
+      interrupts: somebody who speaks stops the model; else it is of no interest that
+        they do before they are answered.
       active: somebody speaks, says the client.
       due: when to look whether it `is_off`, None for not at all.
     """
 
     automatic: bool
+    interrupts: bool = attrs.field(default=True, kw_only=True)
     active: bool = False
     due: float | None = None
     _speaking: bool = False  # says the server
@@ -62,8 +65,9 @@ class Microphone:
         if begins and not self._speaking:
             self._speaking = True
             hearing.begins(now)
-            return [SpeechStarted()]
+            return [SpeechStarted()] if self.interrupts else []
         if ends and self._speaking:
             self._speaking = False
-            return [SpeechStopped(hearing.ends(now))]
+            item = hearing.ends(now)
+            return [SpeechStopped(item)] if self.interrupts else []
         return []

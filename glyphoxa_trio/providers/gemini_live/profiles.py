@@ -8,6 +8,7 @@ moving from 2.5 to 3.8, and reports of those who were closed upon.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -43,7 +44,8 @@ class Profile:
       history: how a new socket is told what was said before.
       ends_with_status: a turn's end is the interaction's only if its
         ``interactionStatus`` is IDLE. Without, it is unless a status says otherwise.
-      thinks: ``thinkingConfig`` is taken.
+      refuses: the options that are not taken, and why, in words that go on after the
+        model's name.
     """
 
     calling: tuple[Calling, ...]
@@ -54,7 +56,7 @@ class Profile:
     cancels: bool = False
     history: History = History.CONFIG
     ends_with_status: bool = False
-    thinks: bool = True
+    refuses: Mapping[str, str] = attrs.field(factory=dict, hash=False)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -77,7 +79,17 @@ class Profile:
         )
 
 
-CAUTIOUS: Final = Profile(calling=(Calling.BLOCKING,), history=History.INSTRUCTIONS)
+_LEVEL: Final = "takes no budget; say thinking: low, or another level"
+_BY_ITSELF: Final = "thinks by itself, and refuses to be told how much; leave it out"
+_ALWAYS: Final = "is always so, and refuses to be told; leave it out"
+_NOT_THERE: Final = "does not have it; leave it out"
+_NOT_KNOWN: Final = "is not known to have it; leave it out, or pass a profile"
+
+CAUTIOUS: Final = Profile(
+    calling=(Calling.BLOCKING,),
+    history=History.INSTRUCTIONS,
+    refuses={"proactive": _NOT_KNOWN, "affective": _NOT_KNOWN},
+)
 
 NATIVE_AUDIO_2_5: Final = Profile(
     calling=(Calling.BLOCKING, Calling.NON_BLOCKING),
@@ -85,9 +97,17 @@ NATIVE_AUDIO_2_5: Final = Profile(
     turns=True,
     text_as_turn=True,
     history=History.TURNS,
+    refuses={"thinking": "takes no level; say thinking_budget, in tokens"},
 )
 
-FLASH_LIVE_3_1: Final = Profile(calling=(Calling.BLOCKING,))
+FLASH_LIVE_3_1: Final = Profile(
+    calling=(Calling.BLOCKING,),
+    refuses={
+        "thinking_budget": _LEVEL,
+        "proactive": _NOT_THERE,
+        "affective": _NOT_THERE,
+    },
+)
 
 LIVE_3_8: Final = Profile(
     calling=(Calling.NON_BLOCKING, Calling.BLOCKING),
@@ -95,7 +115,12 @@ LIVE_3_8: Final = Profile(
     updates=True,
     turns=True,
     cancels=True,
-    thinks=False,
+    refuses={
+        "thinking": _BY_ITSELF,
+        "thinking_budget": _BY_ITSELF,
+        "proactive": _ALWAYS,
+        "affective": _ALWAYS,
+    },
 )
 
 EXTENDED_THINKING_3_8: Final = Profile(
@@ -103,6 +128,11 @@ EXTENDED_THINKING_3_8: Final = Profile(
     turns=True,
     cancels=True,
     ends_with_status=True,
+    refuses={
+        "thinking_budget": _LEVEL,
+        "proactive": _ALWAYS,
+        "affective": _ALWAYS,
+    },
 )
 
 _FAMILIES: Final = (

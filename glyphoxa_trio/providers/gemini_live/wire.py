@@ -50,6 +50,7 @@ from . import incoming, messages
 from .encoding import encoded, mapping
 from .hearing import Hearing
 from .microphone import Microphone
+from .options import Options
 from .profiles import Profile
 from .turn import Turns
 
@@ -65,7 +66,6 @@ class GeminiWire:
     """One socket's conversation with a model; a `Wire`.
 
     Args:
-      generation: more for the ``generationConfig``.
       secret: removed from whatever of the server's words is quoted.
       prefix: of the ids that are made here. Unlike those of any other socket.
     """
@@ -73,7 +73,7 @@ class GeminiWire:
     model: str
     profile: Profile
     setup: Setup
-    generation: Mapping[str, Any] = attrs.field(factory=dict)
+    options: Options = attrs.field(factory=Options)
     secret: Secret | None = None
     prefix: str = attrs.field(factory=_random_prefix)
     ready: bool = attrs.field(default=False, init=False)
@@ -95,7 +95,9 @@ class GeminiWire:
             ends_with_status=self.profile.ends_with_status,
             hearing=Hearing(self.prefix),
         )
-        self._microphone = Microphone(self.setup.automatic)
+        self._microphone = Microphone(
+            self.setup.automatic, interrupts=self.options.interrupts
+        )
         self._declare(self.setup.tools)
 
     # Time and frames.
@@ -119,7 +121,7 @@ class GeminiWire:
         return frames
 
     def opening(self, now: float) -> None:
-        said = self.setup, self.model, self.profile, self.generation
+        said = self.setup, self.model, self.profile, self.options
         self._put(messages.setup_message(*said))
 
     # Commands.

@@ -8,5 +8,5 @@ time), `calls` (each answered once) and `complaints`; `link` carries it.
 
 from __future__ import annotations
 
-from .encoding import Options as Options
 from .link import OpenAIRealtime as OpenAIRealtime
+from .options import Options as Options

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.providers import g711
+from glyphoxa_trio.providers.g711 import Law
 from glyphoxa_trio.providers.payloads import (
     MAX_ARGUMENTS,
     MAX_CALLS,
@@ -21,15 +23,17 @@ from glyphoxa_trio.providers.payloads import (
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 
-from .encoding import BYTES_PER_MS
+from .options import PCM_RATE
 
 MAX_ITEMS: Final = 256
 
 
 @attrs.define(eq=False)
 class Item:
-    """What came of one item: how much audio, and which texts by content index."""
+    """What came of one item: how much audio, in bytes of PCM16, and which texts by
+    content index. ``law``: of G.711, if it comes so."""
 
+    law: Law | None = None
     audio: int = 0
     content_index: int = 0
     half: bytes = b""
@@ -37,7 +41,8 @@ class Item:
 
     @property
     def audio_ms(self) -> int:
-        return self.audio // BYTES_PER_MS
+        rate = PCM_RATE if self.law is None else g711.RATE
+        return self.audio * 1000 // (2 * rate)
 
     def hear(self, content_index: int, base64: str) -> bytes:
         """Whole samples of a piece of audio; half a one waits for its other half.
@@ -45,7 +50,10 @@ class Item:
         Raises:
           ValueError: if it is no base64.
         """
-        pcm = self.half + b64decode(base64, validate=True)
+        data = b64decode(base64, validate=True)
+        if self.law is not None:
+            data = g711.decoded(data, self.law)
+        pcm = self.half + data
         whole = len(pcm) // 2 * 2
         pcm, self.half = pcm[:whole], pcm[whole:]
         self.audio += len(pcm)
@@ -68,13 +76,14 @@ class Item:
 
 @attrs.define(eq=False)
 class Items:
-    """The last items of a conversation."""
+    """The last items of a conversation. ``law``: of G.711, if their audio is that."""
 
+    _law: Law | None = None
     _items: OrderedDict[str, Item] = attrs.field(factory=OrderedDict, init=False)
 
     def of(self, item_id: str) -> Item:
         """That item, which may be new."""
-        item = self._items.setdefault(item_id, Item())
+        item = self._items.setdefault(item_id, Item(self._law))
         if len(self._items) > MAX_ITEMS:
             self._items.popitem(last=False)
         return item

@@ -7,61 +7,17 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
+from glyphoxa_trio.providers import g711
+from glyphoxa_trio.providers.g711 import Law
 from glyphoxa_trio.providers.s2s import Line, Respond, S2STool, SendResult, Setup
 from glyphoxa_trio.tools.naming import MAX_LENGTH, is_exposed_name
 
-RATE: Final = 24_000  # the only one for PCM
-BYTES_PER_MS: Final = RATE * 2 // 1000
+from .options import Options
+
 MAX_TOOLS: Final = 128
 MAX_RESULT: Final = 16 * 1024  # bytes of UTF-8
 MAX_APPEND: Final = 1024 * 1024  # bytes of PCM in one frame; the vendor takes 15 MiB
-MIN_UTTERANCE: Final = 100 * BYTES_PER_MS  # bytes; less cannot be committed
-
-_PCM: Final = {"type": "audio/pcm", "rate": RATE}
-_OURS: Final = frozenset(
-    {
-        "audio",
-        "instructions",
-        "model",
-        "output_modalities",
-        "tool_choice",
-        "tools",
-        "type",
-    }
-)
-
-
-@attrs.frozen(kw_only=True)
-class Options:
-    """What to ask of a session beside what every vendor is asked for.
-
-    Args:
-      transcription: the model that writes down what users say, None for none; then
-        there is no `Heard`.
-      turn_detection: how the server hears that somebody has finished: the fields of
-        ``server_vad`` or ``semantic_vad``, of a session that is ``automatic``.
-      speed: of the voice, 0.25 to 1.5.
-      noise_reduction: ``near_field`` or ``far_field``.
-      extra: further fields of the session, such as ``reasoning``, ``truncation``,
-        ``max_output_tokens`` or ``parallel_tool_calls``.
-
-    Raises:
-      ValueError: if ``extra`` names a field that belongs to the session.
-    """
-
-    transcription: str | None = "gpt-transcribe"
-    turn_detection: Mapping[str, Any] = attrs.field(
-        factory=lambda: {"type": "server_vad"}
-    )
-    speed: float | None = None
-    noise_reduction: str | None = None
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
-
-    def __attrs_post_init__(self) -> None:
-        if taken := sorted(_OURS & set(self.extra)):
-            raise ValueError(f"extra: {', '.join(taken)} cannot be set here")
+MIN_UTTERANCE: Final = 0.1  # seconds; less cannot be committed
 
 
 def encoded(event: Mapping[str, Any]) -> str:
@@ -75,13 +31,13 @@ def session_of(setup: Setup, options: Options) -> dict[str, Any]:
     Raises:
       ValueError: for tools that cannot be declared; see `tools_of`.
     """
-    heard: dict[str, Any] = {"format": _PCM, "turn_detection": None}
-    if setup.automatic:
-        # It answers, and stops when somebody speaks: both by itself.
-        both = {"create_response": True, "interrupt_response": True}
-        heard["turn_detection"] = dict(options.turn_detection) | both
+    form = _format(options)
+    detection = options.detection() if setup.automatic else None
+    heard: dict[str, Any] = {"format": form, "turn_detection": detection}
     if options.transcription is not None:
         heard["transcription"] = {"model": options.transcription}
+        if options.transcription_prompt is not None:
+            heard["transcription"]["prompt"] = options.transcription_prompt
         if setup.language:  # they take en, not en-GB
             language = setup.language.replace("_", "-").partition("-")[0].lower()
             heard["transcription"]["language"] = language
@@ -89,19 +45,29 @@ def session_of(setup: Setup, options: Options) -> dict[str, Any]:
         heard["noise_reduction"] = {"type": options.noise_reduction}
     audio: dict[str, Any] = {"input": heard}
     if setup.speaks:
-        audio["output"] = {"format": _PCM}
+        audio["output"] = {"format": form}
         if setup.voice is not None:
             audio["output"]["voice"] = setup.voice
         if options.speed is not None:
             audio["output"]["speed"] = options.speed
+    more = dict(options.extra)
+    if options.thinking is not None:
+        more["reasoning"] = {"effort": options.thinking}
     return {
         "output_modalities": ["audio" if setup.speaks else "text"],
         "instructions": setup.instructions,
         "tools": tools_of(setup.tools),
         "tool_choice": "auto",
         "audio": audio,
-        **options.extra,
+        **more,
     }
+
+
+def _format(options: Options) -> dict[str, Any]:
+    """Of what is heard and of what is said."""
+    if options.law is not None:
+        return {"type": f"audio/{options.law}"}
+    return {"type": "audio/pcm", "rate": options.rate}
 
 
 def session_update(event_id: str, session: Mapping[str, Any]) -> str:
@@ -141,9 +107,10 @@ def tools_of(tools: Sequence[S2STool]) -> list[dict[str, Any]]:
     ]
 
 
-def append(pcm: bytes) -> str:
+def append(pcm: bytes, law: Law | None = None) -> str:
     """Audio, as a frame of its own. Written by hand: fifty of these a second."""
-    audio = b64encode(pcm).decode("ascii")
+    data = pcm if law is None else g711.encoded(pcm, law)
+    audio = b64encode(data).decode("ascii")
     return f'{{"type":"input_audio_buffer.append","audio":"{audio}"}}'
 
 

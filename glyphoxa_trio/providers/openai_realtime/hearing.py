@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import isfinite
 from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.providers.payloads import string
+from glyphoxa_trio.providers.llm import Usage
+from glyphoxa_trio.providers.payloads import count, string
 from glyphoxa_trio.providers.s2s import (
     Committed,
     Event,
     Heard,
     SpeechStarted,
     SpeechStopped,
+    UsageSeen,
 )
 from glyphoxa_trio.secret import Secret
 
@@ -27,20 +30,23 @@ Message = dict[str, Any]
 
 @attrs.define(eq=False)
 class Hearing:
-    """What one socket hears. ``automatic``: the server answers and stops by itself."""
+    """What one socket hears. The server ``answers`` what it hears by itself, and
+    ``stops`` by itself when somebody speaks. ``writer``: the model of transcripts."""
 
     _sequencer: Sequencer
-    _automatic: bool
     _secret: Secret | None = attrs.field(repr=False)
+    _answers: bool = attrs.field(kw_only=True)
+    _stops: bool = attrs.field(kw_only=True)
+    _writer: str = attrs.field(default="", kw_only=True)
     # What of each utterance is written down so far, by its item.
     _heard: OrderedDict[str, str] = attrs.field(factory=OrderedDict, init=False)
 
     def on_speech_started(self, _: Message, now: float) -> list[Event]:
-        self._sequencer.user_speaks(now, interrupts=self._automatic)
+        self._sequencer.user_speaks(now, interrupts=self._stops)
         return [SpeechStarted()]
 
     def on_speech_stopped(self, message: Message, now: float) -> list[Event]:
-        self._sequencer.user_finished(now)
+        self._sequencer.user_finished(now, answered=self._answers)
         return [SpeechStopped(_item(message))]
 
     def on_committed(self, message: Message, _: float) -> list[Event]:
@@ -62,7 +68,28 @@ class Hearing:
     def on_understood(self, message: Message, _: float) -> list[Event]:
         self._heard.pop(string(message.get("item_id")), None)
         text = string(message.get("transcript"))
-        return [Heard(text, final=True, item=_item(message))]
+        heard = Heard(text, final=True, item=_item(message))
+        used = self._usage(message.get("usage"))
+        return [heard] if used is None else [heard, UsageSeen(used)]
+
+    def _usage(self, usage: object) -> Usage | None:
+        """What the transcript took, of a model that has a price of its own."""
+        if not isinstance(usage, dict):
+            return None
+        seconds = usage.get("seconds")
+        if usage.get("type") == "duration":
+            is_number = isinstance(seconds, int | float) and isfinite(seconds)
+            if not is_number or seconds <= 0:
+                return None
+            return Usage(audio_time=float(seconds), model=self._writer)
+        details = usage.get("input_token_details")
+        audio = details.get("audio_tokens") if isinstance(details, dict) else None
+        return Usage(
+            input_tokens=count(usage.get("input_tokens")),
+            output_tokens=count(usage.get("output_tokens")),
+            audio_input_tokens=count(audio),
+            model=self._writer,
+        )
 
     def on_not_understood(self, message: Message, _: float) -> list[Event]:
         self._heard.pop(string(message.get("item_id")), None)

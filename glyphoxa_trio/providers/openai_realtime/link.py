@@ -13,7 +13,8 @@ from glyphoxa_trio.providers.live_socket import Dial, LiveSocket, dial, open_liv
 from glyphoxa_trio.providers.s2s import Calling, Capabilities, Setup
 from glyphoxa_trio.secret import Secret
 
-from .encoding import MAX_RESULT, MAX_TOOLS, RATE, Options
+from .encoding import MAX_RESULT, MAX_TOOLS
+from .options import PCM_RATE, Options
 from .wire import RealtimeWire
 
 BASE_URL: Final = "https://api.openai.com/v1"
@@ -32,8 +33,8 @@ CAPABILITIES: Final = Capabilities(
     scheduling=frozenset(),
     resumes=False,
     lifetime=60 * 60.0,
-    input_rate=RATE,
-    output_rate=RATE,
+    input_rate=PCM_RATE,
+    output_rate=PCM_RATE,
     max_tools=MAX_TOOLS,
     max_result=MAX_RESULT,
 )
@@ -54,7 +55,8 @@ class OpenAIRealtime:
 
     Raises:
       ValueError: for an address that is not plain http(s) or carries credentials or
-        a query, and for a key that no header can hold.
+        a query, for a key that no header can hold, and for options that the model is
+        known not to take.
     """
 
     model: str
@@ -66,6 +68,7 @@ class OpenAIRealtime:
 
     def __attrs_post_init__(self) -> None:
         check_address(self.base_url, self.api_key)
+        self.options.check_model(self.model)
 
     @property
     def label(self) -> str:
@@ -73,7 +76,12 @@ class OpenAIRealtime:
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return attrs.evolve(
+            CAPABILITIES,
+            answers_speech=self.options.create_response,
+            input_rate=self.options.rate,
+            output_rate=self.options.rate,
+        )
 
     def connect(self, setup: Setup) -> AbstractAsyncContextManager[LiveSocket]:
         """Open a socket; see `S2S.connect`.

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from glyphoxa_trio.providers.g711 import Law
 from glyphoxa_trio.providers.llm import ErrorKind, Usage
 from glyphoxa_trio.providers.payloads import count, string
 from glyphoxa_trio.providers.s2s import (
@@ -44,6 +45,7 @@ class Responding:
 
     Args:
       model: names the prices of what is used.
+      law: of G.711, if the audio is that.
       unknown: told of each thing that means nothing here.
     """
 
@@ -51,11 +53,15 @@ class Responding:
     _model: str
     _secret: Secret | None = attrs.field(repr=False)
     _unknown: Callable[[str], None] = attrs.field(repr=False)
+    _law: Law | None = None
     _running: dict[str, Response] = attrs.field(factory=dict, init=False)
     _over: deque[str] = attrs.field(factory=lambda: deque(maxlen=64), init=False)
-    _items: Items = attrs.field(factory=Items, init=False)
+    _items: Items = attrs.field(init=False)
     _calls: Calls = attrs.field(factory=Calls, init=False)
     _due: list[SendResult] = attrs.field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._items = Items(self._law)
 
     def answer(self, result: SendResult) -> None:
         """A result is there; it is `due` once its response is over.
@@ -230,10 +236,15 @@ class Responding:
         if not isinstance(usage, dict):
             return None
         details = _object(usage.get("input_token_details"))
+        cached = _object(details.get("cached_tokens_details"))
+        said = _object(usage.get("output_token_details"))
         return Usage(
             input_tokens=count(usage.get("input_tokens")),
             output_tokens=count(usage.get("output_tokens")),
             cached_tokens=count(details.get("cached_tokens")),
+            audio_input_tokens=count(details.get("audio_tokens")),
+            audio_output_tokens=count(said.get("audio_tokens")),
+            audio_cached_tokens=count(cached.get("audio_tokens")),
             model=self._model,
         )
 

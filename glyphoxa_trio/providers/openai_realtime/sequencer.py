@@ -182,9 +182,11 @@ class Sequencer:
         if interrupts and self.state is State.ACTIVE:
             self.state, self._watchdog = State.CANCELLING, now + WATCHDOG
 
-    def user_finished(self, now: float) -> None:
-        """The server is about to begin a response of its own."""
-        self._speaking, self._held_until = False, now + WATCHDOG
+    def user_finished(self, now: float, *, answered: bool = True) -> None:
+        """The server is about to begin a response of its own; or, unless it is
+        ``answered`` so, to wait for one to be asked for."""
+        self._speaking, self._held_until = False, now + WATCHDOG if answered else None
+        self._go_on(now)
 
     def user_was_nobody(self, now: float) -> None:
         """What was heard is thrown away: there will be no such response."""

@@ -5,6 +5,7 @@ The server speaks first. On ``session.created`` the whole session is sent, on
 Changes of a session are confirmed in their order and without a name, so those on
 their way are a queue. Errors do name the event they are about; most of them change
 nothing. Responses and calls are `responding`'s, speech that comes in is `hearing`'s.
+Above 300 lines, because all commands and events meet in the same state.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from glyphoxa_trio.providers.audio import bytes_of
 from glyphoxa_trio.providers.failures import excerpt
 from glyphoxa_trio.providers.live_wire import Frame, Lane
 from glyphoxa_trio.providers.payloads import string
@@ -41,8 +43,9 @@ from glyphoxa_trio.secret import Secret
 
 from . import encoding
 from .complaints import complaint, end_of
-from .encoding import MAX_APPEND, MAX_RESULT, MIN_UTTERANCE, Options
+from .encoding import MAX_APPEND, MAX_RESULT, MIN_UTTERANCE
 from .hearing import Hearing
+from .options import Options
 from .responding import Message, Responding
 from .sequencer import Create, Sequencer
 
@@ -98,10 +101,21 @@ class RealtimeWire:
         self._session = encoding.session_of(self.setup, self.options)
         self._instructions = self.setup.instructions
         self._responding = Responding(
-            self.sequencer, self.model, self.secret, self._count_unknown
+            self.sequencer,
+            self.model,
+            self.secret,
+            self._count_unknown,
+            self.options.law,
         )
         answers = self._responding
-        hearing = Hearing(self.sequencer, self.setup.automatic, self.secret)
+        automatic, options = self.setup.automatic, self.options
+        hearing = Hearing(
+            self.sequencer,
+            self.secret,
+            answers=automatic and options.create_response,
+            stops=automatic and options.interrupt_response,
+            writer=options.transcription or "",
+        )
         self._handlers = {
             "session.created": self._on_created,
             "session.updated": self._on_updated,
@@ -195,7 +209,7 @@ class RealtimeWire:
         if len(pcm) % 2:
             raise ValueError("PCM16 has two bytes a sample")
         for start in range(0, len(pcm), MAX_APPEND):
-            frame = encoding.append(pcm[start : start + MAX_APPEND])
+            frame = encoding.append(pcm[start : start + MAX_APPEND], self.options.law)
             self._frames.append(Frame(frame, Lane.AUDIO))
             self._uncommitted += len(pcm[start : start + MAX_APPEND])
 
@@ -203,7 +217,8 @@ class RealtimeWire:
         """The utterance is over. One that is too short would be an error: silence
         makes it long enough, and without any audio there is none."""
         if self._uncommitted:
-            self._append(bytes(max(0, MIN_UTTERANCE - self._uncommitted)))
+            least = bytes_of(MIN_UTTERANCE, self.options.rate)
+            self._append(bytes(max(0, least - self._uncommitted)))
             self._uncommitted = 0
             self._say_after_audio("input_audio_buffer.commit")
 

@@ -20,6 +20,7 @@ class Profile:
       seeds_end_with_user: history without ``historyConfig`` ends with the user.
       updates_context: ``contextUpdate``.
       thinking: the keys of ``thinkingConfig`` that it takes.
+      switches: whether ``proactivity`` and ``enableAffectiveDialog`` may be said.
       tells_status: ``interactionStatus``.
       waits_for_user: an answer that interrupts does not talk over the user.
       interim_abandons: an answer with ``willContinue`` ends its call.
@@ -34,6 +35,7 @@ class Profile:
     thinking: frozenset[str]
     tells_status: bool
     waits_for_user: bool
+    switches: bool = False
     interim_abandons: bool = False
 
 
@@ -49,6 +51,7 @@ GEMINI_25: Final = Profile(
     thinking=frozenset({"thinkingBudget", "includeThoughts"}),
     tells_status=False,
     waits_for_user=False,
+    switches=True,
 )
 GEMINI_31: Final = Profile(
     name="3.1 flash live",

@@ -170,6 +170,11 @@ class GeminiSession(GeminiState):
         for key in config.keys() - self.profile.thinking:
             detail = f"{key} is not supported by {setup['model']}."
             raise Refused(INVALID, "thinking", detail)
+        generation = setup.get("generationConfig", {})
+        switched = "enableAffectiveDialog" in generation or "proactivity" in setup
+        if switched and not self.profile.switches:
+            detail = f"Not supported by {setup['model']}."
+            raise Refused(INVALID, "switches", detail)
 
     def _declare(self, tools: Sequence[Message]) -> None:
         declared: dict[str, str] = {}

@@ -16,6 +16,7 @@ from ..voice.steps import Heard, UserSpeaks
 from .items import Item, ItemError
 from .responding import Responses
 from .state import RealtimeState
+from .telephone import from_telephone, law_of
 
 _LEAST_MS: Final = 100
 _MOST: Final = 15 * 2**20  # bytes of one append
@@ -52,9 +53,12 @@ class Hearing:
         except (NotBase64, ValueError):
             detail = "Invalid 'audio'. Expected base64-encoded audio bytes."
             raise ItemError("invalid_value", detail, "audio") from None
-        if len(pcm) > _MOST or len(pcm) % 2:
+        law = law_of(self.session.settings.now["audio"]["input"]["format"])
+        if len(pcm) > _MOST or (law is None and len(pcm) % 2):
             detail = "Invalid 'audio'. Whole samples, at most 15 MiB."
             raise ItemError("invalid_value", detail, "audio")
+        if law is not None:
+            pcm = from_telephone(pcm, law)
         settings = self.session.settings
         for activity, at in self.ear.hear(pcm, silence_ms=settings.silence_ms):
             if settings.detection is None:

@@ -23,6 +23,7 @@ from ..voice.steps import (
 )
 from .items import Call, Item
 from .response import Response
+from .telephone import law_of, to_telephone
 
 
 async def play(response: Response, steps: Sequence[Step]) -> None:
@@ -94,7 +95,9 @@ async def _aloud(
             response.tell("response.output_audio_transcript.delta", **at, delta=words)
         if pcm:
             item.say(pcm)
-            delta = b64encode(pcm).decode()
+            law = law_of(response.settings["audio"]["output"]["format"])
+            data = pcm if law is None else to_telephone(pcm, law)
+            delta = b64encode(data).decode()
             response.tell("response.output_audio.delta", **at, delta=delta)
         if step.paced:
             await trio.sleep_until(began + len(item.audio) / BYTES_PER_MS / 1000)

@@ -32,9 +32,10 @@ MAX_METADATA: Final = 16
 FORMAT: Final = by(
     "type",
     {
-        # 24 kHz is the only rate there is. G.711 is the vendor's too; this fake has
-        # no ear for it.
+        # 24 kHz is the only rate there is.
         "audio/pcm": fields({"type": text, "rate": one_of(24_000)}),
+        "audio/pcmu": fields({"type": text}),
+        "audio/pcma": fields({"type": text}),
     },
 )
 TURN_DETECTION: Final = by(

@@ -13,7 +13,7 @@ import trustme
 
 import trio
 
-from glyphoxa_trio.providers.gemini_live import GeminiLive
+from glyphoxa_trio.providers.gemini_live import GeminiLive, Options
 from glyphoxa_trio.providers.gemini_live.profiles import profile_of
 from glyphoxa_trio.providers.live_socket import dial
 from glyphoxa_trio.providers.llm import ErrorKind
@@ -178,7 +178,7 @@ def test_a_path_with_the_method_is_the_whole_path() -> None:
         ({"base_url": "https://example.org/?key=k"}, "base_url"),
         ({"vertex": True}, "Vertex"),
         ({"api_key": Secret("two words")}, "api_key"),
-        ({"generation": {"thinkingConfig": {}}}, "thinkingConfig"),
+        ({"options": Options(generation={"thinkingConfig": {}})}, "thinkingConfig"),
     ],
 )
 def test_what_cannot_work_is_said_at_once(

@@ -487,6 +487,35 @@ def test_tokens_are_what_went_in_and_what_came_out(
     assert talk().hear({"usageMetadata": {}}) == []
 
 
+def test_tokens_of_sound_are_told_from_those_of_text() -> None:
+    counts = {
+        "promptTokenCount": 100,
+        "cachedContentTokenCount": 40,
+        "responseTokenCount": 50,
+        "toolUsePromptTokenCount": 3,
+        "promptTokensDetails": [
+            {"modality": "TEXT", "tokenCount": 20},
+            {"modality": "AUDIO", "tokenCount": 70},
+            {"modality": "AUDIO", "tokenCount": 10},
+        ],
+        "cacheTokensDetails": [{"modality": "AUDIO", "tokenCount": 30}],
+        "responseTokensDetails": [{"modality": "AUDIO", "tokenCount": 50}],
+        "toolUsePromptTokensDetails": [{"modality": "TEXT", "tokenCount": 3}],
+    }
+    usage = Usage(
+        input_tokens=103,
+        output_tokens=50,
+        cached_tokens=40,
+        audio_input_tokens=80,
+        audio_output_tokens=50,
+        audio_cached_tokens=30,
+    )
+    assert talk().hear({"usageMetadata": counts}) == [UsageSeen(usage)]
+    odd = {"promptTokenCount": 1, "promptTokensDetails": [None, {"modality": "AUDIO"}]}
+    found = talk().wire.receive(json.dumps({"usageMetadata": odd}), 0.0)
+    assert found == [UsageSeen(Usage(input_tokens=1))]
+
+
 def test_speech_has_two_words_and_is_told_once() -> None:
     found = talk()
     begins = {"voiceActivity": {"voiceActivityType": "ACTIVITY_START"}}

@@ -81,10 +81,10 @@ def sample_setup(update: dict[str, Any]) -> tuple[Setup, Options]:
     extra = ("parallel_tool_calls", "max_output_tokens", "truncation")
     options = Options(
         transcription=hears["transcription"]["model"],
-        turn_detection={
-            key: hears["turn_detection"][key]
-            for key in ("type", "threshold", "prefix_padding_ms", "silence_duration_ms")
-        },
+        turn_detection=hears["turn_detection"]["type"],
+        threshold=hears["turn_detection"]["threshold"],
+        prefix_padding_ms=hears["turn_detection"]["prefix_padding_ms"],
+        silence_ms=hears["turn_detection"]["silence_duration_ms"],
         speed=1.0,
         extra={key: session[key] for key in extra},
     )

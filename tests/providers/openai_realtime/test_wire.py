@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.providers.llm import ErrorKind, Usage
+from glyphoxa_trio.providers.openai_realtime import Options
 from glyphoxa_trio.providers.openai_realtime.wire import MAX_NAMES, RealtimeWire
 from glyphoxa_trio.providers.payloads import MAX_CALLS
 from glyphoxa_trio.providers.s2s import (
@@ -34,6 +35,7 @@ from glyphoxa_trio.providers.s2s import (
     Spoken,
     ToolsInForce,
     Truncate,
+    UsageSeen,
 )
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.outcome import ToolCall
@@ -142,16 +144,58 @@ def test_an_utterance_is_heard_piece_by_piece_and_then_as_a_whole() -> None:
     assert talk.hear(delta, **where, delta="is") == [
         Heard("Who is", final=False, item="item_u")
     ]
-    [heard] = talk.hear(
+    [heard, used] = talk.hear(
         "conversation.item.input_audio_transcription.completed",
         **where,
         transcript="Who is there?",
         usage={"type": "duration", "seconds": 1},
     )
     assert heard == Heard("Who is there?", final=True, item="item_u")
+    assert used == UsageSeen(Usage(audio_time=1.0, model="gpt-transcribe"))
     assert talk.hear(delta, **where, delta="And") == [
         Heard("And", final=False, item="item_u")
     ]
+
+
+@pytest.mark.parametrize(
+    ("usage", "used"),
+    [
+        (
+            {
+                "type": "tokens",
+                "input_tokens": 30,
+                "output_tokens": 9,
+                "total_tokens": 39,
+                "input_token_details": {"audio_tokens": 28, "text_tokens": 2},
+            },
+            [
+                Usage(
+                    input_tokens=30,
+                    output_tokens=9,
+                    audio_input_tokens=28,
+                    model="gpt-4o-transcribe",
+                )
+            ],
+        ),
+        (
+            {"type": "duration", "seconds": 2.5},
+            [Usage(audio_time=2.5, model="gpt-4o-transcribe")],
+        ),
+        ({"type": "duration", "seconds": 0}, []),
+    ],
+)
+def test_a_transcript_takes_something_of_its_own_model(
+    usage: dict[str, Any], used: list[Usage]
+) -> None:
+    talk = Talk.ready(options=Options(transcription="gpt-4o-transcribe"))
+    _, *events = talk.hear(
+        "conversation.item.input_audio_transcription.completed",
+        item_id="i",
+        content_index=0,
+        transcript="Hm?",
+        usage=usage,
+    )
+    assert events == [UsageSeen(one) for one in used]
 
 
 def test_speech_that_is_not_understood_is_a_complaint() -> None:
@@ -183,12 +227,25 @@ def test_audio_and_words_come_as_they_are_said() -> None:
         Spoken("resp_1", "item_1", "moment.")
     ]
     usage: dict[str, Any] = {"input_tokens": 60, "output_tokens": 30}
-    usage["input_token_details"] = {"cached_tokens": 20}
+    usage["input_token_details"] = {
+        "cached_tokens": 20,
+        "audio_tokens": 40,
+        "text_tokens": 20,
+        "cached_tokens_details": {"audio_tokens": 15, "text_tokens": 5},
+    }
+    usage["output_token_details"] = {"audio_tokens": 22, "text_tokens": 8}
     assert talk.ends(usage=usage) == [
         ResponseEnded(
             response="resp_1",
             end=ResponseEnd.COMPLETED,
-            usage=Usage(input_tokens=60, output_tokens=30, cached_tokens=20),
+            usage=Usage(
+                input_tokens=60,
+                output_tokens=30,
+                cached_tokens=20,
+                audio_input_tokens=40,
+                audio_output_tokens=22,
+                audio_cached_tokens=15,
+            ),
         ),
         InteractionEnded(),
     ]
