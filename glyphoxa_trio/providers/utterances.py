@@ -23,7 +23,7 @@ import trio
 from glyphoxa_trio.actors import Stream, lone_errors
 
 from .audio import Framer, bytes_of, seconds_of
-from .endpointing import FRAME, RATE, SILENCE, Endpointer, IsSpeech
+from .endpointing import FRAME, RATE, USUAL, Endpointer, Endpointing, IsSpeech
 from .speech import Recognized, SpeechError
 
 CAPACITY: Final = 60.0  # seconds of audio that may wait; two utterances always may
@@ -41,12 +41,14 @@ class Utterances:
 
     Args:
       is_speech: says it of a frame of `endpointing.FRAME` seconds.
+      how: where they begin and end.
     """
 
     is_speech: IsSpeech
+    how: Endpointing = USUAL
     dropped: float = attrs.field(default=0.0, init=False)  # seconds
     _framer: Framer = attrs.field(init=False)
-    _endpointer: Endpointer = attrs.field(factory=Endpointer, init=False)
+    _endpointer: Endpointer = attrs.field(init=False)
     _waiting: deque[_Utterance] = attrs.field(factory=deque, init=False)
     _reading: bool = attrs.field(default=False, init=False)  # the first of them
     _heard_at: float = attrs.field(default=-inf, init=False)
@@ -56,11 +58,12 @@ class Utterances:
 
     def __attrs_post_init__(self) -> None:
         self._framer = Framer(bytes_of(FRAME, RATE))
+        self._endpointer = Endpointer(self.how)
 
     def hear(self, pcm: bytes) -> None:
         """Take a piece of audio of `endpointing.RATE`. Never waits."""
         now = trio.current_time()
-        if now >= self._heard_at + SILENCE:
+        if now >= self._heard_at + self.how.end:
             self._cut()
         self._heard_at = now
         for frame in self._framer.feed(pcm):
@@ -90,10 +93,10 @@ class Utterances:
         await trio.lowlevel.checkpoint()
         now = self._waiting[0]
         while not (now.pcm or now.over):
-            with trio.move_on_at(self._heard_at + SILENCE) as silence:
+            with trio.move_on_at(self._heard_at + self.how.end) as silence:
                 await self._news.park()
             if silence.cancelled_caught and trio.current_time() >= (
-                self._heard_at + SILENCE
+                self._heard_at + self.how.end
             ):
                 self._cut()
         audio = bytes(now.pcm)
@@ -111,8 +114,8 @@ class Utterances:
         """Nothing came for a while: whoever spoke has ended."""
         self._framer.end()
         if self._endpointer.speaking:
-            self._endpointer.end()
             self._waiting[-1].over = True
+        self._endpointer.end()
 
     def _drop(self) -> None:
         """Drop what nobody will get to in time."""
@@ -166,7 +169,10 @@ class Listening:
 
 @asynccontextmanager
 async def open_listening(
-    is_speech: IsSpeech, understand: Callable[[Listening], Awaitable[None]]
+    is_speech: IsSpeech,
+    understand: Callable[[Listening], Awaitable[None]],
+    *,
+    how: Endpointing = USUAL,
 ) -> AsyncIterator[Listening]:
     """Listen until the block is left, with a task that reads the utterances.
 
@@ -174,7 +180,7 @@ async def open_listening(
       understand: one utterance after the other, for ever; a `SpeechError` of it is the
         end, and is told to whoever reads the events.
     """
-    listening = Listening(Utterances(is_speech))
+    listening = Listening(Utterances(is_speech, how))
 
     async def run() -> None:
         try:

@@ -16,7 +16,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio.providers.audio import bytes_of, seconds_of
-from glyphoxa_trio.providers.endpointing import FRAME, LONGEST, RATE, SILENCE
+from glyphoxa_trio.providers.endpointing import (
+    FRAME,
+    LONGEST,
+    RATE,
+    SILENCE,
+    Endpointing,
+)
 from glyphoxa_trio.providers.speech import Began, Final, SpeechError
 from glyphoxa_trio.providers.utterances import (
     CAPACITY,
@@ -89,6 +95,19 @@ async def test_a_microphone_that_gives_nothing_ends_an_utterance(
     utterances.hear(SPEECH * 9)
     assert await read(utterances) == SPEECH * 10
     assert await read(utterances) == SPEECH * 9
+
+
+async def test_how_long_a_silence_ends_one_is_settable(
+    autojump_clock: MockClock,
+) -> None:
+    utterances = Utterances(is_speech, Endpointing(begin=0.3, end=1.5))
+    utterances.hear(SPEECH * 9)  # 0.27 s
+    await trio.sleep(2)
+    utterances.hear(SPEECH * 10)
+    assert await read(utterances) == SPEECH * 10
+    assert trio.current_time() == 2 + 1.5
+    utterances.hear(SPEECH * 10 + SILENT * 40 + SPEECH * 10 + SILENT * 60)
+    assert (await read(utterances)).count(SPEECH) == 20
 
 
 async def test_one_that_goes_on_is_waited_for(

@@ -18,8 +18,8 @@ from glyphoxa_trio.providers.audio import Framer, Resampler, bytes_of
 from glyphoxa_trio.providers.endpointing import (
     FRAME,
     RATE,
-    SILENCE,
     Endpointer,
+    Endpointing,
     IsSpeech,
 )
 
@@ -31,18 +31,21 @@ class Talking:
     """One microphone, at `endpointing.RATE`, in front of a model that is asked.
 
     Args:
-      is_speech: says it of a frame.
+      how: speech is found.
     """
 
     live: Live
-    is_speech: IsSpeech
+    how: Endpointing
+    _is_speech: IsSpeech = attrs.field(init=False)
     _framer: Framer = attrs.field(init=False)
     _resampler: Resampler = attrs.field(init=False)
-    _endpointer: Endpointer = attrs.field(factory=Endpointer, init=False)
+    _endpointer: Endpointer = attrs.field(init=False)
     _heard_at: float = attrs.field(default=-inf, init=False)
     _began: Signal = attrs.field(factory=Signal, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._is_speech = self.how.detector()
+        self._endpointer = Endpointer(self.how)
         self._framer = Framer(bytes_of(FRAME, RATE))
         self._resampler = Resampler(RATE, self.live.capabilities.input_rate)
 
@@ -51,7 +54,7 @@ class Talking:
         self._heard_at = trio.current_time()
         for frame in self._framer.feed(pcm):
             before = self._endpointer.speaking
-            part = self._endpointer.feed(frame, self.is_speech(frame))
+            part = self._endpointer.feed(frame, self._is_speech(frame))
             if self._endpointer.speaking and not before:
                 self.live.speech_begins()
                 self._began.set()
@@ -65,8 +68,8 @@ class Talking:
         while True:
             await self._began.take()
             while self._endpointer.speaking:
-                await trio.sleep_until(self._heard_at + SILENCE)
-                if trio.current_time() >= self._heard_at + SILENCE:
+                await trio.sleep_until(self._heard_at + self.how.end)
+                if trio.current_time() >= self._heard_at + self.how.end:
                     self._endpointer.end()
                     self._end()
 

@@ -33,7 +33,7 @@ from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.voice import Output, Which, which
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.audio import Resampler
-from glyphoxa_trio.providers.endpointing import IsSpeech
+from glyphoxa_trio.providers.endpointing import Endpointing
 
 from .addressing import NobodyAddressed, Why
 from .messages import Enter, Follow, SceneMessages, Whom
@@ -52,8 +52,7 @@ class SceneEar:
       recognized: what understands this speaker for NPCs that read, if anything does.
       hears: whether the model of this NPC hears for itself.
       rate: the highest that anybody here wants.
-      detector: makes what says of a frame whether it is speech, for models that are
-        told when somebody speaks.
+      endpointing: how speech is found, for models that are told when somebody speaks.
     """
 
     scene: Door[SceneMessages]
@@ -62,7 +61,7 @@ class SceneEar:
     hears: Callable[[Npc], bool]
     speaker: str
     rate: int
-    detector: Callable[[], IsSpeech]
+    endpointing: Endpointing
     recognized: RecognizedEar | None = None
     _target: str | None = attrs.field(default=None, init=False)
     _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -158,7 +157,7 @@ class SceneEar:
                         self._resample_to(live.capabilities.input_rate)
                         self._model = live.hear
                     else:
-                        talking = Talking(live, self.detector())
+                        talking = Talking(live, self.endpointing)
                         self._resample_to(endpointing.RATE)
                         self._model = talking.hear
                         nursery.start_soon(talking.watch)

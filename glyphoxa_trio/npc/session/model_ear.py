@@ -26,7 +26,7 @@ from glyphoxa_trio.providers.speech import SpeechError
 if TYPE_CHECKING:
     from glyphoxa_trio.npc.session.npc import Npc
     from glyphoxa_trio.npc.voice import Output, Which
-    from glyphoxa_trio.providers.endpointing import IsSpeech
+    from glyphoxa_trio.providers.endpointing import Endpointing
 
 # Turns whose audio may still be playing.
 _REMEMBERED: Final = 32
@@ -37,13 +37,13 @@ class ModelEar:
     """One speaker's microphone at a model that hears. ``rate`` is what is wanted.
 
     Args:
-      asks: the model is told when somebody speaks; this says it of a frame.
+      asks: the model is told when somebody speaks, which is found so.
     """
 
     npc: Npc
     speaker: str
     rate: int
-    asks: IsSpeech | None = None
+    asks: Endpointing | None = None
     _live: Live | None = attrs.field(default=None, init=False)
     _talking: Talking | None = attrs.field(default=None, init=False)
     _waiting: deque[Listener] = attrs.field(factory=deque, init=False)
