@@ -24,15 +24,20 @@ from glyphoxa_trio.actors import Stream, lone_errors
 
 from .audio import Framer, bytes_of, seconds_of
 from .endpointing import FRAME, RATE, USUAL, Endpointer, Endpointing, IsSpeech
-from .speech import Recognized, SpeechError
+from .speech import Began, Recognized, Sounding, SpeechError
 
 CAPACITY: Final = 60.0  # seconds of audio that may wait; two utterances always may
 
 
 @attrs.define(eq=False)
 class _Utterance:
+    number: int
     pcm: bytearray = attrs.field(factory=bytearray, init=False)
     over: bool = attrs.field(default=False, init=False)
+
+
+def _nobody(_: Sounding) -> None:
+    pass
 
 
 @attrs.define(eq=False)
@@ -42,14 +47,17 @@ class Utterances:
     Args:
       is_speech: says it of a frame of `endpointing.FRAME` seconds.
       how: where they begin and end.
+      told: who speaks, and how long, as it is heard.
     """
 
     is_speech: IsSpeech
     how: Endpointing = USUAL
+    told: Callable[[Sounding], None] = _nobody
     dropped: float = attrs.field(default=0.0, init=False)  # seconds
     _framer: Framer = attrs.field(init=False)
     _endpointer: Endpointer = attrs.field(init=False)
     _waiting: deque[_Utterance] = attrs.field(factory=deque, init=False)
+    _count: int = attrs.field(default=0, init=False)
     _reading: bool = attrs.field(default=False, init=False)  # the first of them
     _heard_at: float = attrs.field(default=-inf, init=False)
     _news: trio.lowlevel.ParkingLot = attrs.field(
@@ -72,14 +80,16 @@ class Utterances:
             if not audio:
                 continue
             if not spoke:
-                self._waiting.append(_Utterance())
+                self._count += 1
+                self._waiting.append(_Utterance(self._count))
             self._waiting[-1].pcm += audio
             self._waiting[-1].over = not self._endpointer.speaking
-            self._news.unpark_all()
+            self._tell()
         self._drop()
 
-    async def begin(self) -> None:
-        """Wait for the next utterance, and read that one from now on."""
+    async def begin(self) -> int:
+        """Wait for the next utterance, and read that one from now on. Returns its
+        number."""
         await trio.lowlevel.checkpoint()
         if self._reading:
             self._waiting.popleft()
@@ -87,6 +97,7 @@ class Utterances:
         while not self._waiting:
             await self._news.park()
         self._reading = True
+        return self._waiting[0].number
 
     async def piece(self) -> bytes:
         """More audio of the utterance that is being read; empty once it is over."""
@@ -115,7 +126,15 @@ class Utterances:
         self._framer.end()
         if self._endpointer.speaking:
             self._waiting[-1].over = True
+            self._endpointer.end()
+            self._tell()
         self._endpointer.end()
+
+    def _tell(self) -> None:
+        """There is news of the utterance that goes on, or has just ended."""
+        self._news.unpark_all()
+        over = not self._endpointer.speaking
+        self.told(Sounding(self._count, self._endpointer.spoken, over))
 
     def _drop(self) -> None:
         """Drop what nobody will get to in time."""
@@ -145,6 +164,13 @@ class Listening:
 
     def events(self) -> AsyncIterator[Recognized]:
         return self
+
+    def tell_speech(self, told: Callable[[Sounding], None]) -> None:
+        self.utterances.told = told
+
+    async def begin(self) -> None:
+        """Wait for the next utterance, and tell of it."""
+        await self.tell(Began(await self.utterances.begin()))
 
     async def tell(self, event: Recognized) -> None:
         """Waits while the listener is behind."""

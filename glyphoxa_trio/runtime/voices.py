@@ -24,6 +24,7 @@ from glyphoxa_trio.config.voices import (
     TurnTakingConfig,
 )
 from glyphoxa_trio.npc import Npc, Scene
+from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
@@ -42,13 +43,14 @@ class Voices:
     """One synthesizer and one recognizer for all NPCs, if there are any; and a
     speech-to-speech model in place of the configured one. ``heard`` is between an NPC
     and that model. ``endpointing`` is how speech is found here for a model that does
-    not find it."""
+    not find it, ``minimum`` what an interruption has to be."""
 
     synthesizer: Synthesizer | None = None
     recognizer: Recognizer | None = None
     s2s: S2S | None = None
     heard: Callable[[S2S, NpcId], S2S] = lambda model, npc: model
     endpointing: Endpointing = USUAL
+    minimum: Minimum = NO_MINIMUM
 
     def live(
         self,
@@ -124,6 +126,7 @@ class Voices:
                 recognizer=self.recognizer,
                 language=languages.pop() if len(languages) == 1 else None,
                 warn=warn,
+                minimum=self.minimum,
             )
         if not rates:
             return None
@@ -136,6 +139,7 @@ class Voices:
             rate=max(rates),
             endpointing=self.endpointing,
             recognized=recognized,
+            minimum=self.minimum,
         )
 
     def ears(self, engine: Engine, warn: Callable[[str], None]) -> OpenEar | None:
@@ -151,6 +155,7 @@ class Voices:
                 recognizer=recognizer,
                 language=npc.config.voice.language,
                 warn=warn,
+                minimum=self.minimum,
             )
 
         return open_ear
@@ -161,7 +166,9 @@ class Voices:
         def open_ear(npc: Npc, speaker: str) -> Ear:
             if live.automatic:
                 return ModelEar(npc, speaker, live.capabilities.input_rate)
-            return ModelEar(npc, speaker, endpointing.RATE, self.endpointing)
+            return ModelEar(
+                npc, speaker, endpointing.RATE, self.endpointing, self.minimum
+            )
 
         return open_ear
 
@@ -205,6 +212,10 @@ def voices_of(
         s2s=s2s,
         heard=heard,
         endpointing=how,
+        minimum=Minimum(
+            seconds=config.turn_taking.interrupt,
+            words=config.turn_taking.interrupt_words,
+        ),
     )
     voices.check(config)
     return voices

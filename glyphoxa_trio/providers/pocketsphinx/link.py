@@ -23,8 +23,8 @@ import trio
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.process import end, one_line, start
 from glyphoxa_trio.providers.endpointing import RATE, USUAL, Endpointing
-from glyphoxa_trio.providers.speech import Began, Partial, SpeechError
 from glyphoxa_trio.providers.speech import Final as Said
+from glyphoxa_trio.providers.speech import Partial, SpeechError
 from glyphoxa_trio.providers.utterances import Listening, open_listening
 
 from .wire import END, grammar, packet
@@ -124,8 +124,7 @@ class _Worker:
           SpeechError: if the process has died, or was given up.
         """
         while True:
-            await listening.utterances.begin()
-            await listening.tell(Began())
+            await listening.begin()
             with lone_errors():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._send, listening)

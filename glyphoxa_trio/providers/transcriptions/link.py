@@ -16,8 +16,8 @@ from glyphoxa_trio.providers.address import check_address
 from glyphoxa_trio.providers.at_endpoint import bare
 from glyphoxa_trio.providers.endpointing import RATE, USUAL, Endpointing
 from glyphoxa_trio.providers.failures import excerpt
-from glyphoxa_trio.providers.speech import Began, NotUnderstood, SpeechError
 from glyphoxa_trio.providers.speech import Final as Said
+from glyphoxa_trio.providers.speech import NotUnderstood, SpeechError
 from glyphoxa_trio.providers.utterances import Listening, open_listening
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
@@ -88,8 +88,7 @@ class Transcriptions:
 
     async def _understand(self, listening: Listening, *, language: str | None) -> None:
         while True:
-            await listening.utterances.begin()
-            await listening.tell(Began())
+            await listening.begin()
             pcm = await listening.utterances.whole()
             try:
                 text = await self.transcribe(pcm, language=language)
