@@ -49,6 +49,7 @@ from .voices import (
     FillerConfig,
     S2SConfig,
     SpeechConfig,
+    TurnTakingConfig,
     VoiceConfig,
 )
 
@@ -259,6 +260,9 @@ class Config:
     telemetry: TelemetryConfig = TelemetryConfig()
     s2s: S2SConfig = attrs.field(factory=S2SConfig, metadata=LIVE)
     speech: SpeechConfig = attrs.field(factory=SpeechConfig, metadata=NEXT_START)
+    turn_taking: TurnTakingConfig = attrs.field(
+        factory=TurnTakingConfig, metadata=NEXT_START
+    )
     filler: FillerConfig = attrs.field(factory=FillerConfig, metadata=LIVE)
     scene: SceneConfig = attrs.field(factory=SceneConfig, metadata=LIVE)
     cost: CostConfig = attrs.field(factory=CostConfig, metadata=LIVE)

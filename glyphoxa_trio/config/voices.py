@@ -97,6 +97,45 @@ class SpeechConfig:
     recognition: RecognitionConfig = attrs.field(factory=RecognitionConfig)
 
 
+class SpeechDetector(StrEnum):
+    """What says whether a microphone gives speech."""
+
+    WEBRTC = "webrtc"  # cheap, and takes music and typing for speech
+    SILERO = "silero"  # behind the other one: a voice, and nothing else
+
+
+@attrs.frozen(kw_only=True)
+class TurnTakingConfig:
+    """When somebody speaks, and when that interrupts, where it is found here.
+
+    ``begin`` of speech begins an utterance, ``end`` of hardly any ends it. One with
+    less than ``interrupt`` of speech, or less than ``interrupt_words``, interrupts
+    nobody.
+
+    Raises:
+      ConfigError: if a time is none that people speak or are silent for.
+    """
+
+    detector: SpeechDetector = SpeechDetector.WEBRTC
+    begin: InMs = attrs.field(default=0.15, validator=above_zero)
+    end: InMs = attrs.field(default=0.6, validator=above_zero)
+    interrupt: InMs = attrs.field(default=0.0, validator=not_negative)
+    interrupt_words: int = attrs.field(default=0, validator=not_negative)
+
+    def __attrs_post_init__(self) -> None:
+        problems = [
+            f"{key}_ms must be {low:g} to {high:g}"
+            for key, low, high in (
+                ("begin", 30, 1000),
+                ("end", 100, 5000),
+                ("interrupt", 0, 5000),
+            )
+            if not low <= round(1000 * getattr(self, key), 6) <= high
+        ]
+        if problems:
+            raise ConfigError(*problems)
+
+
 @attrs.frozen(kw_only=True)
 class FillerThresholds:
     """Beyond these the tools of a turn of that tier are worth a filler."""

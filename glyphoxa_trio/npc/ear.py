@@ -4,7 +4,9 @@
     the NPC      interrupted  └ hearing ┘        └ say ── the events of the turn
 
 Somebody who begins to speak interrupts what answers them, and what they hear is void at
-once (D12a). An utterance that turns out to be no speech does nothing more.
+once (D12a). An utterance that turns out to be no speech does nothing more. If something
+is asked of an interruption, what they hear is held until it is known (`barge_in`).
+Above 300 lines, because whether words are answered hangs on the sound of them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import lone_errors
+from glyphoxa_trio.actors import Signal, lone_errors
 from glyphoxa_trio.errors import GlyphoxaError, said, words
 from glyphoxa_trio.providers.speech import (
     Began,
@@ -27,14 +29,19 @@ from glyphoxa_trio.providers.speech import (
     Recognition,
     Recognized,
     Recognizer,
+    Sounding,
     SpeechError,
+    TellsSpeech,
 )
 
+from .barge_in import NO_MINIMUM, BargeIn, Do, Minimum, Standing
 from .events import HearingFailed, Transcript, TurnDone, TurnEvent
 from .voice import Output, Which, which
 
 # Turns whose audio may still be played, and so reported.
 _REMEMBERED = 8
+# What is held goes on if so long neither sound nor words tell what it was. Seconds.
+_PATIENCE = 2.0
 
 
 class Answer(Protocol):
@@ -68,13 +75,21 @@ class Addressed(Protocol):
 @attrs.define(eq=False, kw_only=True)
 class RecognizedEar:
     """One speaker's words at one NPC, through a recognizer. ``warn`` tells the operator
-    that it fails: once, until it understands something again."""
+    that it fails: once, until it understands something again. ``minimum`` is what an
+    interruption has to be."""
 
     npc: Addressed
     speaker: str
     recognizer: Recognizer
     language: str | None = None
     warn: Callable[[str], None] = lambda _: None
+    minimum: Minimum = NO_MINIMUM
+    _barge_in: BargeIn = attrs.field(init=False)
+    _utterance: int = attrs.field(default=0, init=False)  # that is understood now
+    _output: Output = attrs.field(init=False)
+    _turns: trio.Nursery = attrs.field(init=False)
+    _news_at: float = attrs.field(default=0.0, init=False)  # of what is held
+    _holds: Signal = attrs.field(factory=Signal, init=False)
     _recognition: Recognition | None = attrs.field(default=None, init=False)
     _answers: dict[Which, Answer] = attrs.field(factory=dict, init=False)
     _running: set[Which] = attrs.field(factory=set, init=False)
@@ -83,6 +98,9 @@ class RecognizedEar:
     _reports: bool = attrs.field(default=False, init=False)
     # Set when the turn that was asked for last has been handed over.
     _last: trio.Event | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._barge_in = BargeIn(self.minimum)
 
     @property
     def rate(self) -> int:
@@ -100,8 +118,13 @@ class RecognizedEar:
 
     async def run(self, output: Output, *, task_status: trio.TaskStatus[None]) -> None:
         with lone_errors():
-            async with trio.open_nursery() as answers:
-                deafness = await self._listen(answers, output, task_status)
+            async with trio.open_nursery() as beside:
+                self._output = output
+                beside.start_soon(self._watch)
+                async with trio.open_nursery() as self._turns:
+                    deafness = await self._listen(self._turns, output, task_status)
+                    self._decide(self._barge_in.waits_no_longer())
+                beside.cancel_scope.cancel("nothing is heard any more")
         output.end(deafness)  # once all that was asked is answered
 
     async def _listen(
@@ -115,6 +138,8 @@ class RecognizedEar:
         try:
             async with self.recognizer.listen(language=self.language) as recognition:
                 self._recognition = recognition
+                if isinstance(recognition, TellsSpeech):
+                    recognition.tell_speech(self._sounds)
                 task_status.started()
                 async for event in recognition.events():
                     await self._understand(event, answers, output)
@@ -122,7 +147,8 @@ class RecognizedEar:
             if self._recognition is None:
                 raise
             deafness = error if isinstance(error, SpeechError) else _wrong(error)
-        self._recognition = None
+        finally:
+            self._recognition = None
         self._fail(words(deafness), output, deaf=True)
         return deafness
 
@@ -130,22 +156,84 @@ class RecognizedEar:
         self, event: Recognized, answers: trio.Nursery, output: Output
     ) -> None:
         match event:
-            case Began():
-                output.flush("the speaker began to speak", self._running)
-                if self._open:
-                    with suppress(GlyphoxaError):  # then nothing of theirs runs
-                        await self.npc.interrupt(speaker=self.speaker)
+            case Began(utterance):
+                self._utterance = (
+                    self._utterance + 1 if utterance is None else utterance
+                )
+                self._decide(self._barge_in.begins(self._utterance, busy=self._is_busy))
+                # Also if its sound was told of: what was before it may be answered now.
+                if self._counts and self._decide(Do.INTERRUPT):
+                    await self._interrupt()
             case Partial(text):
                 output.post(self._transcript(text, output, final=False))
+                await self._understands(text, final=False)
                 with suppress(GlyphoxaError):  # it would only have saved time
                     await self.npc.hearing(text, speaker=self.speaker)
             case Final(text) if text.strip():
                 self._fails = False
                 output.post(self._transcript(text, output, final=True))
-                # In the order in which it was said.
-                await answers.start(self._answer, text, output)
+                await self._understands(text, final=True)
+                if self._counts:
+                    # In the order in which it was said.
+                    await answers.start(self._answer, text, output)
+            case Final():
+                await self._understands("", final=True)
             case NotUnderstood(detail):
+                await self._understands("", final=True)
                 self._fail(detail, output)
+
+    # Whether it interrupts.
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._open > 0 or self._output.is_heard(self._running)
+
+    @property
+    def _counts(self) -> bool:
+        return self._barge_in.standing(self._utterance) is Standing.COUNTS
+
+    def _sounds(self, sounding: Sounding) -> None:
+        """So much was heard of an utterance, in this moment."""
+        number, barge_in = sounding.utterance, self._barge_in
+        began = barge_in.begins(number, busy=self._is_busy)
+        grown = barge_in.sounds(number, sounding.seconds, over=sounding.over)
+        if any([self._decide(began), self._decide(grown)]):
+            self._turns.start_soon(self._interrupt)
+
+    async def _understands(self, text: str, *, final: bool) -> None:
+        words = len(text.split())
+        what = self._barge_in.understood(self._utterance, words, final=final)
+        if self._decide(what):
+            await self._interrupt()
+
+    def _decide(self, what: Do) -> bool:
+        """Let the listener know; whether what runs is to be interrupted."""
+        self._news_at = trio.current_time()
+        match what:
+            case Do.HOLD:
+                self._output.hold(self._running)
+                self._holds.set()
+            case Do.RESUME:
+                self._output.resume()
+            case Do.INTERRUPT:
+                self._output.flush("the speaker began to speak", self._running)
+                return self._open > 0
+            case Do.NOTHING:
+                pass
+        return False
+
+    async def _interrupt(self) -> None:
+        with suppress(GlyphoxaError):  # then nothing of theirs runs
+            await self.npc.interrupt(speaker=self.speaker)
+
+    async def _watch(self) -> None:
+        """Let go on what nobody tells of. Until cancelled."""
+        while True:
+            await self._holds.take()
+            while self._barge_in.held:
+                await trio.sleep_until(self._news_at + _PATIENCE)
+                if trio.current_time() >= self._news_at + _PATIENCE:
+                    self._decide(self._barge_in.waits_no_longer())
 
     async def _answer(
         self, text: str, output: Output, *, task_status: trio.TaskStatus[None]

@@ -168,6 +168,20 @@ class Flush(TurnEvent):
     reason: str
 
 
+@attrs.frozen(kw_only=True)
+class Hold(TurnEvent):
+    """Stop playing, and keep what was not played yet: somebody makes a sound, and it is
+    not known yet whether they interrupt. A `Resume` or a `Flush` of the turn follows.
+
+    Only whoever listens to a voice gets it.
+    """
+
+
+@attrs.frozen(kw_only=True)
+class Resume(TurnEvent):
+    """Go on playing where the `Hold` was: it was no interruption."""
+
+
 GIVEN_OUT: Final = (TextDelta, Sentence, Filler, Speech)
 """What a listener reads or hears, and an interruption takes back."""
 

@@ -3,13 +3,14 @@
     async with npc.voice(speaker="Ann", rate=48000) as voice:
         voice.hear(pcm)                 # as it comes, from any task
         async for event in voice:       # one reader
-            ...                         # play Speech, stop at Flush
+            ...                         # play Speech, stop at Flush, pause at Hold
         voice.played(ms)                # as it is played
 
 What differs between the engines is an `Ear`: who notices that somebody speaks, and what
 leads from there to turns. A voice hands out the events of all turns that its microphone
 brought about, one at a time: an event counts as delivered once the next one is asked
-for, and whoever does not ask slows the turns down, as with `Turn`.
+for, and whoever does not ask slows the turns down, as with `Turn`. Above 300 lines,
+because what waits, what is played and what is held is one state.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.providers.g711 import PCM, Law
 from glyphoxa_trio.units import seconds
 
-from .events import GIVEN_OUT, Flush, Speech, Transcript, TurnDone, TurnEvent
+from .events import (
+    GIVEN_OUT,
+    Flush,
+    Hold,
+    Resume,
+    Speech,
+    Transcript,
+    TurnDone,
+    TurnEvent,
+)
 from .identity import DEFAULT_SESSION, SessionKey
 from .playback import Playback
 
@@ -104,6 +114,9 @@ class Output:
     # Turns that still run: something of them was handed out; it is void.
     _gave_out: set[Which] = attrs.field(factory=set, init=False)
     _flushed: set[Which] = attrs.field(factory=set, init=False)
+    # Those that the listener was told to hold, while nothing is handed out.
+    _held: set[Which] | None = attrs.field(default=None, init=False)
+    _reports: bool = attrs.field(default=False, init=False)
     _ended: bool = attrs.field(default=False, init=False)
     _error: Exception | None = attrs.field(default=None, init=False)
 
@@ -122,6 +135,8 @@ class Output:
             return
         if isinstance(event, Flush):
             self._flushed.add(which(event))
+            if self._held is not None:
+                self._held.discard(which(event))
         waiting = _Waiting(event, trio.Event())
         self._append(waiting)
         assert waiting.taken is not None
@@ -143,10 +158,45 @@ class Output:
         unheard = {which(x) for x in self._drop(lambda x: isinstance(x, Speech))}
         told = {which(x.event) for x in self._waiting if isinstance(x.event, Flush)}
         gave_out = self._gave_out.intersection(running)
-        void = {*gave_out, *unheard, *self._playing()} - self._flushed - told
+        # Text that waits is not taken back: it comes before its `Flush`.
+        text = {which(x.event) for x in self._waiting if isinstance(x.event, GIVEN_OUT)}
+        void = {*gave_out, *unheard, *text, *self._playing()} - self._flushed - told
         for npc, turn in sorted(void):
             self._append(_Waiting(Flush(**self.of(npc, turn), reason=reason)))
         self._flushed |= set(running)
+        if self._held is not None:
+            self._held -= void | told
+            self.resume()
+
+    def is_heard(self, running: Collection[Which]) -> bool:
+        """Whether the listener has something to play, of ``running`` turns or, where
+        they report what was played, of those that are over."""
+        return bool(self._to_hold(running))
+
+    def hold(self, running: Collection[Which]) -> None:
+        """The listener plays nothing, and is given nothing to play, until `resume` or
+        `flush`. Goes before what waits."""
+        self._held = self._to_hold(running)
+        for npc, turn in sorted(self._held):
+            self._urge(Hold(**self.of(npc, turn)))
+
+    def resume(self) -> None:
+        """It was nothing: what was held is played, and goes on."""
+        held, self._held = self._held, None
+        for npc, turn in sorted(held or ()):
+            self._urge(Resume(**self.of(npc, turn)))
+        self._reader.unpark()
+
+    def _to_hold(self, running: Collection[Which]) -> set[Which]:
+        void = self._gave_out.intersection(running)
+        if self._reports:
+            void |= self._playing()
+        return void - self._flushed
+
+    def reported(self, seconds: float) -> None:
+        """So much was played."""
+        self._reports = True
+        self.playback.played(seconds)
 
     def _playing(self) -> set[Which]:
         """The turns whose audio was given out and not all of it played."""
@@ -162,6 +212,8 @@ class Output:
 
     def end(self, error: Exception | None = None) -> None:
         """Nothing follows; after what waits the listener gets ``error``, if any."""
+        if self._held is not None:
+            self.resume()
         self._ended, self._error = True, error
         self._reader.unpark_all()
 
@@ -174,15 +226,16 @@ class Output:
         if self._handed is not None:
             self._handed.done()
             self._handed = None
-        if self._waiting or self._ended:
+        if self._is_ready or self._ended:
             await trio.lowlevel.checkpoint()
-        while not self._waiting:
+        while not self._is_ready:
             if self._error is not None:
                 raise self._error
             if self._ended:
                 raise StopAsyncIteration
             await self._reader.park()
-        self._handed = self._waiting.popleft()
+        self._handed = next(filter(self._may_go, self._waiting))
+        self._waiting.remove(self._handed)
         event = self._handed.event
         if isinstance(event, GIVEN_OUT):
             self._gave_out.add(which(event))
@@ -196,8 +249,21 @@ class Output:
             self._gave_out.discard(which(event))
         return event
 
+    def _may_go(self, waiting: _Waiting) -> bool:
+        return self._held is None or not isinstance(waiting.event, GIVEN_OUT)
+
+    @property
+    def _is_ready(self) -> bool:
+        return any(map(self._may_go, self._waiting))
+
     def _append(self, waiting: _Waiting) -> None:
         self._waiting.append(waiting)
+        self._reader.unpark()
+
+    def _urge(self, event: Hold | Resume) -> None:
+        """Append it before all that waits, but for its like."""
+        urgent = sum(isinstance(x.event, Hold | Resume) for x in self._waiting)
+        self._waiting.insert(urgent, _Waiting(event))
         self._reader.unpark()
 
     def _drop(self, unwanted: Callable[[TurnEvent], bool]) -> list[TurnEvent]:
@@ -245,7 +311,7 @@ class Voice:
         when you begin to listen.
         """
         playback = self._output.playback
-        playback.played(seconds(ms))
+        self._output.reported(seconds(ms))
         heard = {turn: playback.heard(turn) for turn in self._output.turns}
         self._ear.played(heard)
         playback.forget()

@@ -7,9 +7,9 @@ sentence is cut off.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -53,7 +53,10 @@ class Synthesizer(Protocol):
 
 @attrs.frozen
 class Began:
-    """Somebody begins to speak."""
+    """Somebody begins to speak. ``utterance``: the number of what they say, if
+    `TellsSpeech` has told of it."""
+
+    utterance: int | None = None
 
 
 @attrs.frozen
@@ -102,6 +105,25 @@ class Recognition(Protocol):
     @property
     def dropped(self) -> float:
         """Seconds of audio that came too fast to be understood."""
+        ...
+
+
+@attrs.frozen
+class Sounding:
+    """So many ``seconds`` of what is said are speech. ``over``: and that is all."""
+
+    utterance: int
+    seconds: float
+    over: bool = False
+
+
+@runtime_checkable
+class TellsSpeech(Protocol):
+    """A `Recognition` that says when somebody speaks in the moment in which it hears
+    it, while its events have their order: what was said before is understood first."""
+
+    def tell_speech(self, told: Callable[[Sounding], None]) -> None:
+        """Tell ``told`` from now on; it does not wait."""
         ...
 
 

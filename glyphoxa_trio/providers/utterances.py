@@ -23,16 +23,21 @@ import trio
 from glyphoxa_trio.actors import Stream, lone_errors
 
 from .audio import Framer, bytes_of, seconds_of
-from .endpointing import FRAME, RATE, SILENCE, Endpointer, IsSpeech
-from .speech import Recognized, SpeechError
+from .endpointing import FRAME, RATE, USUAL, Endpointer, Endpointing, IsSpeech
+from .speech import Began, Recognized, Sounding, SpeechError
 
 CAPACITY: Final = 60.0  # seconds of audio that may wait; two utterances always may
 
 
 @attrs.define(eq=False)
 class _Utterance:
+    number: int
     pcm: bytearray = attrs.field(factory=bytearray, init=False)
     over: bool = attrs.field(default=False, init=False)
+
+
+def _nobody(_: Sounding) -> None:
+    pass
 
 
 @attrs.define(eq=False)
@@ -41,13 +46,18 @@ class Utterances:
 
     Args:
       is_speech: says it of a frame of `endpointing.FRAME` seconds.
+      how: where they begin and end.
+      told: who speaks, and how long, as it is heard.
     """
 
     is_speech: IsSpeech
+    how: Endpointing = USUAL
+    told: Callable[[Sounding], None] = _nobody
     dropped: float = attrs.field(default=0.0, init=False)  # seconds
     _framer: Framer = attrs.field(init=False)
-    _endpointer: Endpointer = attrs.field(factory=Endpointer, init=False)
+    _endpointer: Endpointer = attrs.field(init=False)
     _waiting: deque[_Utterance] = attrs.field(factory=deque, init=False)
+    _count: int = attrs.field(default=0, init=False)
     _reading: bool = attrs.field(default=False, init=False)  # the first of them
     _heard_at: float = attrs.field(default=-inf, init=False)
     _news: trio.lowlevel.ParkingLot = attrs.field(
@@ -56,11 +66,12 @@ class Utterances:
 
     def __attrs_post_init__(self) -> None:
         self._framer = Framer(bytes_of(FRAME, RATE))
+        self._endpointer = Endpointer(self.how)
 
     def hear(self, pcm: bytes) -> None:
         """Take a piece of audio of `endpointing.RATE`. Never waits."""
         now = trio.current_time()
-        if now >= self._heard_at + SILENCE:
+        if now >= self._heard_at + self.how.end:
             self._cut()
         self._heard_at = now
         for frame in self._framer.feed(pcm):
@@ -69,14 +80,16 @@ class Utterances:
             if not audio:
                 continue
             if not spoke:
-                self._waiting.append(_Utterance())
+                self._count += 1
+                self._waiting.append(_Utterance(self._count))
             self._waiting[-1].pcm += audio
             self._waiting[-1].over = not self._endpointer.speaking
-            self._news.unpark_all()
+            self._tell()
         self._drop()
 
-    async def begin(self) -> None:
-        """Wait for the next utterance, and read that one from now on."""
+    async def begin(self) -> int:
+        """Wait for the next utterance, and read that one from now on. Returns its
+        number."""
         await trio.lowlevel.checkpoint()
         if self._reading:
             self._waiting.popleft()
@@ -84,16 +97,17 @@ class Utterances:
         while not self._waiting:
             await self._news.park()
         self._reading = True
+        return self._waiting[0].number
 
     async def piece(self) -> bytes:
         """More audio of the utterance that is being read; empty once it is over."""
         await trio.lowlevel.checkpoint()
         now = self._waiting[0]
         while not (now.pcm or now.over):
-            with trio.move_on_at(self._heard_at + SILENCE) as silence:
+            with trio.move_on_at(self._heard_at + self.how.end) as silence:
                 await self._news.park()
             if silence.cancelled_caught and trio.current_time() >= (
-                self._heard_at + SILENCE
+                self._heard_at + self.how.end
             ):
                 self._cut()
         audio = bytes(now.pcm)
@@ -111,8 +125,16 @@ class Utterances:
         """Nothing came for a while: whoever spoke has ended."""
         self._framer.end()
         if self._endpointer.speaking:
-            self._endpointer.end()
             self._waiting[-1].over = True
+            self._endpointer.end()
+            self._tell()
+        self._endpointer.end()
+
+    def _tell(self) -> None:
+        """There is news of the utterance that goes on, or has just ended."""
+        self._news.unpark_all()
+        over = not self._endpointer.speaking
+        self.told(Sounding(self._count, self._endpointer.spoken, over))
 
     def _drop(self) -> None:
         """Drop what nobody will get to in time."""
@@ -143,6 +165,13 @@ class Listening:
     def events(self) -> AsyncIterator[Recognized]:
         return self
 
+    def tell_speech(self, told: Callable[[Sounding], None]) -> None:
+        self.utterances.told = told
+
+    async def begin(self) -> None:
+        """Wait for the next utterance, and tell of it."""
+        await self.tell(Began(await self.utterances.begin()))
+
     async def tell(self, event: Recognized) -> None:
         """Waits while the listener is behind."""
         await self._events.send(event)
@@ -166,7 +195,10 @@ class Listening:
 
 @asynccontextmanager
 async def open_listening(
-    is_speech: IsSpeech, understand: Callable[[Listening], Awaitable[None]]
+    is_speech: IsSpeech,
+    understand: Callable[[Listening], Awaitable[None]],
+    *,
+    how: Endpointing = USUAL,
 ) -> AsyncIterator[Listening]:
     """Listen until the block is left, with a task that reads the utterances.
 
@@ -174,7 +206,7 @@ async def open_listening(
       understand: one utterance after the other, for ever; a `SpeechError` of it is the
         end, and is told to whoever reads the events.
     """
-    listening = Listening(Utterances(is_speech))
+    listening = Listening(Utterances(is_speech, how))
 
     async def run() -> None:
         try:

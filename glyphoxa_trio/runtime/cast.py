@@ -52,7 +52,7 @@ from .models import Models
 from .overload import Overload
 from .resting import Resting, SessionStore
 from .tables import Seat, Stage, Table, Tables, call_id_of
-from .voices import Voices, model_ears
+from .voices import Voices
 
 _PATIENCE: Final = 5.0  # seconds for an actor to take a message
 # A fault of ours must not end the runtime, nor spin.
@@ -362,7 +362,7 @@ class Cast:
         if live is None:
             ears = self.voices.ears(npc.config.engine, self.services.warn)
         else:
-            ears = model_ears(live)
+            ears = self.voices.model_ears(live)
         return None if ears is None else ears(npc, speaker)
 
     @property

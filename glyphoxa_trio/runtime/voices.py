@@ -18,9 +18,12 @@ from glyphoxa_trio.config.voices import (
     RecognitionConfig,
     RecognitionProvider,
     S2SConfig,
+    SpeechDetector,
     SynthesisProvider,
+    TurnTakingConfig,
 )
 from glyphoxa_trio.npc import Npc, Scene
+from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
@@ -29,8 +32,9 @@ from glyphoxa_trio.npc.session.model_ear import ModelEar
 from glyphoxa_trio.npc.session.npc import OpenEar
 from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.providers import endpointing
+from glyphoxa_trio.providers.endpointing import USUAL, Endpointing
 from glyphoxa_trio.providers.s2s import S2S
-from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
+from glyphoxa_trio.providers.speech import Recognizer, SpeechError, Synthesizer
 
 from .spoken_models import asked_for, spoken_model
 
@@ -39,12 +43,15 @@ from .spoken_models import asked_for, spoken_model
 class Voices:
     """One synthesizer and one recognizer for all NPCs, if there are any; and a
     speech-to-speech model in place of the configured one. ``heard`` is between an NPC
-    and that model."""
+    and that model. ``endpointing`` is how speech is found here for a model that does
+    not find it, ``minimum`` what an interruption has to be."""
 
     synthesizer: Synthesizer | None = None
     recognizer: Recognizer | None = None
     s2s: S2S | None = None
     heard: Callable[[S2S, NpcId], S2S] = lambda model, npc: model
+    endpointing: Endpointing = USUAL
+    minimum: Minimum = NO_MINIMUM
 
     def live(
         self,
@@ -129,6 +136,7 @@ class Voices:
                 recognizer=self.recognizer,
                 language=languages.pop() if len(languages) == 1 else None,
                 warn=warn,
+                minimum=self.minimum,
             )
         if not rates:
             return None
@@ -139,8 +147,9 @@ class Voices:
             hears=lambda npc: npc.config.engine is Engine.S2S,
             speaker=speaker,
             rate=max(rates),
-            detector=endpointing.detector,
+            endpointing=self.endpointing,
             recognized=recognized,
+            minimum=self.minimum,
         )
 
     def ears(self, engine: Engine, warn: Callable[[str], None]) -> OpenEar | None:
@@ -156,20 +165,22 @@ class Voices:
                 recognizer=recognizer,
                 language=npc.config.voice.language,
                 warn=warn,
+                minimum=self.minimum,
             )
 
         return open_ear
 
+    def model_ears(self, live: Live) -> OpenEar:
+        """What makes the ears of an NPC whose model hears for itself."""
 
-def model_ears(live: Live) -> OpenEar:
-    """What makes the ears of an NPC whose model hears for itself."""
+        def open_ear(npc: Npc, speaker: str) -> Ear:
+            if live.automatic:
+                return ModelEar(npc, speaker, live.capabilities.input_rate)
+            return ModelEar(
+                npc, speaker, endpointing.RATE, self.endpointing, self.minimum
+            )
 
-    def open_ear(npc: Npc, speaker: str) -> Ear:
-        if live.automatic:
-            return ModelEar(npc, speaker, live.capabilities.input_rate)
-        return ModelEar(npc, speaker, endpointing.RATE, endpointing.detector())
-
-    return open_ear
+        return open_ear
 
 
 def voices_of(
@@ -186,14 +197,31 @@ def voices_of(
     Raises:
       ConfigError: if what is configured is not installed, or an NPC has no model.
     """
+    how = _endpointing(config.turn_taking)
     voices = Voices(
         synthesizer=synthesizer or _synthesizer(config),
-        recognizer=recognizer or _recognizer(config.speech.recognition, stack),
+        recognizer=recognizer or _recognizer(config.speech.recognition, how, stack),
         s2s=s2s,
         heard=heard,
+        endpointing=how,
+        minimum=Minimum(
+            seconds=config.turn_taking.interrupt,
+            words=config.turn_taking.interrupt_words,
+        ),
     )
     voices.check(config)
     return voices
+
+
+def _endpointing(config: TurnTakingConfig) -> Endpointing:
+    silero = config.detector is SpeechDetector.SILERO
+    how = Endpointing(begin=config.begin, end=config.end, silero=silero)
+    try:
+        if silero:
+            how.detector()
+    except SpeechError as error:
+        raise ConfigError(f"{error} @ turn_taking.detector") from None
+    return how
 
 
 def _synthesizer(config: Config) -> Synthesizer | None:
@@ -211,7 +239,9 @@ def _synthesizer(config: Config) -> Synthesizer | None:
             return Espeak()
 
 
-def _recognizer(config: RecognitionConfig, stack: AsyncExitStack) -> Recognizer | None:
+def _recognizer(
+    config: RecognitionConfig, how: Endpointing, stack: AsyncExitStack
+) -> Recognizer | None:
     if config.provider is None:
         return None
     from glyphoxa_trio.providers.pocketsphinx import Pocketsphinx, installed
@@ -223,7 +253,7 @@ def _recognizer(config: RecognitionConfig, stack: AsyncExitStack) -> Recognizer 
         )
     try:
         if config.provider is RecognitionProvider.POCKETSPHINX:
-            return Pocketsphinx(phrases=config.phrases)
+            return Pocketsphinx(phrases=config.phrases, endpointing=how)
         from glyphoxa_trio.providers.transcriptions import Transcriptions
 
         server = Transcriptions(
@@ -232,6 +262,7 @@ def _recognizer(config: RecognitionConfig, stack: AsyncExitStack) -> Recognizer 
             api_key=config.api_key,
             prompt=", ".join(config.phrases),
             timeout=config.timeout,
+            endpointing=how,
         )
     except ValueError as error:  # phrases without words, a key that no header can hold
         raise ConfigError(f"{error} @ speech.recognition") from None

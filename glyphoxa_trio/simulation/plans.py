@@ -34,7 +34,7 @@ import trio
 import trio.lowlevel
 
 from glyphoxa_trio.config import Config, ConfigError
-from glyphoxa_trio.config.voices import SpeechConfig
+from glyphoxa_trio.config.voices import SpeechConfig, TurnTakingConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import History
 from glyphoxa_trio.npc import ApprovalRequest
@@ -264,6 +264,7 @@ def rehearsable(config: Config) -> Config:
         overload=attrs.evolve(config.overload, enabled=False),
         telemetry=attrs.evolve(config.telemetry, enabled=False),
         speech=SpeechConfig(),
+        turn_taking=TurnTakingConfig(),
     )
 
 

@@ -32,7 +32,11 @@ from glyphoxa_trio.config import (
     parse,
 )
 from glyphoxa_trio.config.layout import layout
-from glyphoxa_trio.config.voices import VoiceConfig
+from glyphoxa_trio.config.voices import (
+    SpeechDetector,
+    TurnTakingConfig,
+    VoiceConfig,
+)
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import OnInterrupt, ToolDefinition
@@ -319,6 +323,40 @@ def test_what_is_said_of_slow_tools_comes_from_the_nearest_place() -> None:
     assert problems(servers(DICE | slow(0, ""))) == (
         "must be more than 0 @ tavern.yaml.mcp.servers[0].slow_response_threshold_ms",
         "must not be empty @ tavern.yaml.mcp.servers[0].slow_response_message",
+    )
+
+
+def test_silences_are_settable_and_have_to_be_silences() -> None:
+    usual = read({}).turn_taking
+    assert (usual.begin, usual.end, usual.interrupt, usual.interrupt_words) == (
+        0.15,
+        0.6,
+        0.0,
+        0,
+    )
+    wanted = {
+        "detector": "silero",
+        "begin_ms": 90,
+        "end_ms": 900,
+        "interrupt_ms": 500,
+        "interrupt_words": 2,
+    }
+    found = read({"turn_taking": wanted}).turn_taking
+    assert found == TurnTakingConfig(
+        detector=SpeechDetector.SILERO,
+        begin=0.09,
+        end=0.9,
+        interrupt=0.5,
+        interrupt_words=2,
+    )
+    assert problems({"turn_taking": {"begin_ms": 5, "end_ms": 60_000}}) == (
+        "begin_ms must be 30 to 1000 @ tavern.yaml.turn_taking",
+        "end_ms must be 100 to 5000 @ tavern.yaml.turn_taking",
+    )
+    (unknown,) = problems({"turn_taking": {"detector": "krisp"}})
+    assert unknown.startswith("expected one of webrtc, silero, got 'krisp' @ ")
+    assert problems({"turn_taking": {"interrupt_words": -1}}) == (
+        "must not be negative @ tavern.yaml.turn_taking.interrupt_words",
     )
 
 

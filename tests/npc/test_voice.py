@@ -32,6 +32,7 @@ from glyphoxa_trio.npc import (
     TurnDone,
     TurnEnd,
 )
+from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import Flush, HearingFailed, Speech, Transcript
 from glyphoxa_trio.npc.session.npc import CannotHear
@@ -43,6 +44,7 @@ from glyphoxa_trio.providers.speech import (
     Partial,
     SpeechError,
 )
+from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.tier import Tier
 
 from .support import HANG, Script, Table, ask, open_table
@@ -75,7 +77,9 @@ class Talk:
         await wait_all_tasks_blocked()
 
 
-def with_ear(npc: Npc, recognizer: FakeRecognizer) -> Npc:
+def with_ear(
+    npc: Npc, recognizer: FakeRecognizer, minimum: Minimum = NO_MINIMUM
+) -> Npc:
     def ears(npc: Npc, speaker: str) -> RecognizedEar:
         return RecognizedEar(
             npc=npc,
@@ -83,6 +87,7 @@ def with_ear(npc: Npc, recognizer: FakeRecognizer) -> Npc:
             recognizer=recognizer,
             language=npc.config.voice.language,
             warn=recognizer.warnings.append,
+            minimum=minimum,
         )
 
     return attrs.evolve(npc, ears=ears)
@@ -91,10 +96,11 @@ def with_ear(npc: Npc, recognizer: FakeRecognizer) -> Npc:
 @asynccontextmanager
 async def open_talk(
     script: Script,
-    *,
+    *tools: Tool,
     report: float = 0.1,
     recognizer: FakeRecognizer | None = None,
     voiced: bool = True,
+    minimum: Minimum = NO_MINIMUM,
     **table: Any,
 ) -> AsyncIterator[Talk]:
     recognizer = recognizer or FakeRecognizer()
@@ -102,8 +108,8 @@ async def open_talk(
     if voiced:
         table["synthesizer"] = synthesizer
     with trio.fail_after(7200):
-        async with open_table(script, **table) as opened:
-            npc = with_ear(opened.npc, recognizer)
+        async with open_table(script, *tools, **table) as opened:
+            npc = with_ear(opened.npc, recognizer, minimum)
             async with (
                 npc.voice(speaker="Ann", rate=recognizer.rate) as voice,
                 trio.open_nursery() as nursery,

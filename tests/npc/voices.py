@@ -7,7 +7,7 @@ compared. The recognizer understands what a test tells it to have understood.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,9 +17,9 @@ import trio
 
 from glyphoxa_trio.actors import Stream
 from glyphoxa_trio.npc import Sentence, TurnEvent
-from glyphoxa_trio.npc.events import Flush, Speech
+from glyphoxa_trio.npc.events import Flush, Hold, Resume, Speech
 from glyphoxa_trio.npc.voice import Voice
-from glyphoxa_trio.providers.speech import Recognized, SpeechError
+from glyphoxa_trio.providers.speech import Recognized, Sounding, SpeechError
 from glyphoxa_trio.providers.speech import Voice as Sound
 
 RATE = 1_000  # so that a millisecond is a sample
@@ -136,6 +136,14 @@ class FakeRecognition:
     dropped: float = 0.0
     over: bool = False
     _events: Stream[Recognized | Exception] = attrs.field(factory=Stream, init=False)
+    _told: Callable[[Sounding], None] = attrs.field(init=False)
+
+    def tell_speech(self, told: Callable[[Sounding], None]) -> None:
+        self._told = told
+
+    def sound(self, utterance: int, seconds: float, *, over: bool = False) -> None:
+        """So much of it is heard by now."""
+        self._told(Sounding(utterance, seconds, over))
 
     def hear(self, pcm: bytes) -> None:
         self.heard += pcm
@@ -156,7 +164,8 @@ class FakeRecognition:
 
 @attrs.define(eq=False)
 class Loudspeaker:
-    """Somebody who listens to a voice: plays what comes, in real time, and says so.
+    """Somebody who listens to a voice: plays what comes, in real time, and says so;
+    what it has is kept while it is told to hold.
 
     ``played`` is what came out of it, by turn. It reports every ``report`` seconds, and
     never if that is 0.
@@ -169,6 +178,7 @@ class Loudspeaker:
     error: Exception | None = None
     _buffer: list[tuple[int, bytes]] = attrs.field(factory=list, init=False)
     _seconds: float = attrs.field(default=0.0, init=False)
+    _holds: set[int] = attrs.field(factory=set, init=False)
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -181,8 +191,14 @@ class Loudspeaker:
                     if isinstance(event, Speech):
                         self._buffer.append((event.turn, event.pcm))
                     elif isinstance(event, Flush):
+                        self._holds.discard(event.turn)
                         self._buffer.clear()
                         self._seconds = 0.0
+                    elif isinstance(event, Hold):
+                        assert event.turn not in self._holds
+                        self._holds.add(event.turn)
+                    elif isinstance(event, Resume):
+                        self._holds.remove(event.turn)
             except SpeechError as error:
                 self.error = error
             nursery.cancel_scope.cancel()
@@ -191,6 +207,8 @@ class Loudspeaker:
         size = int(self.report * RATE) * 2
         while True:
             await trio.sleep(self.report)
+            if self._holds:
+                continue
             left = size
             while self._buffer and left:
                 turn, pcm = self._buffer.pop(0)
@@ -201,6 +219,11 @@ class Loudspeaker:
                     self._buffer.insert(0, (turn, later))
             self._seconds += (size - left) / 2 / RATE
             self.voice.played(1000 * self._seconds)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it was told to hold, and not yet what becomes of that."""
+        return bool(self._holds)
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [event for _, event in self.events if isinstance(event, kind)]

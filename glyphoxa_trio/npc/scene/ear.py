@@ -24,6 +24,7 @@ import trio
 
 from glyphoxa_trio.actors import Door, Handover
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import HearingFailed, Transcript
 from glyphoxa_trio.npc.s2s.talking import Talking
@@ -33,7 +34,7 @@ from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.voice import Output, Which, which
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.audio import Resampler
-from glyphoxa_trio.providers.endpointing import IsSpeech
+from glyphoxa_trio.providers.endpointing import Endpointing
 
 from .addressing import NobodyAddressed, Why
 from .messages import Enter, Follow, SceneMessages, Whom
@@ -52,8 +53,8 @@ class SceneEar:
       recognized: what understands this speaker for NPCs that read, if anything does.
       hears: whether the model of this NPC hears for itself.
       rate: the highest that anybody here wants.
-      detector: makes what says of a frame whether it is speech, for models that are
-        told when somebody speaks.
+      endpointing: how speech is found, for models that are told when somebody speaks.
+      minimum: what an interruption has to be then.
     """
 
     scene: Door[SceneMessages]
@@ -62,8 +63,9 @@ class SceneEar:
     hears: Callable[[Npc], bool]
     speaker: str
     rate: int
-    detector: Callable[[], IsSpeech]
+    endpointing: Endpointing
     recognized: RecognizedEar | None = None
+    minimum: Minimum = NO_MINIMUM
     _target: str | None = attrs.field(default=None, init=False)
     _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _model: Callable[[bytes], None] | None = attrs.field(default=None, init=False)
@@ -158,7 +160,7 @@ class SceneEar:
                         self._resample_to(live.capabilities.input_rate)
                         self._model = live.hear
                     else:
-                        talking = Talking(live, self.detector())
+                        talking = Talking(live, self.endpointing, self.minimum, self)
                         self._resample_to(endpointing.RATE)
                         self._model = talking.hear
                         nursery.start_soon(talking.watch)
@@ -167,6 +169,19 @@ class SceneEar:
             finally:
                 self._model = None
                 self._listen_in()
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody answers this player, or is still played to them."""
+        return bool(self._running) or self._output.is_heard(())
+
+    def hold(self) -> None:
+        """Nothing is played until it is known what the player does."""
+        self._output.hold(self._running)
+
+    def resume(self) -> None:
+        """It was nothing."""
+        self._output.resume()
 
     async def _listen(self, turn: SceneTurn) -> None:
         """One turn that a model began because it has heard something."""

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Signal
+from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.events import HearingFailed, TurnDone
 from glyphoxa_trio.npc.s2s.live import Live
 from glyphoxa_trio.npc.s2s.talking import Talking
@@ -26,7 +27,7 @@ from glyphoxa_trio.providers.speech import SpeechError
 if TYPE_CHECKING:
     from glyphoxa_trio.npc.session.npc import Npc
     from glyphoxa_trio.npc.voice import Output, Which
-    from glyphoxa_trio.providers.endpointing import IsSpeech
+    from glyphoxa_trio.providers.endpointing import Endpointing
 
 # Turns whose audio may still be playing.
 _REMEMBERED: Final = 32
@@ -37,13 +38,17 @@ class ModelEar:
     """One speaker's microphone at a model that hears. ``rate`` is what is wanted.
 
     Args:
-      asks: the model is told when somebody speaks; this says it of a frame.
+      asks: the model is told when somebody speaks, which is found so.
+      minimum: what an interruption has to be then.
     """
 
     npc: Npc
     speaker: str
     rate: int
-    asks: IsSpeech | None = None
+    asks: Endpointing | None = None
+    minimum: Minimum = NO_MINIMUM
+    _running: Listener | None = attrs.field(default=None, init=False)
+    _output: Output = attrs.field(init=False)
     _live: Live | None = attrs.field(default=None, init=False)
     _talking: Talking | None = attrs.field(default=None, init=False)
     _waiting: deque[Listener] = attrs.field(factory=deque, init=False)
@@ -76,29 +81,53 @@ class ModelEar:
         Raises:
           MicrophoneTaken: before it has started, if another one is heard.
         """
-        running: Listener | None = None
+        self._output = output
 
         def interrupted() -> None:
-            turns = [] if running is None else [(self.npc.name, running.number)]
-            output.flush("the speaker went on", turns)
+            output.flush("the speaker went on", self._now)
 
         microphone = Microphone(self._spoken, interrupted, self._gone)
         async with self.npc.lend_ear(self.speaker, microphone) as self._live:
             try:
                 async with trio.open_nursery() as nursery:
                     if self.asks is not None:
-                        self._talking = Talking(self._live, self.asks)
+                        self._talking = Talking(
+                            self._live, self.asks, self.minimum, self
+                        )
                         nursery.start_soon(self._talking.watch)
                     task_status.started()
                     while (running := await self._next()) is not None:
+                        self._running = running
                         await self._relay(running, output)
-                        running = None
+                        self._running = None
                     self._end(output)
                     nursery.cancel_scope.cancel("it is not heard any more")
             finally:
-                for listener in (*filter(None, [running]), *self._waiting):
+                for listener in (*filter(None, [self._running]), *self._waiting):
                     listener.stream.cancel("the microphone is switched off")
                     listener.stream.leave()
+
+    # Whom its speaker would interrupt.
+
+    @property
+    def _now(self) -> list[Which]:
+        """The turn that is handed out, if one is."""
+        running = self._running
+        return [] if running is None else [(self.npc.name, running.number)]
+
+    @property
+    def busy(self) -> bool:
+        """Whether the NPC answers, or is still played."""
+        waits = self._running is not None or bool(self._waiting)
+        return waits or self._output.is_heard(())
+
+    def hold(self) -> None:
+        """Nothing is played until it is known what the speaker does."""
+        self._output.hold(self._now)
+
+    def resume(self) -> None:
+        """It was nothing."""
+        self._output.resume()
 
     async def _relay(self, listener: Listener, output: Output) -> None:
         async for event in listener.stream:

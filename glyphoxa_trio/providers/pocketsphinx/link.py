@@ -22,9 +22,9 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.process import end, one_line, start
-from glyphoxa_trio.providers.endpointing import RATE, detector
-from glyphoxa_trio.providers.speech import Began, Partial, SpeechError
+from glyphoxa_trio.providers.endpointing import RATE, USUAL, Endpointing
 from glyphoxa_trio.providers.speech import Final as Said
+from glyphoxa_trio.providers.speech import Partial, SpeechError
 from glyphoxa_trio.providers.utterances import Listening, open_listening
 
 from .wire import END, grammar, packet
@@ -52,12 +52,14 @@ class Pocketsphinx:
 
     Args:
       phrases: understand these and nothing else. None: try to understand anything.
+      endpointing: how utterances are found.
 
     Raises:
       ValueError: for phrases without words.
     """
 
     phrases: tuple[str, ...] = attrs.field(default=(), converter=_phrases)
+    endpointing: Endpointing = USUAL
 
     @property
     def label(self) -> str:
@@ -75,11 +77,13 @@ class Pocketsphinx:
           SpeechError: see `Recognizer.listen`; also for a phrase with a word that the
             model does not know.
         """
-        is_speech = detector()
+        is_speech = self.endpointing.detector()
         worker = _Worker(await self._start())
         try:
             await worker.ready()
-            async with open_listening(is_speech, worker.understand) as listening:
+            async with open_listening(
+                is_speech, worker.understand, how=self.endpointing
+            ) as listening:
                 yield listening
         finally:
             await end(worker.process)
@@ -120,8 +124,7 @@ class _Worker:
           SpeechError: if the process has died, or was given up.
         """
         while True:
-            await listening.utterances.begin()
-            await listening.tell(Began())
+            await listening.begin()
             with lone_errors():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._send, listening)

@@ -14,10 +14,10 @@ import trio
 
 from glyphoxa_trio.providers.address import check_address
 from glyphoxa_trio.providers.at_endpoint import bare
-from glyphoxa_trio.providers.endpointing import RATE, detector
+from glyphoxa_trio.providers.endpointing import RATE, USUAL, Endpointing
 from glyphoxa_trio.providers.failures import excerpt
-from glyphoxa_trio.providers.speech import Began, NotUnderstood, SpeechError
 from glyphoxa_trio.providers.speech import Final as Said
+from glyphoxa_trio.providers.speech import NotUnderstood, SpeechError
 from glyphoxa_trio.providers.utterances import Listening, open_listening
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
@@ -41,6 +41,7 @@ class Transcriptions:
       base_url: up to and including ``/v1``.
       prompt: words that are likely, such as the names of NPCs: a hint.
       timeout: seconds for one utterance, from its end to its words.
+      endpointing: how utterances are found.
       client: connections to share, closed by their owner.
 
     Raises:
@@ -52,6 +53,7 @@ class Transcriptions:
     api_key: Secret | None = None
     prompt: str = ""
     timeout: float = 15.0
+    endpointing: Endpointing = USUAL
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
 
@@ -74,7 +76,8 @@ class Transcriptions:
           SpeechError: see `Recognizer.listen`.
         """
         understand = partial(self._understand, language=language)
-        async with open_listening(detector(), understand) as listening:
+        is_speech, how = self.endpointing.detector(), self.endpointing
+        async with open_listening(is_speech, understand, how=how) as listening:
             yield listening
 
     async def aclose(self) -> None:
@@ -85,8 +88,7 @@ class Transcriptions:
 
     async def _understand(self, listening: Listening, *, language: str | None) -> None:
         while True:
-            await listening.utterances.begin()
-            await listening.tell(Began())
+            await listening.begin()
             pcm = await listening.utterances.whole()
             try:
                 text = await self.transcribe(pcm, language=language)
