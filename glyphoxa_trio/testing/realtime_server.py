@@ -60,6 +60,7 @@ class RealtimeServer(Front[RealtimeSession]):
     """What its clients said so far, and what became of it."""
 
     script: Script = attrs.field(default=(), repr=False)
+    aside: Script = attrs.field(default=(), repr=False)
     hears: Hears = attrs.field(default=(), repr=False)
     api_key: str | None = attrs.field(default=None, repr=False)
     opens_after: float = 0.0
@@ -99,10 +100,16 @@ def _no(status: int, code: str, detail: str) -> Refuse:
     return Refuse(status, {"error": error})
 
 
+def read_out(turn: Turn) -> Reply:
+    """The model says what it is given, in the time that people take for it."""
+    return Speak(turn.user, ms=max(100, 60 * len(turn.user)))
+
+
 @asynccontextmanager
 async def open_realtime_server(
     script: Script,
     *,
+    aside: Script = read_out,
     hears: Hears = (),
     traps: Sequence[On] = (),
     handshakes: Sequence[Refuse | None] = (),
@@ -120,6 +127,7 @@ async def open_realtime_server(
     exception group.
 
     Args:
+      aside: what is said to an ``input`` of its own, beside the conversation.
       hears: what is understood of each utterance of a session, in order; or of its
         PCM. Nothing, where there is no more.
       traps: what happens once a certain message went over a socket.
@@ -140,6 +148,7 @@ async def open_realtime_server(
         habits=habits,
         handshakes=list(handshakes),
         script=script,
+        aside=aside,
         hears=hears,
         api_key=api_key,
         opens_after=opens_after,

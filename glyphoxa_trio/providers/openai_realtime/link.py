@@ -36,6 +36,7 @@ CAPABILITIES: Final = Capabilities(
     output_rate=RATE,
     max_tools=MAX_TOOLS,
     max_result=MAX_RESULT,
+    recites=True,
 )
 
 

@@ -4,7 +4,10 @@ The server speaks first. On ``session.created`` the whole session is sent, on
 ``session.updated`` it holds: then the history goes out, and everything else may.
 Changes of a session are confirmed in their order and without a name, so those on
 their way are a queue. Errors do name the event they are about; most of them change
-nothing. Responses and calls are `responding`'s, speech that comes in is `hearing`'s.
+nothing. Responses and calls are `responding`'s, speech that comes in is `hearing`'s,
+words that are said beside the conversation are `reciting`'s.
+
+Above 300 lines, because what each command and event means is read side by side.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from glyphoxa_trio.providers.s2s import (
     DropAudio,
     Event,
     Ready,
+    Recite,
     Respond,
     SendAudio,
     SendResult,
@@ -34,6 +38,7 @@ from glyphoxa_trio.providers.s2s import (
     Setup,
     SpeechBegins,
     SpeechEnds,
+    StopReciting,
     ToolsInForce,
     Truncate,
 )
@@ -43,6 +48,7 @@ from . import encoding
 from .complaints import complaint, end_of
 from .encoding import MAX_APPEND, MAX_RESULT, MIN_UTTERANCE, Options
 from .hearing import Hearing
+from .reciting import Reciting
 from .responding import Message, Responding
 from .sequencer import Create, Sequencer
 
@@ -82,6 +88,7 @@ class RealtimeWire:
     unknown: Counter[str] = attrs.field(factory=Counter, init=False)
     sequencer: Sequencer = attrs.field(factory=Sequencer, init=False)
     _responding: Responding = attrs.field(init=False)
+    _reciting: Reciting = attrs.field(init=False)
     _session: Message = attrs.field(init=False, repr=False)
     _instructions: str = attrs.field(init=False, repr=False)
     _frames: list[Frame] = attrs.field(factory=list, init=False, repr=False)
@@ -101,6 +108,7 @@ class RealtimeWire:
             self.sequencer, self.model, self.secret, self._count_unknown
         )
         answers = self._responding
+        self._reciting = Reciting(answers.usage_of)
         hearing = Hearing(self.sequencer, self.setup.automatic, self.secret)
         self._handlers = {
             "session.created": self._on_created,
@@ -160,6 +168,10 @@ class RealtimeWire:
                 self.sequencer.want(command, now)
             case Cancel():
                 self.sequencer.stop(now)
+            case Recite():
+                self._reciting.ask(command)
+            case StopReciting(name):
+                self._reciting.stop(name)
             case Truncate(item, heard_ms):
                 self._truncate(item, heard_ms)
             case _:
@@ -180,7 +192,9 @@ class RealtimeWire:
             if not kind.startswith(_IGNORED):
                 self._count_unknown(kind)
             return []
-        events = handle(fields, now)
+        events = self._reciting.receive(kind, fields)
+        if events is None:
+            events = handle(fields, now)
         self._go_on()
         return events
 
@@ -240,6 +254,8 @@ class RealtimeWire:
                 self._say(encoding.create(order.event_id, respond, session))
             else:
                 self._say(encoding.cancel(order.event_id, order.response))
+        for recital in self._reciting.orders():
+            self._say(recital)
 
     def _say(self, frame: str) -> None:
         self._frames.append(Frame(frame))
@@ -282,6 +298,8 @@ class RealtimeWire:
         fields = error if isinstance(error, dict) else {}
         about = string(fields.get("event_id")) or None
         self._changes = deque(c for c in self._changes if c[0] != about)
+        if (refused := self._reciting.refused(about, found.detail)) is not None:
+            return refused
         match found.code:
             case "conversation_already_has_active_response":
                 harmless = self.sequencer.refused(about, now)

@@ -68,7 +68,11 @@ class Responses:
         response = Response(
             session.new_id("resp"), session, request, settings, automatic
         )
-        steps = reply_to(session.server.script, self._turn(response))
+        turn = self._turn(response)
+        if response.aside and "input" in request:
+            steps = reply_to(session.server.aside, turn)
+        else:
+            steps = reply_to(session.server.script, turn)
         self.every.append(response)
         if not response.aside:
             self.active = response
@@ -110,7 +114,7 @@ class Responses:
         user, lines, outputs = told([self._as_heard(item) for item in items])
         return Turn(
             socket=self.session.wire.number,
-            number=len(self.every),
+            number=sum(x.aside == response.aside for x in self.every),
             user=user,
             outputs=outputs,
             lines=lines,
