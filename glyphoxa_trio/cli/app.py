@@ -353,6 +353,14 @@ def check(
             "--model", help="Ask each model for a word and a tool call, and time it."
         ),
     ] = False,
+    production: Annotated[
+        bool,
+        typer.Option(
+            "--production",
+            help="What is not fit for people who play is a problem: words that nobody"
+            " would hear, a stand-in that would answer.",
+        ),
+    ] = False,
     _yes: Yes = False,
 ) -> None:
     """Every problem of CONFIG at once, each with its place.
@@ -363,7 +371,7 @@ def check(
     """
     from .check import check as run
 
-    raise typer.Exit(run(config, servers=servers, model=model))
+    raise typer.Exit(run(config, servers=servers, model=model, production=production))
 
 
 Pid = Annotated[

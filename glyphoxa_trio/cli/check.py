@@ -25,10 +25,13 @@ _THERE: Final = (ServerState.READY, ServerState.IDLE)
 COLD: Final = 300.0  # seconds for a model that has to be loaded first
 
 
-def check(path: Path, *, servers: bool, model: bool = False) -> int:
+def check(
+    path: Path, *, servers: bool, model: bool = False, production: bool = False
+) -> int:
     """Print problems and warnings; 1 if there is a problem, else 0.
 
     A server that is not there is a problem if an NPC's grant names it, else a warning.
+    What is not fit for people who play is a problem in ``production``.
     """
     console = SafeConsole(highlight=False, soft_wrap=True)
 
@@ -53,6 +56,9 @@ def check(path: Path, *, servers: bool, model: bool = False) -> int:
                 _line(console, "problem" if problem.error else "warning", str(problem))
             for need in missing:
                 _line(console, "problem", str(need))
+            unready = [x for x in runtime.unready() if x.always or production]
+            for each in unready:
+                _line(console, "problem" if production else "warning", str(each))
             if servers:  # without them, each NPC would seem to lack tools
                 for text in advice:
                     _line(console, "warning", text)
@@ -66,7 +72,8 @@ def check(path: Path, *, servers: bool, model: bool = False) -> int:
             )
             errors = any(problem.error for problem in problems)
             mute = model and await _ask_models(console, config)
-            return 1 if errors or missing or mute else 0
+            unfit = production and unready
+            return 1 if errors or missing or mute or unfit else 0
 
     def on_error(error: GlyphoxaError) -> int:
         for line in str(error).splitlines():

@@ -22,7 +22,6 @@ from glyphoxa_trio.tools.speech import outcome_text
 from .aloud import Aloud
 from .hearsay import Overheard, aside_of
 from .snapshot import CallSnapshot, ExchangeSnapshot, RoundSnapshot
-from .sound import SpokenItems
 
 
 @attrs.define(eq=False)
@@ -91,7 +90,8 @@ class Exchange:
     """One turn: what was said to the NPC, and its rounds.
 
     ``aloud`` is its audio, if there is any. From the first report of what was played on
-    it is that which counts as delivered.
+    it is that which counts as delivered; of what a model says by itself what the
+    listener took counts before that.
     ``asked``: something was said to it; else it speaks by itself. ``overheard`` since
     the last turn; ``context`` is known for this turn, and no longer.
     """
@@ -99,7 +99,7 @@ class Exchange:
     speaker: str
     text: str
     rounds: list[Round] = attrs.field(factory=list)
-    aloud: Aloud | SpokenItems | None = None
+    aloud: Aloud | None = None
     _reported: bool = attrs.field(default=False, init=False)
     asked: bool = attrs.field(default=True, kw_only=True)
     overheard: deque[Overheard] = attrs.field(factory=deque, kw_only=True)
@@ -134,7 +134,7 @@ class Exchange:
             rounds=tuple(x.snapshot() for x in self.rounds),
         )
 
-    def is_aloud(self, aloud: Aloud | SpokenItems) -> None:
+    def is_aloud(self, aloud: Aloud) -> None:
         """This is what is said aloud of it."""
         self.aloud = aloud
 
@@ -152,8 +152,9 @@ class Exchange:
     def taken(self, seconds: float) -> None:
         """The listener has taken so much more audio; nothing if they say themselves
         what was played."""
-        if isinstance(self.aloud, SpokenItems) and not self._reported:
+        if self.aloud is not None and not self._reported:
             self.aloud.take(seconds)
+            self.hear()
 
     def lines(self) -> Iterator[Line]:
         """Who said what, as far as it was heard."""
@@ -172,18 +173,26 @@ class Exchange:
 
     def delivered(self, round_index: int) -> None:
         """The next sentence of that round has been heard."""
-        self._past = None
         self.rounds[round_index].delivered += 1
+        self.hear()
 
     def played(self, seconds: float) -> None:
         """So much of its audio was heard in all; nothing if it has none."""
+        first, self._reported = not self._reported, True
+        if self.aloud is not None:
+            if first:
+                self.aloud.playback.begin()
+            self.aloud.playback.played(seconds)
+        self.hear()
+
+    def hear(self) -> None:
+        """Something has changed of what was said or heard."""
         self._past = None
-        self._reported = True
         if self.aloud is None:
             return
-        self.aloud.playback.played(seconds)
         for at, part in enumerate(self.rounds):
-            part.by_ear = self.aloud.heard(at, part.sentences, part.delivered)
+            if self._reported or self.aloud.is_spoken(at):
+                part.by_ear = self.aloud.heard(at, part.sentences, part.delivered)
 
     @property
     def known(self) -> str:

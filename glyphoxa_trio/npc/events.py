@@ -137,7 +137,9 @@ class Filler(TurnEvent):
 class Speech(TurnEvent):
     """A piece of what is to be played: PCM16, mono, ``rate`` Hz.
 
-    ``filler``: it belongs to a `Filler`. Only whoever listens to the turn gets it.
+    ``filler``: it is no part of the answer, but a `Filler`, or the tone that is heard
+    in place of a sentence that nothing can say. Only whoever listens to the turn gets
+    it.
     """
 
     pcm: bytes
@@ -151,7 +153,8 @@ class Speech(TurnEvent):
 
 @attrs.frozen(kw_only=True)
 class SpeechFailed(TurnEvent):
-    """This cannot be said aloud; as text it was said. The turn goes on."""
+    """This cannot be said aloud, or not to its end; as text it was said. The turn goes
+    on."""
 
     text: str
     detail: str

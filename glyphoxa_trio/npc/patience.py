@@ -21,25 +21,38 @@ FAREWELL: Final = 1.0  # seconds for a model to be hung up on
 
 @attrs.define(eq=False)
 class Patience:
-    """How long the model is waited for, on the turn's model clock."""
+    """How long the model is waited for, on the turn's model clock.
+
+    Nobody waits for a model that speaks: its time, and every limit, begin when what it
+    has said so far could have been played.
+    """
 
     _clock: Clock
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     kind: ErrorKind = attrs.field(default=ErrorKind.FIRST_TOKEN, init=False)
     limit: float = attrs.field(default=0.0, init=False)
+    _since: float = attrs.field(default=0.0, init=False)  # it is waited for
+    _spoken_until: float = attrs.field(default=-math.inf, init=False)
     _in_line: str = attrs.field(default="", init=False)  # why nothing is sent yet
 
     def wait_for(self, kind: ErrorKind, limit: float) -> None:
         """The model is to say something within so many seconds."""
         now = trio.current_time()
+        speech = max(0.0, self._spoken_until - now)
         if self._clock.running:
-            end = now + self._clock.remaining(now)
+            end = now + speech + self._clock.remaining(now)
         else:
-            end = self._clock.start(now)
+            self._since = now
+            end = self._clock.start(now) + speech
         self.kind, self.limit, self._in_line = kind, limit, ""
-        if end < now + limit:
+        if end < now + speech + limit:
             self.kind, self.limit = ErrorKind.TURN, self._clock.budget
-        self.scope.deadline = min(now + limit, end)
+        self.scope.deadline = min(now + speech + limit, end)
+
+    def speaks(self, seconds: float) -> None:
+        """The model has said so much more."""
+        now = trio.current_time()
+        self._spoken_until = max(now, self._spoken_until) + seconds
 
     def wait_in_line(self, why: str) -> None:
         """Nothing is sent yet: the turn's time runs, and no other limit."""
@@ -77,7 +90,10 @@ class Patience:
 
     def rest(self) -> None:
         """The model is not waited for any more."""
-        self._clock.stop(trio.current_time())
+        now = trio.current_time()
+        if self._clock.running:
+            self._clock.forgive(max(0.0, min(now, self._spoken_until) - self._since))
+        self._clock.stop(now)
         self.scope.deadline = math.inf
 
     def fresh(self) -> trio.CancelScope:

@@ -36,6 +36,10 @@ class Playback:
             given = self.given
             self._stretches.append(_Stretch(piece, given, given + seconds))
 
+    def begin(self) -> None:
+        """Whoever plays it says from now on how much of it was."""
+        self._played = 0.0
+
     def played(self, seconds: float) -> None:
         """So much of all of it has been heard. Never less than before, nor more
         than there is."""

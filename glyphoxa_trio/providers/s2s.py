@@ -52,6 +52,7 @@ class Capabilities:
       forbids_tools: one response can be asked for without tools.
       calling: what a tool may be declared as; the first is the default.
       scheduling: what `Schedule` a result may carry; empty if none at all.
+      recites: it can be asked to say words as they stand, beside the conversation.
       resumes: a new socket can go on with the conversation of an old one.
       lifetime: seconds after which the server closes the socket, None if unknown.
       max_tools, max_result, result_depth: more is cut (bytes of UTF-8 for results).
@@ -74,6 +75,7 @@ class Capabilities:
     max_result: int
     result_depth: int = 4
     answers_speech: bool = True
+    recites: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -201,6 +203,22 @@ class Truncate:
     heard_ms: int
 
 
+@attrs.frozen
+class Recite:
+    """Say these words as they stand: they are no part of the conversation, and are said
+    beside whatever runs. ``name`` comes back with their audio."""
+
+    name: str
+    text: str
+
+
+@attrs.frozen
+class StopReciting:
+    """Nobody listens to that any more."""
+
+    name: str
+
+
 Command = (
     SendAudio
     | SpeechBegins
@@ -213,6 +231,8 @@ Command = (
     | Respond
     | Cancel
     | Truncate
+    | Recite
+    | StopReciting
 )
 
 
@@ -340,6 +360,25 @@ class CallsCancelled:
 
 
 @attrs.frozen
+class Recited:
+    """A piece of what was to be said as it stands."""
+
+    name: str
+    pcm: bytes
+
+
+@attrs.frozen(kw_only=True)
+class RecitalEnded:
+    """All of it was said, or nothing more will be because of ``error``. ``text`` is
+    what was said, as far as the model tells."""
+
+    name: str
+    text: str = ""
+    error: str = ""
+    usage: Usage | None = None
+
+
+@attrs.frozen
 class Interrupted:
     """What was sent and not played yet is void: flush it."""
 
@@ -396,6 +435,8 @@ Event = (
     | CallReady
     | ResponseEnded
     | CallsCancelled
+    | Recited
+    | RecitalEnded
     | Interrupted
     | InteractionEnded
     | HandleIssued

@@ -82,6 +82,14 @@ class Models:
             self._fast[model] = self._heard(link)
         return self._fast[model]
 
+    def stands_in(self, npc: NpcConfig) -> bool:
+        """Whether the offline stand-in would answer for this NPC."""
+        config: ModelConfig = self._config
+        if npc.model is not None and npc.model != config.model:
+            config = self._config.at(npc.model)
+        all_ = (config, *self._config.fallbacks)
+        return self._given is None and any(x.provider is Provider.OFFLINE for x in all_)
+
     def statistics(self) -> tuple[ModelStatistics, ...]:
         """Of every model that may have been asked, if there are fallbacks."""
         return tuple(x.statistics() for x in (*self._first, *(self._fallbacks or ())))

@@ -62,6 +62,7 @@ from .publisher import CALIBRATION, Publisher
 from .session import Session
 from .snapshot import SessionSnapshot, SnapshotRefused
 from .source import Source
+from .unready import Unready, unready
 from .usability import usability_of, warnings_of
 from .warned import Warnings
 from .witness import Witness
@@ -390,6 +391,12 @@ class Runtime:
         """A line for each NPC that cannot use any of its tools, or can never use some,
         with what would change that. `warnings` has the lines told since the start."""
         return tuple(warnings_of(self.npcs, self.usability(), self.problems()))
+
+    def unready(self) -> tuple[Unready, ...]:
+        """What is not fit for people who play: words that nobody would hear, and a
+        stand-in that would answer. `check_production` makes an error of it."""
+        cast = self._cast
+        return unready(self.config, cast.voices, cast.models.stands_in)
 
     def _settle(self) -> None:
         """Everything is registered now: measure it, and say what cannot be used."""

@@ -92,10 +92,16 @@ def _no(status: int, code: str, detail: str) -> Refuse:
     return Refuse(status, {"error": error})
 
 
+def read_out(turn: Turn) -> Reply:
+    """The model says what it is given, in the time that people take for it."""
+    return Speak(turn.user, ms=max(100, 60 * len(turn.user)))
+
+
 @asynccontextmanager
 async def open_realtime_server(
     script: Script,
     *,
+    aside: Script = read_out,
     hears: Hears = (),
     traps: Sequence[On] = (),
     handshakes: Sequence[Refuse | None] = (),
@@ -113,6 +119,7 @@ async def open_realtime_server(
     exception group.
 
     Args:
+      aside: what is said to an ``input`` of its own, beside the conversation.
       hears: what is understood of each utterance of a session, in order; or of its
         PCM. Nothing, where there is no more.
       traps: what happens once a certain message went over a socket.
@@ -130,6 +137,7 @@ async def open_realtime_server(
     habits = Habits(words=_words, traps=traps, beside=beside or {}, records=records)
     service = Service(
         script=script,
+        aside=aside,
         hears=hears,
         opens_after=opens_after,
         lifetime=lifetime,

@@ -239,3 +239,63 @@ def test_who_can_reach_nothing_is_named_with_the_remedy(tmp_path: Path) -> None:
         "Mute: can use 0 of 0 tools",
     )
     assert last.endswith("1 of 1 servers ready")
+
+
+SPOKEN = {
+    "npcs": [
+        {
+            "name": "Bo",
+            "engine": "s2s",
+            "greeting": "Sit!",
+            "fallback": ["Hm?", "What was that?"],
+        },
+        {"name": "Ann"},
+    ],
+    "s2s": {"provider": "gemini_live", "model": "gemini-3.8-live", "api_key": "k"},
+}
+
+
+def unfit(text: str, kind: str) -> list[str]:
+    """What is said of that kind, without why and the remedy."""
+    found = [x.removeprefix(kind) for x in text.splitlines() if x.startswith(kind)]
+    return [
+        re.sub(" cannot be heard: .*(?= @)| stand-in: .*(?= @)", "", x) for x in found
+    ]
+
+
+def test_what_nobody_would_hear_and_a_stand_in_are_warnings(tmp_path: Path) -> None:
+    # A36
+    path = written(tmp_path, **SPOKEN)
+    checked = run("check", path)
+    assert checked.returncode == 0
+    assert unfit(checked.stdout, "warning: ") == [
+        'the fallback lines of Bo ("Hm?", "What was that?") @ npcs[0].fallback',
+        'the greeting of Bo ("Sit!") @ npcs[0].greeting',
+        "what goes through the text model, and what the DM says as Bo @ npcs[0]",
+        "turns of Bo that need slow tools are answered by the offline @ npcs[0]",
+    ]
+    assert "configure speech.synthesis" in checked.stdout
+    assert "configure llm, or set s2s.route: false" in checked.stdout
+
+
+def test_in_production_they_are_problems(tmp_path: Path) -> None:
+    path = written(tmp_path, **SPOKEN)
+    checked = run("check", path, "--production")
+    assert checked.returncode == 1
+    assert unfit(checked.stdout, "problem: ")[-2:] == [
+        "turns of Bo that need slow tools are answered by the offline @ npcs[0]",
+        "Ann is answered for by the offline @ npcs[1]",
+    ]
+    assert len(problems(checked.stdout)) == 5
+
+
+def test_a_table_that_can_be_heard_is_fit_for_production(tmp_path: Path) -> None:
+    realtime = {"provider": "openai_realtime", "model": "gpt-realtime", "api_key": "k"}
+    llm = {
+        "provider": "chat_completions",
+        "model": "m",
+        "base_url": "http://[::1]:1/v1",
+    }
+    path = written(tmp_path, **(SPOKEN | {"s2s": realtime, "llm": llm}))
+    checked = run("check", path, "--production", "--no-servers")
+    assert (checked.returncode, problems(checked.stdout)) == (0, [])

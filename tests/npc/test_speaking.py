@@ -14,9 +14,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.config.voices import VoiceConfig
-from glyphoxa_trio.npc import Sentence, TextDelta, ToolFinished, TurnDone, TurnEnd
-from glyphoxa_trio.npc.conversation import Exchange
-from glyphoxa_trio.npc.events import EngineSwitched, Filler, Speech, SpeechFailed
+from glyphoxa_trio.npc import Sentence, TextDelta, ToolFinished, TurnDone, TurnEnd, cue
+from glyphoxa_trio.npc.aloud import Aloud
+from glyphoxa_trio.npc.events import Filler, Speech, SpeechFailed
 from glyphoxa_trio.npc.speaking import SPARE, Speaking
 from glyphoxa_trio.providers.speech import SpeechError, Voice
 from glyphoxa_trio.tools.tier import Tier
@@ -28,7 +28,7 @@ DONE, CUT, FAILED, _ = TurnEnd
 
 
 def speech_of(heard: Heard) -> bytes:
-    return b"".join(event.pcm for event in heard.of(Speech))
+    return b"".join(x.pcm for x in heard.of(Speech) if not x.filler)
 
 
 async def test_every_sentence_is_said_aloud_after_it_was_written(
@@ -190,6 +190,8 @@ async def test_what_cannot_be_said_is_an_event_and_the_turn_goes_on(
         ("And you?", detail),
     ]
     assert warnings == [f"Bob cannot say something aloud: {detail}"]
+    # Something is heard all the same: a soft tone, once.
+    assert [x.pcm for x in heard.of(Speech) if x.filler] == [cue.TONE]
 
 
 async def test_a_synthesizer_that_hangs_is_left_and_the_next_sentence_tried(
@@ -265,7 +267,7 @@ async def test_a_turn_without_a_voice_has_nothing_to_report(
 
 
 async def speak(
-    synthesizer: FakeSynthesizer, *script: object, engine_speaks: bool = False
+    synthesizer: FakeSynthesizer, *script: object, voiced: bool = False
 ) -> list[tuple[float, Speech]]:
     """Events at their times: a number is a pause."""
     given: list[tuple[float, Speech]] = []
@@ -274,20 +276,19 @@ async def speak(
         given.append((trio.current_time(), speech))
 
     speaking = Speaking(
-        synthesizer=synthesizer,
+        mouths=lambda: [synthesizer],
         voice=Voice(),
-        exchange=Exchange("Ann", "Hello"),
+        aloud=Aloud(),
         give=give,
         post=lambda _: None,
         warn=lambda _: None,
-        engine_speaks=engine_speaks,
     )
     async with speaking.open():
         for step in script:
             if isinstance(step, float):
                 await trio.sleep(step)
             else:
-                speaking.take(step)  # type: ignore[arg-type]
+                speaking.take(step, voiced=voiced)  # type: ignore[arg-type]
     return given
 
 
@@ -344,14 +345,10 @@ async def test_sentences_wait_for_each_other_and_never_overlap(
     ]
 
 
-async def test_an_engine_with_a_voice_of_its_own_is_not_said_twice(
+async def test_what_a_model_says_by_itself_is_not_said_twice(
     autojump_clock: MockClock,
 ) -> None:
-    # G37, D23b: but what goes the other way has no voice but this one.
-    switched = EngineSwitched(
-        npc="Bob", turn=1, engine="cascaded", instead_of="s2s", reason="slow tools"
-    )
     synthesizer = FakeSynthesizer()
-    assert not await speak(synthesizer, sentence("One."), engine_speaks=True)
-    given = await speak(synthesizer, switched, sentence("Two."), engine_speaks=True)
+    assert not await speak(synthesizer, sentence("One."), voiced=True)
+    given = await speak(synthesizer, sentence("Two."))
     assert pcm(given, fillers=False) == audio_of("Two.")

@@ -6,7 +6,7 @@ fake of the vendor, which must find no fault with any of it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -83,12 +83,13 @@ async def open_talk(
     automatic: bool = True,
     table: dict[str, Any] | None = None,
     asked: dict[str, Any] | None = None,
+    text: Sequence[Any] = (),
     **server: Any,
 ) -> AsyncIterator[tuple[Table, Server]]:
     """An NPC with these tools at a model with this script, and its server.
 
-    Its turns do not go round the model, unless ``table`` says so. ``asked`` are the
-    vendor's options.
+    Its turns do not go round the model, unless ``table`` says so; ``text`` is what a
+    text model says then. ``asked`` are the vendor's options.
     """
     opened: Any = open_realtime_server if model == OPENAI else open_gemini_server
     async with opened(script, in_memory=True, **server) as fake:
@@ -98,7 +99,7 @@ async def open_talk(
             settings=LiveSettings(backoff=EXACT, **(settings or {})),
         )
         options = {"s2s": S2SConfig(route=False), **(table or {})}
-        async with open_table([], *tools, npc=npc, live=live, **options) as made:
+        async with open_table(text, *tools, npc=npc, live=live, **options) as made:
             made.npc = _hearing(made, live)
             yield made, fake
         assert not fake.violations, fake.violations

@@ -7,23 +7,25 @@ need slow tools, and that is asked for one by one, goes through the text model i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.config.voices import Engine as Kind
 from glyphoxa_trio.host import ToolHost
+from glyphoxa_trio.npc.aloud import Aloud
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import EngineSwitched
 from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.own_voice import ATTEMPTS, REST, OwnVoice, Recordings
 from glyphoxa_trio.npc.s2s.bridge import Bridge
 from glyphoxa_trio.npc.s2s.interaction import Interaction
 from glyphoxa_trio.npc.s2s.live import Live
 from glyphoxa_trio.npc.s2s.shell import Owner
-from glyphoxa_trio.npc.sound import SpokenItems
 from glyphoxa_trio.npc.turn.engine import (
     Engine,
     Microphone,
@@ -36,6 +38,7 @@ from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Usage
 from glyphoxa_trio.providers.s2s import Complaint, Line
+from glyphoxa_trio.providers.speech import SpeechError, Synthesizer
 from glyphoxa_trio.tools.tier import Tier
 
 from . import cascaded
@@ -54,6 +57,8 @@ class SpeechEngine(Engine):
       ceiling: the tier that tools are declared for before anything is said.
       spoken: told of each utterance that the model has heard.
       spent, complained: told of tokens, and of what its server did not take.
+      may_ask: whether the model may be spent on now.
+      recordings: of what the model has said, if nothing else can say it.
     """
 
     _live: Live
@@ -64,16 +69,27 @@ class SpeechEngine(Engine):
     _spoken: Callable[[Utterance], None]
     spent: Callable[[Usage], None]
     complained: Callable[[Complaint], None]
+    _may_ask: Callable[[], bool]
+    _recordings: Recordings | None
     _microphone: tuple[str, Microphone] | None = attrs.field(default=None, init=False)
     _speaker: str = attrs.field(default="player", init=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    _sounding: SpokenItems | None = attrs.field(default=None, init=False)
+    _sounding: Aloud | None = attrs.field(default=None, init=False)
+    _answered: tuple[Utterance, SpokenTurn] | None = attrs.field(
+        default=None, init=False
+    )
+    _voice: OwnVoice = attrs.field(init=False)
+    _failed: bool = attrs.field(default=False, init=False)  # its model, in that turn
+    _rests: Signal = attrs.field(factory=Signal, init=False)
     _bridge: Bridge = attrs.field(init=False)
     # Turns that went round, and whether the model lacks the words, too.
     _elsewhere: list[tuple[bool, Exchange]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         settings, live = self._settings, self._live
+        self._voice = OwnVoice(
+            live, settings.npc.name, self._recordings or Recordings(), self._may_ask
+        )
         self._bridge = Bridge(
             host=self._host,
             live=live,
@@ -109,9 +125,38 @@ class SpeechEngine(Engine):
     def instruct(self) -> None:
         self._live.set_instructions(self._memory.conversation.prompt_text)
 
+    def mouths(self, synthesizer: Synthesizer | None) -> Sequence[Synthesizer]:
+        """Its model, if that can say words as they stand, and the synthesizer; that
+        first while the model is not well."""
+        own = [self._voice] if self._live.capabilities.recites else []
+        other = [] if synthesizer is None else [synthesizer]
+        turn = None if self._answered is None else self._answered[1].turn
+        failed = self._failed if turn is None else turn.error is not None
+        unwell = failed or self._live.fault is not None
+        return [*other, *own] if unwell else [*own, *other]
+
     async def converse(self) -> None:
         with self._scope:
-            await self._live.run()
+            async with trio.open_nursery() as nursery:
+                if self._recordings is not None:
+                    nursery.start_soon(self._record)
+                await self._live.run()
+
+    async def _record(self) -> None:
+        """Have the fallback lines said once, while nobody speaks."""
+        attempts = 0
+        while attempts < ATTEMPTS:
+            await self._rests.take()
+            await trio.sleep(REST)
+            lines = self._voice.missing(self._memory.fallbacks)
+            for line in lines if self._live.capabilities.recites else ():
+                if not (self._live.connected and self._live.quiet and self._may_ask()):
+                    break
+                try:
+                    await self._voice.record(line)
+                except SpeechError:  # the next rest is another attempt
+                    attempts += 1
+                    break
 
     def ignore_speech(self) -> None:
         # Each utterance would be ended at once, and leave what the model has said to
@@ -131,6 +176,7 @@ class SpeechEngine(Engine):
             raise MicrophoneTaken(f"it hears {self._speaker} already")
         self._speaker, self._microphone = speaker, (name, microphone)
         self._live.open()
+        self._rests.set()
         microphone.reaches(self._live)
         return True
 
@@ -141,14 +187,16 @@ class SpeechEngine(Engine):
     def _speech(self) -> None:
         """Somebody begins to speak: what is still being played is void."""
         self._silence()
+        if self._answered is not None:  # at once, however busy its listener is
+            self._answered[0].interrupt("the speaker went on")
         if self._heard is not None:
             self._heard.interrupted()
 
     def _silence(self) -> None:
-        """A model is done long before its answer was played: of what is not heard any
+        """A model is far ahead of what was played, or done: of what is not heard any
         more it must not think that it said it."""
         if self._sounding is not None:
-            self._live.truncate(self._sounding.cut())
+            self._live.truncate(self._sounding.stop())
             self._sounding = None
 
     def take_back(self, name: str) -> None:
@@ -177,8 +225,19 @@ class SpeechEngine(Engine):
             self._live.interrupt({}, of=utterance.interaction)
 
     def over(self, utterance: Utterance) -> None:
-        if utterance.interaction is not None:
-            self._live.end(utterance.interaction)
+        # Not before: what was said is remembered now, for a socket that is told of it.
+        for interaction in {utterance.interaction, self._written(utterance)}:
+            if interaction is not None:
+                self._live.end(interaction)
+        self._rests.set()
+
+    def _written(self, utterance: Utterance) -> Interaction | None:
+        """What the model was told of an utterance that it did not hear."""
+        if self._answered is None or self._answered[0] is not utterance:
+            return None
+        _, spoken = self._answered
+        self._answered, self._failed = None, spoken.turn.error is not None
+        return spoken.interaction
 
     def asks(self, utterance: Utterance) -> bool:
         return utterance.interaction is None or not self._live.answers
@@ -203,20 +262,21 @@ class SpeechEngine(Engine):
             turn.without_fillers()
         if utterance.interaction is None:
             self._silence()  # somebody writes while it still speaks
+        self._sounding = sound = turn.exchange.aloud
+        assert sound is not None
         spoken = SpokenTurn(
             turn=turn,
             live=self._live,
             bridge=self._bridge,
             speaker=utterance.speaker,
-            interaction=utterance.interaction,
+            heard=utterance.interaction,
             asks=self.asks(utterance),
+            sound=sound,
             interrupt=utterance.interrupt,
             understood=understood,
         )
-        try:
-            await spoken.run()
-        finally:
-            self._sounding = spoken.sound
+        self._answered = utterance, spoken
+        await spoken.run()
 
     def _slow(self, turn: TurnState) -> tuple[str, ...]:
         """The tools that only a turn as slow as this one may use."""

@@ -13,6 +13,7 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.npc.aloud import Aloud
 from glyphoxa_trio.npc.conversation import Round
 from glyphoxa_trio.npc.events import Fallback, Speech, Transcript
 from glyphoxa_trio.npc.patience import Patience
@@ -21,7 +22,6 @@ from glyphoxa_trio.npc.s2s.interaction import Interaction
 from glyphoxa_trio.npc.s2s.live import Live
 from glyphoxa_trio.npc.s2s.rounds import Rounds
 from glyphoxa_trio.npc.sentences import Sentences
-from glyphoxa_trio.npc.sound import SpokenItems
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.tool_round import ToolRound
 from glyphoxa_trio.providers.llm import LLMError
@@ -47,8 +47,9 @@ class SpokenTurn:
     """What a turn of a speech-to-speech NPC works with, beside any turn's.
 
     Args:
-      interaction: the utterance that the server heard; None if it is text.
+      heard: the utterance that the server heard; None if it is text.
       asks: the server does not answer by itself, so the turn asks.
+      sound: what is said aloud of it.
       interrupt: end the turn, for this reason.
       understood: told of the final words of an utterance that was heard; gives the
         tier that they call for.
@@ -58,25 +59,25 @@ class SpokenTurn:
     live: Live
     bridge: Bridge
     speaker: str
-    interaction: Interaction | None
+    heard: Interaction | None
     asks: bool
+    sound: Aloud
     interrupt: Callable[[str], None]
     understood: Callable[[str], Awaitable[Tier]]
     _sentences: Sentences = attrs.field(factory=Sentences, init=False)
     _round: Round | None = attrs.field(default=None, init=False)
     _index: int = attrs.field(default=-1, init=False)
-    sound: SpokenItems = attrs.field(factory=SpokenItems, init=False)
+    interaction: Interaction | None = attrs.field(default=None, init=False)
     _known: bool = attrs.field(default=True, init=False)  # the words, and so the tier
 
     async def run(self) -> None:
-        """Answer once. Cancelling it interrupts the model and every call."""
-        turn, live = self.turn, self.live
-        heard = self.interaction
+        """Answer once. Cancelling it interrupts the model and every call. The
+        ``interaction`` that is finished then is to be ended with the turn."""
+        turn, live, heard = self.turn, self.live, self.heard
         self._known = self.asks or (heard is not None and heard.understood)
         self.bridge.become(turn.grant, defer_threshold=turn.settings.defer_threshold)
-        turn.exchange.is_aloud(self.sound)
         await self._show()
-        interaction = self.interaction
+        interaction = heard
         if interaction is None:
             with trio.move_on_after(_TOOLS_WITHIN):
                 await self.bridge.told()
@@ -86,6 +87,10 @@ class SpokenTurn:
             live.say(Line("user", turn.exchange.text))
         elif self.asks:
             live.respond()
+        self.interaction = interaction
+        if interaction.words:
+            self._tell_words(interaction.words, interaction.understood)
+        interaction.tell_words(self._tell_words)
         rounds = Rounds(
             bridge=self.bridge,
             interaction=interaction,
@@ -109,8 +114,8 @@ class SpokenTurn:
             await self._fail(error)
         finally:
             if not rounds.finished:
-                live.interrupt(self.sound.cut(), of=interaction)
-            live.end(interaction)
+                live.interrupt(self._break_off(), of=interaction)
+                live.end(interaction)
 
     @property
     def _said(self) -> bool:
@@ -133,7 +138,7 @@ class SpokenTurn:
                 rate = self.live.capabilities.output_rate
                 speech = Speech(**turn.of, pcm=pcm, rate=rate)
                 self._begin_round()
-                self.sound.give(self._index, item, speech.seconds)
+                self.sound.give_item(self._index, item, speech.seconds)
                 turn.text_begins()
                 await turn.emit(speech)
             case Spoken(text=text):
@@ -151,26 +156,32 @@ class SpokenTurn:
     async def _say(self, whole: list[str]) -> None:
         for text in whole:
             round_ = self._begin_round()
-            await self.turn.say(round_, self._index, text)
+            await self.turn.voiced(round_, self._index, text)
+
+    def _break_off(self) -> dict[str, float]:
+        """What was begun is not finished; returns what of it is not heard any more."""
+        if self.turn.error is not None:
+            return {}  # what there is of it is played all the same
+        if self._round is not None:  # words of a half sentence may have been heard
+            self._round.sentences.extend(self._sentences.end())
+            self.turn.exchange.hear()
+        return self.sound.stop()
 
     async def _understand(self, text: str, *, final: bool) -> None:
-        turn = self.turn
-        turn.exchange.understood(text)
-        await turn.emit(
-            Transcript(
-                **turn.of,
-                speaker=self.speaker,
-                text=text,
-                final=final,
-            )
-        )
         if final and not self._known:
-            self._known = True
+            turn, self._known = self.turn, True
             # The server answers already: what the words call for is for the rounds
             # that follow, upwards as soon as the model knows of it (D23a).
             turn.become(await self.understood(text))
             now = trio.current_time()
             self.bridge.show(turn.tier, remaining=turn.tool_clock.remaining(now))
+
+    def _tell_words(self, text: str, final: bool) -> None:
+        """So the words are, as far as is known: whatever the turn is doing."""
+        turn = self.turn
+        turn.output.utterance.understood(text)
+        said = Transcript(**turn.of, speaker=self.speaker, text=text, final=final)
+        turn.post(said)
 
     def _begin_round(self) -> Round:
         """The round that is going on: another one once its calls have begun."""
@@ -212,6 +223,8 @@ class SpokenTurn:
             await self._fall_back(Fallback.MODEL_FAILED)
 
     async def _fall_back(self, reason: Fallback | None = None) -> None:
+        if self.sound.is_spoken(self._index):  # without a word of it
+            self._round = None
         round_ = self._begin_round()
         reason = reason or self.turn.why_nothing(round_, last=False)
         await self.turn.fall_back(round_, self._index, reason)

@@ -17,7 +17,7 @@ import trio
 from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.providers.s2s import Heard
 
-from .happenings import Calls, Happening, Overflowed
+from .happenings import BargedIn, Calls, Happening, Overflowed
 
 # Ten minutes of speech in pieces of 40 ms; nobody has to hear more at once.
 _CAPACITY: Final = 15_000
@@ -45,19 +45,27 @@ class Interaction:
     _words_left: tuple[Heard, ...] = attrs.field(default=(), init=False)
 
     def put(self, event: Happening) -> bool:
-        """Append; False if nobody takes it: it is over, or is now, having too much."""
+        """Append; False if nobody takes it: it is over, or is now, having too much.
+
+        Whoever barges in waits for nobody: what was said before, and not taken, is
+        void. The calls in it are still owed an answer: `end` returns them.
+        """
         if self._over:
             return False
-        if len(self._events) >= _CAPACITY:
+        if isinstance(event, BargedIn):
+            words = [x for x in self._events if isinstance(x, Heard)]
+            calls = [x for x in self._events if isinstance(x, Calls)]
+            self._events = deque([*words, event, *calls])
+            self._arrived.set()
+        elif len(self._events) >= _CAPACITY:
             self._over = True
             # The calls are still owed an answer: `end` returns them.
             calls = [event for event in self._events if isinstance(event, Calls)]
             self._events = deque([Overflowed(), *calls])
         else:
             self._events.append(event)
-        if (
-            self._over or len(self._events) == 1
-        ):  # nobody waits while something is there
+        # Nobody waits while something is there.
+        if self._over or len(self._events) == 1:
             self._arrived.set()
         return not self._over
 

@@ -20,14 +20,17 @@ from glyphoxa_trio.providers.s2s import (
     Capabilities,
     Line,
     LinkClosed,
+    Recite,
     S2STool,
     Schedule,
     Setup,
+    StopReciting,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .interaction import Interaction
 from .pending_calls import Way
+from .reciting import Recital
 from .shell import Owner, Shell
 from .sockets import LiveSettings
 
@@ -111,7 +114,11 @@ class Live:
     @property
     def quiet(self) -> bool:
         """Nobody speaks, no turn runs, and nothing is owed."""
-        return self._machine.quiet
+        return self._shell.quiet
+
+    @property
+    def connected(self) -> bool:
+        return self._sockets.current is not None
 
     @property
     def owned(self) -> bool:
@@ -234,6 +241,25 @@ class Live:
         that it said more."""
         self._machine.truncate(heard)
         self._shell.carry_out()
+
+    @asynccontextmanager
+    async def recite(self, text: str) -> AsyncIterator[Recital]:
+        """Have the model say ``text`` as it stands, beside the conversation, which
+        knows nothing of it. Only if it ``recites``. Leaving stops it.
+
+        Entering waits for a socket, and has no end of its own.
+        """
+        shell = self._shell
+        self._sockets.want()
+        await shell.enforced.until(lambda: self.connected)
+        recital = shell.recitals.begin()
+        try:
+            shell.send(Recite(recital.name, text))
+            yield recital
+        finally:
+            if shell.recitals.leave(recital) and self.connected:
+                shell.send(StopReciting(recital.name))
+            self._sockets.look()
 
     def set_instructions(self, text: str) -> None:
         self._machine.instruct(text)

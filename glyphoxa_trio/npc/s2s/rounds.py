@@ -20,6 +20,7 @@ from glyphoxa_trio.npc.clock import Clock
 from glyphoxa_trio.npc.patience import Patience
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError
 from glyphoxa_trio.providers.s2s import (
+    AudioOut,
     CallsCancelled,
     Complaint,
     Event,
@@ -176,6 +177,9 @@ class Rounds:
                 pass
         if isinstance(event, ResponseStarted):
             self._heard, self._expecting, self._ended = True, False, False
+        if isinstance(event, AudioOut) and self.patience is not None:
+            rate = self.bridge.live.capabilities.output_rate
+            self.patience.speaks(len(event.pcm) / 2 / rate)
         await self.hear(event)
         match event:
             case ResponseEnded(end=ResponseEnd.FAILED, detail=detail):

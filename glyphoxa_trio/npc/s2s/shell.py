@@ -21,6 +21,8 @@ from glyphoxa_trio.providers.s2s import (
     Event,
     Line,
     LinkClosed,
+    RecitalEnded,
+    Recited,
     SendAudio,
     Setup,
 )
@@ -28,6 +30,7 @@ from glyphoxa_trio.providers.s2s import (
 from .effects import Do, Put, Replace, TellSpoken, Understood
 from .interaction import Interaction
 from .machine import LiveMachine
+from .reciting import Recitals
 from .sockets import LiveSettings, Sockets
 from .unsent import Unsent
 
@@ -59,6 +62,7 @@ class Shell:
     def __init__(self, provider: S2S, setup: Setup, settings: LiveSettings) -> None:
         self.owner = Owner(spoken=None)
         self.enforced = Signal()
+        self.recitals = Recitals()
         self.sockets = Sockets(provider, settings, self)
         self.machine = LiveMachine(
             new=self._new,
@@ -77,7 +81,7 @@ class Shell:
 
     @property
     def quiet(self) -> bool:
-        return self.machine.quiet
+        return self.machine.quiet and not self.recitals.busy
 
     # What becomes of the sockets.
 
@@ -89,14 +93,17 @@ class Shell:
         return attrs.evolve(setup, history=self.owner.history())
 
     def opened(self, *, resumed: bool) -> None:
+        self.recitals.lose("its connection was replaced")
         self.machine.opened(resumed=resumed)
         self.carry_out()
 
     def lost(self, closed: LinkClosed) -> None:
+        self.recitals.lose("its connection was lost")
         self.machine.lost(closed, trio.current_time())
         self.carry_out()
 
     def rested(self) -> None:
+        self.recitals.lose("its connection was closed")
         self.machine.rested()
         self.carry_out()
 
@@ -109,6 +116,12 @@ class Shell:
 
     def take(self, event: Event, now: float) -> None:
         """What the socket that counts has said."""
+        if isinstance(event, Recited | RecitalEnded):
+            self.recitals.take(event)
+            if isinstance(event, RecitalEnded) and event.usage is not None:
+                self.owner.usage(event.usage)
+            self.sockets.look()
+            return
         self.machine.receive(event, now)
         self.carry_out()
 
@@ -158,6 +171,10 @@ class Shell:
             self.owner.spoken(interaction)
         else:  # they have left in this moment
             self.end(interaction)
+
+    def send(self, command: Command) -> None:
+        """On the socket that is there."""
+        self._send(command)
 
     def _send(self, command: Command) -> None:
         socket = self.sockets.current

@@ -214,18 +214,20 @@ class NpcSession:
 
     def _engine(self) -> Engine:
         """What answers from now on."""
-        live, llm = self._links.live, self._links.llm
+        live, llm, services = self._links.live, self._links.llm, self.services
         if live is None:
             return TextEngine(self.settings, FastModel(self._links.fast or llm))
         engine = SpeechEngine(
             live=live,
-            host=self.services.host,
+            host=services.host,
             settings=self.settings,
             memory=self.memory,
             ceiling=self.runner.tiers.ceiling(self.settings),
             spoken=self._spoken,
             spent=self.runner.charge_live,
             complained=self.runner.complained,
+            may_ask=lambda: not services.costs.exhausted(self.memory.id),
+            recordings=services.recordings if services.synthesizer is None else None,
         )
         self._beside.start_soon(engine.converse)
         return engine

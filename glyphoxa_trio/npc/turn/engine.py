@@ -6,7 +6,7 @@ to keep between turns.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
 
@@ -18,6 +18,7 @@ from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.utterance import Utterance
+from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.tier import Tier
 
 
@@ -63,6 +64,10 @@ class Engine:
     def speaks(self) -> bool:
         """Whether it gives out audio itself."""
         return False
+
+    def mouths(self, synthesizer: Synthesizer | None) -> Sequence[Synthesizer]:
+        """Who can say now what no model says by itself, the best first."""
+        return () if synthesizer is None else (synthesizer,)
 
     @property
     def idle(self) -> bool:

@@ -205,9 +205,14 @@ class Memory:
         self.left = [x for x in self.left if x[0] is not outcome.call]
         self.late.append(outcome)
 
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """The lines to say when there is nothing to say."""
+        return self.settings.npc.fallback or self.settings.turn.fallback
+
     def fallback(self) -> str:
         """The next of the lines to say when there is nothing to say."""
-        lines = self.settings.npc.fallback or self.settings.turn.fallback
+        lines = self.fallbacks
         self._fallbacks += 1
         return lines[(self._fallbacks - 1) % len(lines)]
 

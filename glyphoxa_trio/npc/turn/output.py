@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,12 +11,12 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Topic
-from glyphoxa_trio.config.voices import VoiceConfig
+from glyphoxa_trio.npc.aloud import Aloud
 from glyphoxa_trio.npc.events import GIVEN_OUT, Flush, Speech, TurnEvent
 from glyphoxa_trio.npc.identity import NpcId
-from glyphoxa_trio.npc.speaking import SPARE, Speaking, voice_of
+from glyphoxa_trio.npc.speaking import SPARE, Speaking
 from glyphoxa_trio.npc.turn.utterance import Utterance
-from glyphoxa_trio.providers.speech import Synthesizer
+from glyphoxa_trio.providers.speech import Synthesizer, Voice
 
 
 @attrs.define(eq=False)
@@ -42,13 +42,14 @@ class TurnOutput:
         """Its number."""
         return self.utterance.number
 
-    async def emit(self, event: TurnEvent) -> None:
-        """Hand an event to everybody; waits while the listener is slow."""
+    async def emit(self, event: TurnEvent, *, voiced: bool = False) -> None:
+        """Hand an event to everybody; waits while the listener is slow. ``voiced``:
+        the model of the turn says it by itself."""
         # Nothing is given out after an interruption, however near it was.
         await trio.lowlevel.checkpoint_if_cancelled()
         self.publish(event)
         await self._send(event)
-        self._say_aloud(event)
+        self._say_aloud(event, voiced=voiced)
 
     def post(self, event: TurnEvent) -> None:
         """Likewise without waiting, for events inside a running tool clock."""
@@ -73,29 +74,24 @@ class TurnOutput:
     @asynccontextmanager
     async def aloud(
         self,
-        synthesizer: Synthesizer,
-        voice: VoiceConfig,
+        mouths: Callable[[], Sequence[Synthesizer]],
+        voice: Voice,
         warn: Callable[[str], None],
-        *,
-        engine_speaks: bool,
     ) -> AsyncGenerator[None]:
-        """Say the sentences inside the block.
-
-        Args:
-          engine_speaks: the turn's engine gives out audio itself.
-        """
+        """Say the sentences inside the block, as `Speaking` does."""
+        aloud = Aloud()
+        self.utterance.exchange.is_aloud(aloud)
 
         async def give(speech: Speech) -> None:
             await self._send(speech, spare=SPARE)
 
         self._speaking = Speaking(
-            synthesizer=synthesizer,
-            voice=voice_of(voice),
-            exchange=self.utterance.exchange,
+            mouths=mouths,
+            voice=voice,
+            aloud=aloud,
             give=give,
             post=self.utterance.stream.post,
             warn=warn,
-            engine_speaks=engine_speaks,
         )
         async with self._speaking.open():
             try:
@@ -112,7 +108,7 @@ class TurnOutput:
         if not await stream.send(event, spare=spare, within=self._listener):
             self.utterance.interrupt("the listener stopped listening")
 
-    def _say_aloud(self, event: TurnEvent) -> None:
+    def _say_aloud(self, event: TurnEvent, *, voiced: bool = False) -> None:
         """What the listener has got; a voice says of it what can be said."""
         if self._speaking is not None:
-            self._speaking.take(event)
+            self._speaking.take(event, voiced=voiced)

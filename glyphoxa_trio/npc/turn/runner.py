@@ -28,6 +28,7 @@ from glyphoxa_trio.npc.events import (
     TurnEnd,
 )
 from glyphoxa_trio.npc.hot_context import Gathered, Moment
+from glyphoxa_trio.npc.speaking import voice_of
 from glyphoxa_trio.npc.turn.engine import Engine
 from glyphoxa_trio.npc.turn.memory import Memory
 from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
@@ -119,7 +120,7 @@ class TurnRunner:
                 await utterance.begins.wait()
                 began = trio.current_time()
                 output = self._output = self._output_of(utterance)
-                async with self._aloud(output, utterance):
+                async with self._aloud(output):
                     if utterance.shed:
                         self.engine.decline(utterance)
                         self._turn_away(output, utterance)
@@ -177,15 +178,15 @@ class TurnRunner:
             settings.turn.listener,
         )
 
-    def _aloud(
-        self, output: TurnOutput, utterance: Utterance
-    ) -> AbstractAsyncContextManager[None]:
-        synthesizer, warn = self._services.synthesizer, self._services.warn
-        if synthesizer is None:
+    def _aloud(self, output: TurnOutput) -> AbstractAsyncContextManager[None]:
+        synthesizer, engine = self._services.synthesizer, self.engine
+        if synthesizer is None and not engine.speaks:
             return nullcontext()
-        speaks = self.engine.speaks and not utterance.scripted
-        voice = self.settings.npc.voice
-        return output.aloud(synthesizer, voice, warn, engine_speaks=speaks)
+        return output.aloud(
+            partial(engine.mouths, synthesizer),
+            voice_of(self.settings.npc.voice, named=not engine.speaks),
+            self._services.warn,
+        )
 
     def _turn_away(self, output: TurnOutput, utterance: Utterance) -> None:
         """Say a line instead of an answer, at once."""

@@ -16,6 +16,7 @@ from glyphoxa_trio.npc.cost import Costs
 from glyphoxa_trio.npc.events import TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
+from glyphoxa_trio.npc.own_voice import Recordings
 from glyphoxa_trio.npc.s2s import Live
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.turn.tally import Tally
@@ -84,6 +85,7 @@ class Services:
       context: asked in each turn for what is to be known in it.
       used: told of a session in which a turn begins or has ended.
       synthesizer: says sentences aloud, if there is one; ``warn`` is told if it fails.
+      recordings: of lines that models have said.
     """
 
     host: ToolHost
@@ -99,4 +101,5 @@ class Services:
     context: Gather | None = None
     used: Callable[[SessionKey], None] = lambda _: None
     synthesizer: Synthesizer | None = None
+    recordings: Recordings = attrs.field(factory=Recordings)
     warn: Callable[[str], None] = lambda _: None

@@ -89,6 +89,12 @@ class TurnState:
     async def emit(self, event: TurnEvent) -> None:
         await self.output.emit(event)
 
+    async def voiced(self, round_: Round, index: int, sentence: str) -> None:
+        """Hand on a sentence that its model says by itself."""
+        round_.sentences.append(sentence)
+        event = Sentence(**self.of, text=sentence, round=index)
+        await self.output.emit(event, voiced=True)
+
     def post(self, event: TurnEvent) -> None:
         self.output.post(event)
 

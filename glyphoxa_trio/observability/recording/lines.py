@@ -21,6 +21,7 @@ from glyphoxa_trio.npc.identity import npc_in, without_default
 from glyphoxa_trio.observability.recording.hiding import Hiding, in_pieces
 
 MOST_BYTES: Final = 256 * 1024 * 1024  # of one recording
+_AUDIO: Final = ("AudioOut", "Recited")
 _LAST: Final = 1024  # bytes that are kept for the line that says that it is full
 _MOST_HELD: Final = 1000  # lines that wait for a piece of text
 
@@ -161,7 +162,7 @@ def _stream_of(data: dict[str, Any]) -> tuple[Hashable, bool] | None:
     """Which text a line belongs to, and whether it is a piece of it or ends it."""
     if data["kind"] == "model":
         return ("model", data["request"]), "text" in data
-    if data["kind"] == "speech" and data.get("event") != "AudioOut":
+    if data["kind"] == "speech" and data.get("event") not in _AUDIO:
         return ("speech", data["socket"]), "text" in data
     if data["kind"] == "event" and data["event"] not in _BETWEEN:
         turn = npc_in(data), data["turn"]

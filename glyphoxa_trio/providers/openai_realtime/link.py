@@ -37,6 +37,7 @@ CAPABILITIES: Final = Capabilities(
     output_rate=PCM_RATE,
     max_tools=MAX_TOOLS,
     max_result=MAX_RESULT,
+    recites=True,
 )
 
 

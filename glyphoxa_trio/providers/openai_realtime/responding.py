@@ -194,7 +194,7 @@ class Responding:
             # In a response that did not complete a call is not to be begun.
             found = self._called(response, item)
             events += found if end is ResponseEnd.COMPLETED else []
-        usage = self._usage(done.get("usage"))
+        usage = self.usage_of(done.get("usage"))
         events += self._end(response_id, end, detail=detail, usage=usage, now=now)
         return events
 
@@ -232,7 +232,8 @@ class Responding:
             events.append(InteractionEnded())
         return events
 
-    def _usage(self, usage: object) -> Usage | None:
+    def usage_of(self, usage: object) -> Usage | None:
+        """What a response took, as its end says it."""
         if not isinstance(usage, dict):
             return None
         details = _object(usage.get("input_token_details"))

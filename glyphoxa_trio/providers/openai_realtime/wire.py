@@ -4,7 +4,8 @@ The server speaks first. On ``session.created`` the whole session is sent, on
 ``session.updated`` it holds: then the history goes out, and everything else may.
 Changes of a session are confirmed in their order and without a name, so those on
 their way are a queue. Errors do name the event they are about; most of them change
-nothing. Responses and calls are `responding`'s, speech that comes in is `hearing`'s.
+nothing. Responses and calls are `responding`'s, speech that comes in is `hearing`'s,
+words that are said beside the conversation are `reciting`'s.
 Above 300 lines, because all commands and events meet in the same state.
 """
 
@@ -27,6 +28,7 @@ from glyphoxa_trio.providers.s2s import (
     DropAudio,
     Event,
     Ready,
+    Recite,
     Respond,
     SendAudio,
     SendResult,
@@ -36,6 +38,7 @@ from glyphoxa_trio.providers.s2s import (
     Setup,
     SpeechBegins,
     SpeechEnds,
+    StopReciting,
     ToolsInForce,
     Truncate,
 )
@@ -46,6 +49,7 @@ from .complaints import complaint, end_of
 from .encoding import MAX_APPEND, MAX_RESULT, MIN_UTTERANCE
 from .hearing import Hearing
 from .options import Options
+from .reciting import Reciting
 from .responding import Message, Responding
 from .sequencer import Create, Sequencer
 
@@ -85,6 +89,7 @@ class RealtimeWire:
     unknown: Counter[str] = attrs.field(factory=Counter, init=False)
     sequencer: Sequencer = attrs.field(factory=Sequencer, init=False)
     _responding: Responding = attrs.field(init=False)
+    _reciting: Reciting = attrs.field(init=False)
     _session: Message = attrs.field(init=False, repr=False)
     _instructions: str = attrs.field(init=False, repr=False)
     _frames: list[Frame] = attrs.field(factory=list, init=False, repr=False)
@@ -108,6 +113,7 @@ class RealtimeWire:
             self.options.law,
         )
         answers = self._responding
+        self._reciting = Reciting(answers.usage_of, self.options.law)
         automatic, options = self.setup.automatic, self.options
         hearing = Hearing(
             self.sequencer,
@@ -174,6 +180,10 @@ class RealtimeWire:
                 self.sequencer.want(command, now)
             case Cancel():
                 self.sequencer.stop(now)
+            case Recite():
+                self._reciting.ask(command)
+            case StopReciting(name):
+                self._reciting.stop(name)
             case Truncate(item, heard_ms):
                 self._truncate(item, heard_ms)
             case _:
@@ -194,7 +204,9 @@ class RealtimeWire:
             if not kind.startswith(_IGNORED):
                 self._count_unknown(kind)
             return []
-        events = handle(fields, now)
+        events = self._reciting.receive(kind, fields)
+        if events is None:
+            events = handle(fields, now)
         self._go_on()
         return events
 
@@ -255,6 +267,8 @@ class RealtimeWire:
                 self._say(encoding.create(order.event_id, respond, session))
             else:
                 self._say(encoding.cancel(order.event_id, order.response))
+        for recital in self._reciting.orders():
+            self._say(recital)
 
     def _say(self, frame: str) -> None:
         self._frames.append(Frame(frame))
@@ -297,6 +311,8 @@ class RealtimeWire:
         fields = error if isinstance(error, dict) else {}
         about = string(fields.get("event_id")) or None
         self._changes = deque(c for c in self._changes if c[0] != about)
+        if (refused := self._reciting.refused(about, found.detail)) is not None:
+            return refused
         match found.code:
             case "conversation_already_has_active_response":
                 harmless = self.sequencer.refused(about, now)

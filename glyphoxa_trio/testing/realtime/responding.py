@@ -71,7 +71,10 @@ class Responses:
         response = Response(
             session.new_id("resp"), session, request, settings, automatic, self._ended
         )
-        steps = reply_to(session.service.script, self._turn(response))
+        turn = self._turn(response)
+        service = session.service
+        beside = response.aside and "input" in request
+        steps = reply_to(service.aside if beside else service.script, turn)
         self.every.append(response)
         if not response.aside:
             self.active = response
@@ -116,7 +119,7 @@ class Responses:
         user, lines, outputs = told([self._as_heard(item) for item in items])
         return Turn(
             socket=self.session.wire.number,
-            number=len(self.every),
+            number=sum(x.aside == response.aside for x in self.every),
             user=user,
             outputs=outputs,
             lines=lines,

@@ -34,6 +34,8 @@ class Service:
       lifetime: seconds until it expires.
       grace: seconds after which a client is held to know what it was sent. What
         only crossed with that on its way is answered, but is no violation.
+      aside: what the model says where it is asked beside the conversation, as
+        ``script``.
       violations: what clients did that the vendor forbids.
       warnings: what is allowed, and yet a mistake as a rule.
     """
@@ -43,6 +45,7 @@ class Service:
     opens_after: float
     lifetime: float | None
     grace: float
+    aside: Script = attrs.field(default=(), repr=False)
     violations: list[Violation] = attrs.field(factory=list)
     warnings: list[Violation] = attrs.field(factory=list)
 
