@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import trio
@@ -46,6 +47,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from ..npc.support import Heard, Ran, ask
 from .support import (
+    BOB,
     EACH,
     EVERY,
     EVERY_GEMINI,
@@ -317,14 +319,18 @@ async def test_another_tier_has_other_tools_in_mid_session(
         return Speak(f"Answer {len(shown)}.", ms=40)
 
     tools = ran.tool("look", 0.1), ran.tool("study", 3.0)
-    async with open_talk(model, script, *tools) as (table, _):
-        for tier in (Tier.FAST, Tier.DEEP, Tier.FAST):
-            heard = await ask(table.npc, f"One {tier}", tier=tier)
+    npc = attrs.evolve(BOB, budget_tier=Tier.STANDARD)
+    async with open_talk(model, script, *tools, npc=npc) as (table, _):
+        for seconds in (None, 60.0, None):
+            if seconds is not None:
+                await table.npc.elevate(Tier.DEEP, seconds=seconds)
+            heard = await ask(table.npc, "And now?")
             assert heard.done.end is TurnEnd.COMPLETED
             await trio.sleep(5.0)  # a socket that has to be replaced for it is
     assert "study" not in shown[0]
     assert "look" in shown[0]
     assert "study" in shown[1]
+    assert shown[1] == shown[2]
 
 
 # 9: run twice

@@ -1,8 +1,8 @@
 """One turn of a conversation with a model that speaks for itself (G33).
 
 The model hears, answers and calls; what the turn adds is the gate, the clock, the
-events, and what is remembered. The tools are declared before the turn's first words,
-so that an upgrade counts from the first response where the wire allows it.
+events, and what is remembered. The tools are those of the NPC's ceiling, whatever is
+said: a model answers before anybody knows the words.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
 
-# An upgrade of the tools is waited for so long, before the words are said. Seconds.
+# Other tools are waited for so long, before the words are said. Seconds.
 _TOOLS_WITHIN = 3.0
 
 
@@ -50,8 +50,8 @@ class SpokenTurn:
       interaction: the utterance that the server heard; None if it is text.
       asks: the server does not answer by itself, so the turn asks.
       interrupt: end the turn, for this reason.
-      understood: told of the final words of an utterance that was heard; gives the
-        tier that they call for.
+      ceiling: the slowest tier that the NPC may use.
+      understood: told of the final words of an utterance that was heard.
     """
 
     turn: TurnState
@@ -61,12 +61,13 @@ class SpokenTurn:
     interaction: Interaction | None
     asks: bool
     interrupt: Callable[[str], None]
-    understood: Callable[[str], Awaitable[Tier]]
+    ceiling: Tier
+    understood: Callable[[str], Awaitable[None]]
     _sentences: Sentences = attrs.field(factory=Sentences, init=False)
     _round: Round | None = attrs.field(default=None, init=False)
     _index: int = attrs.field(default=-1, init=False)
     sound: SpokenItems = attrs.field(factory=SpokenItems, init=False)
-    _known: bool = attrs.field(default=True, init=False)  # the words, and so the tier
+    _known: bool = attrs.field(default=True, init=False)  # the words
 
     async def run(self) -> None:
         """Answer once. Cancelling it interrupts the model and every call."""
@@ -121,7 +122,7 @@ class SpokenTurn:
     async def _show(self) -> None:
         turn = self.turn
         remaining = turn.tool_clock.remaining(trio.current_time())
-        view = self.bridge.show(turn.tier, remaining=remaining)
+        view = self.bridge.show(self.ceiling)
         await turn.tell_shown(view, 0, remaining=remaining)
 
     # What is heard.
@@ -166,11 +167,7 @@ class SpokenTurn:
         )
         if final and not self._known:
             self._known = True
-            # The server answers already: what the words call for is for the rounds
-            # that follow, upwards as soon as the model knows of it (D23a).
-            turn.become(await self.understood(text))
-            now = trio.current_time()
-            self.bridge.show(turn.tier, remaining=turn.tool_clock.remaining(now))
+            await self.understood(text)
 
     def _begin_round(self) -> Round:
         """The round that is going on: another one once its calls have begun."""
@@ -188,7 +185,7 @@ class SpokenTurn:
             index=index,
             calls=calls,
             showing=self.bridge.showing,
-            tier=lambda: min(self.turn.tier, self.bridge.effective),
+            tier=lambda: self.turn.tier,
             last=last,
         )
 

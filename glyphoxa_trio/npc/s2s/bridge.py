@@ -7,8 +7,9 @@ without NPCs (`standing`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from functools import partial
+from typing import Final
 
 import attrs
 
@@ -20,15 +21,16 @@ from glyphoxa_trio.host import (
     Shelf,
     Showing,
     ToolHost,
+    showing,
 )
-from glyphoxa_trio.npc.prompting import specs_of, view_of
+from glyphoxa_trio.npc.prompting import specs_of
 from glyphoxa_trio.providers.s2s import (
     Calling,
     Capabilities,
     S2STool,
     Schedule,
 )
-from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.gate import Grant, Reason
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
 from glyphoxa_trio.tools.search import DEFER_THRESHOLD
 from glyphoxa_trio.tools.speech import outcome_text
@@ -38,10 +40,16 @@ from .live import Live
 
 TOOL_TIMEOUT = 30.0
 
+# Why a tool may be of no use for a while. It stays declared, and the gate refuses it.
+_PASSING: Final = (Reason.UNAVAILABLE, Reason.HOLDS_LOOP, Reason.OVER_TIER)
+
 
 @attrs.define(eq=False, kw_only=True)
 class Bridge:
-    """The tools of one conversation.
+    """The tools of one conversation: all those of its tier, however long they take.
+
+    They are declared once, and again when tier, grant, catalogue or what was loaded
+    has changed; what is measured of a tool, or that it fails for a while, is no reason.
 
     Args:
       tool_timeout: seconds that no call exceeds, whatever its tool, its server and
@@ -60,7 +68,9 @@ class Bridge:
     whose: tuple[str, str] = ("", "")
     _showing: Showing = attrs.field(factory=lambda: Showing(shown=()), init=False)
     _revision: int = attrs.field(default=0, init=False)
-    _declared: list[S2STool] = attrs.field(factory=list, init=False)
+    _declared: tuple[S2STool, ...] = attrs.field(default=(), init=False)
+    _declared_to: Capabilities | None = attrs.field(default=None, init=False)
+    _told: frozenset[str] = attrs.field(default=frozenset(), init=False)  # their keys
     # What the model certainly knows of, while it may not know of the rest yet.
     _known: Tier | None = attrs.field(default=None, init=False)
 
@@ -78,49 +88,57 @@ class Bridge:
         if defer_threshold is not None:
             self.defer_threshold = defer_threshold
 
-    def show(self, tier: Tier, *, remaining: float | None = None) -> Showing:
+    def show(self, tier: Tier) -> Showing:
         """Declare the tools of this tier; what a call may do changes with it.
 
         Downwards at once. Upwards once the model has been told (D23a).
         """
-        if remaining is None:
-            remaining = self.host.settings.limits.ceiling(tier)
-        before = self.effective
+        before, revision = self.effective, self._revision
+        if tier < self.tier:
+            self._told = frozenset()
         self.tier = tier
-        self._showing = self._view(tier, remaining)
-        declared = declarations(self._showing.shown, self.live.capabilities)
-        # A socket of its own is too much for fewer tools: the gate refuses the others.
-        known = all(tool in self._declared for tool in declared)
-        if self.live.capabilities.live_tools or not known:
-            self._declared = declared
-            self._revision = self.live.set_tools(declared)
+        self.refresh()
+        if self._revision != revision:
             self._known = min(before, tier)
         return self._showing
 
-    def _view(self, tier: Tier, remaining: float) -> Showing:
-        return view_of(
-            self.host,
-            self.shelf,
-            tier=tier,
-            grant=self.grant,
-            remaining=remaining,
-            threshold=self.defer_threshold,
-            permitted=partial(self._permitted, tier),
+    def refresh(self) -> None:
+        """Declare what may be used now, if that is not what the model knows."""
+        explained = self.host.explain(
+            self.tier, grant=self.grant, remaining=math.inf, whose=self.whose
         )
+        self._showing = showing(
+            [
+                (
+                    x,
+                    None
+                    if no and no.reason in _PASSING and x.key in self._told
+                    else no,
+                )
+                for x, no in explained
+            ],
+            self.shelf,
+            threshold=self.defer_threshold,
+            permitted=self._permitted,
+        )
+        shown, capabilities = self._showing.shown, self.live.capabilities
+        self._told = frozenset(listing.key for listing in shown)
+        fresh = {x.spec.name: x for x in declarations(shown, capabilities)}
+        # As they were declared, in the order in which they were: for prompt caches.
+        before = self._declared if self._declared_to == capabilities else ()
+        kept = [x for x in before if _is_same(x, fresh.get(x.spec.name))]
+        names = {tool.spec.name for tool in kept}
+        new = [tool for name, tool in fresh.items() if name not in names]
+        declared = (*kept, *new)
+        # A socket of its own is too much for fewer tools: the gate refuses the others.
+        if new or (capabilities.live_tools and declared != self._declared):
+            self._declared, self._declared_to = declared, capabilities
+            self._revision = self.live.set_tools(declared)
 
-    def _permitted(self, tier: Tier, left: float) -> tuple[Listing, ...]:
-        return self.host.tools(tier, grant=self.grant, remaining=left, whose=self.whose)
-
-    def refresh(self, *, remaining: float) -> None:
-        """Declare what was loaded meanwhile; what is there stays as it is."""
-        if self.live.capabilities.live_tools:
-            shown = {listing.key for listing in self._showing.shown}
-            before, self._showing = self._showing, self._view(self.tier, remaining)
-            if {listing.key for listing in self._showing.shown} <= shown:
-                self._showing = before
-            else:
-                declared = declarations(self._showing.shown, self.live.capabilities)
-                self._revision = self.live.set_tools(declared)
+    def _permitted(self, left: float) -> tuple[Listing, ...]:
+        return self.host.tools(
+            self.tier, grant=self.grant, remaining=math.inf, whose=self.whose
+        )
 
     @property
     def effective(self) -> Tier:
@@ -158,7 +176,8 @@ class Bridge:
     ) -> list[Outcome]:
         """Run the calls of one response and answer each as soon as it has ended.
 
-        ``deadline`` and ``remaining`` are as in `ToolHost.fan_out`.
+        ``deadline`` is as in `ToolHost.fan_out`. That less time ``remaining`` is than a
+        call takes is no reason to refuse it.
 
         Cancelling it is an interruption: what runs is treated by its policy, and every
         call is answered all the same, silently.
@@ -178,7 +197,7 @@ class Bridge:
             calls,
             attrs.evolve(caller, on_outcome=ended),
             deadline=min(deadline, limit),
-            remaining=min(remaining, self.tool_timeout),
+            remaining=math.inf,
         )
 
     def schedule_of(self, call: ToolCall) -> Schedule:
@@ -207,6 +226,10 @@ class Bridge:
             schedule=schedule,
             wanted=not interrupted,
         )
+
+
+def _is_same(declared: S2STool, fresh: S2STool | None) -> bool:
+    return fresh is not None and declared.spec == fresh.spec
 
 
 def declarations(shown: Sequence[Listing], capabilities: Capabilities) -> list[S2STool]:

@@ -23,7 +23,9 @@ passed on; its calls are answered, and not run.
 as text on a later one, or not at all, because its server has cancelled it, nobody can
 be told, or the whole message of it never came.
 
-*Tools* are revisions, and what is in force never goes back (`tool_revisions`).
+*Tools* are revisions, and what is in force never goes back (`tool_revisions`). Where
+they can be replaced on an open socket, that waits until the model says nothing: several
+changes until then are one.
 
 *The socket and the microphone*::
 
@@ -148,6 +150,7 @@ class LiveMachine(Generic[I]):
     _connected: bool = attrs.field(default=False, init=False)
     _speaking: bool = attrs.field(default=False, init=False)
     _told: bool = attrs.field(default=False, init=False)  # somebody, of what is spoken
+    _tools_due: bool = attrs.field(default=False, init=False)
 
     @property
     def quiet(self) -> bool:
@@ -368,6 +371,7 @@ class LiveMachine(Generic[I]):
         self.setup = attrs.evolve(self.setup, handle=None)
 
     def _leave_socket(self) -> None:
+        self._tools_due = False  # the next one begins with them
         self._utterances.forget_nameless()
         self.calls.lose_socket()
         self._responses.forget()
@@ -426,6 +430,8 @@ class LiveMachine(Generic[I]):
                 self._pass_on(event)
             case _:
                 self._pass_on(event)
+        if self._tools_due and self._responses.runs is Runs.NOTHING:
+            self._declare()
         if self.quiet:
             self.effects.append(Do.LOOK)
 
@@ -509,8 +515,12 @@ class LiveMachine(Generic[I]):
 
     def _declare(self) -> None:
         """The tools have changed while there is a socket."""
+        self._tools_due = False
         if self.capabilities.live_tools:
-            self._send(SetTools(self.tools.wanted, self.tools.revision))
+            if self._responses.runs is not Runs.NOTHING:
+                self._tools_due = True
+            else:
+                self._send(SetTools(self.tools.wanted, self.tools.revision))
         elif self.tools.are_those_opened_with:  # there and back again
             self.tools.enforce(self.tools.revision)
             self.effects += (Do.KEEP_SOCKET, Do.TELL_TOOLS)

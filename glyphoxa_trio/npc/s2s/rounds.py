@@ -243,13 +243,6 @@ class Rounds:
     def _go_on(self, *, last: bool) -> None:
         """The results are on their way: the model is to speak of them."""
         bridge = self.bridge
-        remaining = self.clock.remaining(trio.current_time())
-        fits = bridge.host.tools(
-            bridge.effective,
-            grant=bridge.grant,
-            remaining=remaining,
-            whose=bridge.whose,
-        )
-        bridge.refresh(remaining=remaining)
+        bridge.refresh()  # what was loaded meanwhile
         self._expecting = True
-        bridge.live.respond(tools_forbidden=last or not fits)
+        bridge.live.respond(tools_forbidden=last or not bridge.showing.shown)

@@ -141,6 +141,7 @@ class NpcSession:
                         call.reply(utterance.number)
                     case Elevate(tier, seconds):
                         memory.elevate(tier, until=trio.current_time() + seconds)
+                        runner.engine.elevated()
                         call.reply(None)
                     case Configure(settings):
                         self._coming = self.services.links(settings, memory.id)
@@ -222,7 +223,7 @@ class NpcSession:
             host=self.services.host,
             settings=self.settings,
             memory=self.memory,
-            ceiling=self.runner.tiers.ceiling(self.settings),
+            ceiling=lambda: self.runner.tiers.ceiling(self.settings),
             spoken=self._spoken,
             spent=self.runner.charge_live,
             complained=self.runner.complained,
