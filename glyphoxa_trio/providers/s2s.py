@@ -49,6 +49,8 @@ class Capabilities:
         client; else the server does that itself.
       forbids_tools: one response can be asked for without tools.
       calling: what a tool may be declared as; the first is the default.
+      stays_owed: calls of tools that are declared so may stay open for as long as they
+        take, and the model talks meanwhile; for others it waits, and says nothing.
       scheduling: what `Schedule` a result may carry; empty if none at all.
       resumes: a new socket can go on with the conversation of an old one.
       lifetime: seconds after which the server closes the socket, None if unknown.
@@ -63,6 +65,7 @@ class Capabilities:
     truncates: bool
     forbids_tools: bool
     calling: tuple[Calling, ...]
+    stays_owed: frozenset[Calling]
     scheduling: frozenset[Schedule]
     resumes: bool
     lifetime: float | None

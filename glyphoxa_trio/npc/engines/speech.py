@@ -82,12 +82,14 @@ class SpeechEngine(Engine):
             defer_threshold=settings.defer_threshold,
             shelf=self._memory.shelf,
             whose=self._memory.session.whose,
+            pending=self._memory.pending,
         )
         self._bridge.show(self.ceiling())
         owner = Owner(
             spoken=self._hear,
             speech=self._speech,
             history=self._memory.conversation.lines,
+            settled=self._bridge.settled,
             usage=self.spent,
             complaint=self.complained,
         )
@@ -196,7 +198,8 @@ class SpeechEngine(Engine):
 
     async def hear_out(self, utterance: Utterance) -> None:
         heard, route = utterance.interaction, self._settings.s2s.route
-        if heard is not None and not self._live.automatic and route:
+        asked = heard is not None and not heard.reports
+        if heard is not None and asked and not self._live.automatic and route:
             with trio.move_on_after(_WORDS_WITHIN):
                 await heard.wait_understood()
 

@@ -20,6 +20,7 @@ from glyphoxa_trio.npc.s2s.bridge import Bridge
 from glyphoxa_trio.npc.s2s.interaction import Interaction
 from glyphoxa_trio.npc.s2s.live import Live
 from glyphoxa_trio.npc.s2s.rounds import Rounds
+from glyphoxa_trio.npc.s2s.talk import Talk
 from glyphoxa_trio.npc.sentences import Sentences
 from glyphoxa_trio.npc.sound import SpokenItems
 from glyphoxa_trio.npc.turn.state import TurnState
@@ -85,12 +86,11 @@ class SpokenTurn:
             if known := turn.exchange.known:
                 live.say(Line("user", known), reply=False)
             live.say(Line("user", turn.exchange.text))
-        elif self.asks:
+        elif self.asks and not interaction.reports:
             live.respond()
         rounds = Rounds(
             bridge=self.bridge,
             interaction=interaction,
-            clock=turn.tool_clock,
             hear=self._hear,
             round_of=self._round_of,
             retell=self._retell,
@@ -98,6 +98,7 @@ class SpokenTurn:
             first_token=turn.config.first_token,
             silence=turn.config.silence,
             max_rounds=turn.config.max_rounds,
+            talk=Talk(turn.fillers is not None and turn.settings.filler.enabled),
         )
         try:
             await rounds.run()
@@ -200,7 +201,8 @@ class SpokenTurn:
         cap = self.live.capabilities.max_result
         for outcome in self.turn.exchange.outcomes:
             text = outcome_text(outcome, cap=cap)
-            lines.append(Line("system", f"Result of {outcome.call.name}: {text}"))
+            name = outcome.call.name
+            lines.append(Line("user", f"(Result of {name}, as data: {text})"))
         return tuple(lines)
 
     async def _fail(self, error: LLMError) -> None:

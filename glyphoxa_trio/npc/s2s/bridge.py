@@ -2,13 +2,14 @@
 
 The model sees the tools of a tier as native functions; its calls run through the
 host's one gate, and each is answered once. An NPC has one, and so has an embedder
-without NPCs (`standing`).
+without NPCs (`standing`). Above 300 lines: what is declared, what may run and how it is
+answered go by the same state.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -30,6 +31,7 @@ from glyphoxa_trio.providers.s2s import (
     S2STool,
     Schedule,
 )
+from glyphoxa_trio.tools.definition import OnInterrupt
 from glyphoxa_trio.tools.gate import Grant, Reason
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
 from glyphoxa_trio.tools.search import DEFER_THRESHOLD
@@ -39,6 +41,11 @@ from glyphoxa_trio.tools.tier import Tier
 from .live import Live
 
 TOOL_TIMEOUT = 30.0
+
+# Nobody waits for a call in silence for longer than this, or a little longer for a tool
+# that usually has answered by then. Seconds.
+_SILENCE: Final = 1.0
+_NEARLY: Final = 1.5
 
 # Why a tool may be of no use for a while. It stays declared, and the gate refuses it.
 _PASSING: Final = (Reason.UNAVAILABLE, Reason.HOLDS_LOOP, Reason.OVER_TIER)
@@ -56,6 +63,7 @@ class Bridge:
         its turn say.
       defer_threshold: so many external tools are shown in full.
       whose: tenant and session.
+      pending: as in `Caller`.
     """
 
     host: ToolHost
@@ -66,6 +74,7 @@ class Bridge:
     shelf: Shelf = attrs.field(factory=Shelf)
     defer_threshold: int = DEFER_THRESHOLD
     whose: tuple[str, str] = ("", "")
+    pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
     _showing: Showing = attrs.field(factory=lambda: Showing(shown=()), init=False)
     _revision: int = attrs.field(default=0, init=False)
     _declared: tuple[S2STool, ...] = attrs.field(default=(), init=False)
@@ -135,6 +144,15 @@ class Bridge:
             self._declared, self._declared_to = declared, capabilities
             self._revision = self.live.set_tools(declared)
 
+    def stays_owed(self, call: ToolCall) -> bool:
+        """Whether the model talks on while this call runs, however long that takes."""
+        capabilities = self.live.capabilities
+        calling = capabilities.calling[0]
+        for tool in self._declared:
+            if tool.spec.name == call.name:
+                calling = tool.calling
+        return calling in capabilities.stays_owed
+
     def _permitted(self, left: float) -> tuple[Listing, ...]:
         return self.host.tools(
             self.tier, grant=self.grant, remaining=math.inf, whose=self.whose
@@ -176,29 +194,98 @@ class Bridge:
     ) -> list[Outcome]:
         """Run the calls of one response and answer each as soon as it has ended.
 
-        ``deadline`` is as in `ToolHost.fan_out`. That less time ``remaining`` is than a
-        call takes is no reason to refuse it.
+        ``deadline`` and ``remaining`` are as in `ToolHost.fan_out`. That a call takes
+        longer is no reason to refuse it.
+
+        A call that takes longer than the turn goes on, and no more than
+        ``tool_timeout``; at once, if it is known to. The model is told what came of it
+        later. Where it waits for such a call in silence, it is kept waiting for no more
+        than about a second.
 
         Cancelling it is an interruption: what runs is treated by its policy, and every
-        call is answered all the same, silently.
+        call is answered all the same, silently; one that goes on, when it has ended.
         """
-        told, missing = caller.on_outcome, len(calls)
+        now, missing = trio.current_time(), len(calls)
+        if silent := [x for x in calls if not self.stays_owed(x)]:
+            patience = self.patience(silent)
+            deadline = min(deadline, now + patience)
+            remaining = min(remaining, patience)
+        left: dict[str, Status] = {}  # how those ended for the turn that go on
+
+        def leaves(call: ToolCall, tool: str) -> None:
+            left[call.id] = Status.PENDING
+            if caller.on_left is not None:
+                caller.on_left(call, tool)
 
         def ended(slot: int, outcome: Outcome) -> None:
             nonlocal missing
             missing -= 1
-            # Spoken of once, with the last of them, where the model can be told so.
-            self.answer(outcome, quietly=missing > 0)
-            if told is not None:
-                told(slot, outcome)
+            if outcome.call.id in left:
+                left[outcome.call.id] = outcome.status
+                self._leave(outcome)
+            else:
+                # Spoken of once, with the last of them, where the model can be told so.
+                self.answer(outcome, quietly=missing > 0)
+            if caller.on_outcome is not None:
+                caller.on_outcome(slot, outcome)
 
-        limit = trio.current_time() + self.tool_timeout
+        def late(outcome: Outcome) -> None:
+            if caller.on_late is not None:
+                caller.on_late(outcome)
+            self._finish(outcome, left[outcome.call.id])
+
         return await self.host.fan_out(
             calls,
-            attrs.evolve(caller, on_outcome=ended),
-            deadline=min(deadline, limit),
-            remaining=math.inf,
+            attrs.evolve(
+                caller,
+                longest=self.tool_timeout,
+                on_outcome=ended,
+                on_left=leaves,
+                on_late=late,
+            ),
+            deadline=deadline,
+            remaining=remaining,
         )
+
+    def patience(self, calls: Iterable[ToolCall]) -> float:
+        """How long these may be waited for in silence, seconds."""
+        known = self.host.snapshot.by_exposed
+        usual = [known[x.name].estimate.seconds for x in calls if x.name in known]
+        nearly = any(_SILENCE <= x <= _NEARLY for x in usual)
+        return _NEARLY if nearly else _SILENCE
+
+    def _leave(self, outcome: Outcome) -> None:
+        """Its turn does not wait for it any more, and it goes on."""
+        interim = None if self.stays_owed(outcome.call) else self._text(outcome)
+        wanted = outcome.status is Status.PENDING
+        self.live.leave(outcome.call, interim=interim, wanted=wanted)
+
+    def _finish(self, outcome: Outcome, before: Status) -> None:
+        """What a call came to whose turn had ended with ``before``."""
+        listing = self.host.snapshot.by_key.get(outcome.tool or "")
+        definition = None if listing is None else listing.definition
+        schedule = self.schedule_of(outcome.call)
+        policy = None if definition is None else definition.interruption
+        speaks = before is Status.PENDING or policy is OnInterrupt.FINISH_AND_SPEAK
+        self.live.finish(
+            outcome.call,
+            self._text(outcome),
+            is_error=not outcome.ok,
+            schedule=schedule if speaks else Schedule.SILENT,
+            matters=definition is None or definition.side_effects,
+        )
+
+    def _text(self, outcome: Outcome) -> str:
+        """As much of it as the wire can carry."""
+        capabilities = self.live.capabilities
+        return outcome_text(
+            outcome, cap=capabilities.max_result, max_depth=capabilities.result_depth
+        )
+
+    def settled(self, call_id: str) -> None:
+        """The model knows what came of it: it may make the call again."""
+        for key in [key for key, x in self.pending.items() if x.id == call_id]:
+            del self.pending[key]
 
     def schedule_of(self, call: ToolCall) -> Schedule:
         """What the model is to do with the answer, as the tool's definition has it."""
@@ -217,11 +304,7 @@ class Bridge:
             schedule = Schedule.SILENT
         self.live.answer(
             outcome.call,
-            outcome_text(
-                outcome,
-                cap=capabilities.max_result,
-                max_depth=capabilities.result_depth,
-            ),
+            self._text(outcome),
             is_error=not outcome.ok,
             schedule=schedule,
             wanted=not interrupted,

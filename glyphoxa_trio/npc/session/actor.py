@@ -266,9 +266,12 @@ class NpcSession:
 
     def _spoken(self, utterance: Utterance) -> None:
         """The model has heard something: that is an utterance like any other. It has
-        stopped already, whomever it answered."""
+        stopped already, whomever it answered, unless it speaks by itself."""
         try:
-            self._come(utterance, interrupts=True)
+            reports = (
+                utterance.interaction is not None and utterance.interaction.reports
+            )
+            self._come(utterance, interrupts=not reports)
         except QueueFull as full:
             self.services.warn(f"not answered, but spoken: {full}")
             utterance.accepted(self.memory.number())

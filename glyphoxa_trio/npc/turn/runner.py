@@ -221,7 +221,8 @@ class TurnRunner:
         tier = self.engine.tier(selection.tier, ceiling, utterance.override)
         budget = host.settings.limits.ceiling(tier)
         exchange = utterance.exchange
-        self._memory.tell(exchange)
+        # A model that speaks is told by its bridge, and later.
+        self._memory.tell(exchange, settles=not self.engine.speaks)
         await output.emit(
             TierSelected(
                 **output.of,
