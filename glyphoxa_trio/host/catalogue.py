@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import attrs
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.estimate import Estimate
@@ -102,12 +103,16 @@ class Catalogue:
     Args:
       reckon: the estimate of a tool that is new here (D1).
       stand_in: what is listed in place of a tool: the tool, outside of rehearsals.
+
+    ``changed`` is set when there are other tools, or their servers came or went; not
+    for what calibration found out.
     """
 
     _reckon: Callable[[ToolDefinition], Estimate]
     naming: NamingStyle = NamingStyle.DOUBLE
     _stand_in: Callable[[Tool], Tool] | None = None
     current: Snapshot = attrs.field(factory=Snapshot, init=False)
+    changed: Signal = attrs.field(factory=Signal, init=False)
 
     def register(self, tools: Iterable[Tool]) -> None:
         """Add tools; all of them or, on an error, none.
@@ -166,6 +171,7 @@ class Catalogue:
             ]
 
         self._swap(moved(self.current.listings), moved(self.current.left_out))
+        self.changed.set()
 
     def set_estimate(self, key: str, estimate: Estimate) -> None:
         """What calibration found out; a tool that has gone meanwhile is ignored."""
@@ -229,6 +235,7 @@ class Catalogue:
             ),
             exposed.collisions,
         )
+        self.changed.set()
 
     def _swap(
         self,

@@ -75,9 +75,13 @@ class Caller:
       unknown_effects: calls of this turn whose effect is unknown, by key and
         canonical arguments: an identical one is refused (D6). The executor adds
         to it.
-      pending: calls of this conversation that go on after their turn's time was up, by
-        key and canonical arguments, until their result was told: an identical one is
-        refused. The executor adds to it; the code that tells the result removes them.
+      pending: calls of this conversation that may change something and go on after
+        their turn's time was up, or after an interruption, by key and canonical
+        arguments, until their result was told: an identical one is refused. The
+        executor adds to it; the code that tells the result removes them.
+      longest: what the turn's time cuts goes on, so many seconds from its beginning at
+        most, and one that is known to take longer than there is time goes on at once.
+        None is only for calls that may write, of tools on trial.
       approved: ids of the calls that an approver said yes to (D13a).
       showing: what the model of this round was shown; None is everything.
       ahead: calls of this response that were begun before the turn.
@@ -99,6 +103,7 @@ class Caller:
     unknown_effects: set[tuple[str, str]] = attrs.field(factory=set)
     pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
     approved: frozenset[str] = frozenset()
+    longest: float | None = None
     showing: Showing | None = None
     ahead: Ahead | None = None
     on_start: Callable[[int, Listing], None] | None = None
@@ -205,8 +210,8 @@ class Executor:
         Args:
           deadline: on trio's clock. What finished before it is kept, the rest is
             cancelled, at its server too, and ends as a timeout of the turn. Except for
-            a call of a tool on trial that may write: that ends as `Status.PENDING`,
-            goes on, and its result comes late.
+            a call of a tool on trial that may write, and for all if ``caller.longest``
+            says so: that ends as `Status.PENDING`, goes on, and its result comes late.
           remaining: the turn's tool time that was left when the model was shown its
             tools, seconds; None is the time until ``deadline``.
 
@@ -228,8 +233,6 @@ class Executor:
             self._outcomes[end.status] += 1
             if end.effect is Effect.UNKNOWN and slot.listing is not None:
                 caller.unknown_effects.add((slot.listing.key, slot.arguments))
-            if end.status is Status.PENDING and slot.listing is not None:
-                caller.pending[slot.listing.key, slot.arguments] = slot.call
             if caller.on_outcome is not None:
                 caller.on_outcome(slot.index, end)
 
@@ -398,7 +401,10 @@ class Executor:
         slot.begin(now)
         taken = seat
         try:
-            listing = self._admit(slot, caller, remaining, calling=True)
+            # What may go on has all the time there is, whoever waits for it.
+            left = remaining if caller.longest is None else math.inf
+            listing = self._admit(slot, caller, left, calling=True)
+            slot.expect(in_vain=left > remaining < listing.estimate.seconds)
             slot.read_by(partial(self._reader, listing, caller))
             arguments = listing.schema.parse(slot.call.arguments)
             slot.say(canonical(arguments))
@@ -417,13 +423,14 @@ class Executor:
             if attempt is None:
                 attempt = self._attempts.in_flight(cache_key)
                 shared = attempt is not None
+            until = fan.deadline if caller.longest is None else now + caller.longest
             context = CallContext(
                 npc=caller.npc,
                 session=caller.session,
                 tenant=caller.tenant,
                 call_id=slot.call.id,
-                deadline=_latest_end(listing, now, fan.deadline),
-                awaited_until=fan.deadline,
+                deadline=_latest_end(listing, now, until),
+                awaited_until=until,
             )
             if attempt is None:
                 if taken is None and (free := self._attempts.seat(listing)) is not None:
@@ -504,52 +511,66 @@ class Executor:
     ) -> Outcome | None:
         """Wait as one passenger among several, to the tool's own limit at most.
 
-        Returns None if the turn's time was up first, or raises the cancellation.
+        Returns None if the turn's time was up first and it does not go on, or raises
+        the cancellation.
         """
         begun = slot.hand_over()
         assert begun is not None
         booking = begun.booking
+        awaited_until = fan.deadline
+        if caller.longest is not None and slot.begun is not None:
+            booking.until = min(booking.until, slot.begun + caller.longest)
+            if slot.in_vain:
+                awaited_until = slot.begun
         # What leaving early says of the tool: nothing, if nobody's time was up.
         early: SampleKind | None = None
         try:
             while True:
-                with trio.CancelScope(deadline=min(booking.until, fan.deadline)):
+                with trio.CancelScope(deadline=min(booking.until, awaited_until)):
                     result = await booking.settled()
                     slot.learn(booking.failed, booking.answered_by)
                     now = trio.current_time()
                     return verdict.judged(slot, result, now, shared=begun.shared)
-                if fan.time_is_up:
-                    early = self._leave_behind(slot, fan, booking, caller)
+                now = trio.current_time()
+                if now < booking.until and (fan.time_is_up or now >= awaited_until):
+                    early = self._leave_behind(slot, True, booking, caller)
+                    if slot.pending:
+                        return verdict.cut(slot, trio.current_time())
                     return None
                 if not booking.extended():
                     break
             early = SampleKind.TIMEOUT
             slot.learn(booking.failed, booking.answered_by)
-            return verdict.timed_out(slot, trio.current_time())
+            limit = _whose_limit(booking, caller)
+            return verdict.timed_out(slot, trio.current_time(), limit=limit)
         except trio.Cancelled:
-            early = self._leave_behind(slot, fan, booking, caller)
+            early = self._leave_behind(slot, fan.time_is_up, booking, caller)
             raise
         finally:
             if not slot.goes_on:
                 booking.leave(early)
 
     def _leave_behind(
-        self, slot: Slot, fan: FanOut[None], booking: Booking, caller: Caller
+        self, slot: Slot, time_is_up: bool, booking: Booking, caller: Caller
     ) -> SampleKind | None:
-        """The turn waits for this call no more, since its time is up, or since it was
-        interrupted; what that says of the tool."""
-        definition = booking.first.listing.definition
+        """The turn waits for this call no more, since its ``time_is_up``, or since it
+        was interrupted; what that says of the tool."""
+        listing = booking.first.listing
+        definition = listing.definition
         early: SampleKind | None = None
-        if fan.time_is_up:
+        if time_is_up:
             early = SampleKind.CENSORED  # it takes longer than this
             slot.learn(booking.failed, booking.answered_by)
-            slot.cut(pending=booking.first.on_trial and definition.side_effects)
+            writes_on_trial = booking.first.on_trial and definition.side_effects
+            slot.cut(pending=writes_on_trial or caller.longest is not None)
         if slot.pending or not (
-            fan.time_is_up or definition.interruption is OnInterrupt.CANCEL
+            time_is_up or definition.interruption is OnInterrupt.CANCEL
         ):
             slot.go_on()
+            if definition.side_effects:
+                caller.pending[listing.key, slot.arguments] = slot.call
             if caller.on_left is not None:
-                caller.on_left(slot.call, booking.first.listing.key)
+                caller.on_left(slot.call, listing.key)
             self._nursery.start_soon(self._finish, slot, booking, caller)
         return early
 
@@ -557,7 +578,7 @@ class Executor:
         """Wait for the end of a call that its turn does not wait for any more."""
         end: Outcome | None = None
         early: SampleKind | None = None
-        limit: Limit | None = None  # its own, or its server's
+        limit = _whose_limit(booking, caller)
         booking.wait_for_what_flies()
         if booking.until == math.inf:
             limit = Limit.HOST
@@ -726,6 +747,12 @@ def _was_slow(listing: Listing, no: Refusal) -> bool:
         return True
     hidden = listing.estimate.next_trial is not None
     return hidden and no.reason in (Reason.OVER_TIER, Reason.OVER_BUDGET)
+
+
+def _whose_limit(booking: Booking, caller: Caller) -> Limit | None:
+    """Whose the limit of a call is; None is the tool's own, or its server's."""
+    shorter = booking.until < booking.first.own_deadline
+    return Limit.HOST if caller.longest is not None and shorter else None
 
 
 def _latest_end(listing: Listing, now: float, turn: float) -> float:

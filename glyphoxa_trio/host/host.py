@@ -119,6 +119,10 @@ class ToolHost:
         """The tools at this moment; immutable, so it may be kept."""
         return self._catalogue.current
 
+    async def changed(self) -> None:
+        """Wait until there are other tools, or others may be used, the next time."""
+        await self._catalogue.changed.changed()
+
     def register(self, *tools: Tool) -> None:
         """Add built-in tools, at any time; all of them or, on an error, none.
 
@@ -228,12 +232,15 @@ class ToolHost:
         listing = self.snapshot.find(name)
         if not listing.definition.external:
             return False
-        return self.approvals.approve(listing.key, seen=seen)
+        held = self.approvals.approve(listing.key, seen=seen)
+        self._catalogue.changed.set()
+        return held
 
     def review(self) -> None:
         """Decide anew what is held back: what the configuration approves has
         changed, or what servers offer."""
         self.approvals.review(self.snapshot.listings)
+        self._catalogue.changed.set()
 
     # What may be shown, and why not.
 
@@ -256,10 +263,11 @@ class ToolHost:
         *,
         grant: Grant = EVERYTHING,
         remaining: float | None = None,
+        whose: Whose = NOBODYS,
     ) -> list[tuple[Listing, Refusal | None]]:
         """Every tool with the reason why it is hidden, if it is."""
         left = self.settings.limits.ceiling(tier) if remaining is None else remaining
-        return self._executor.explain(grant, tier=tier, remaining=left)
+        return self._executor.explain(grant, tier=tier, remaining=left, whose=whose)
 
     def candidates(self) -> list[tuple[Listing, Candidate]]:
         """Every tool as the gate would look at it now, for `tools.usability.judge`.

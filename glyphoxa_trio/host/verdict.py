@@ -45,8 +45,9 @@ class Slot:
     call that it joined: from then on it may have had an effect. ``reader`` returns the
     name of the tool that reads what an answer links to, if the caller has one.
     ``goes_on`` is true if its turn does not wait for it and it may finish, ``pending``
-    if that is because the turn's time was up. ``begun_as`` is its flight until its
-    landing is awaited, ``seat`` what it must acquire before it may have a flight.
+    if that is because the turn's time was up. ``in_vain``: it is known to take
+    longer than it can be waited for. ``begun_as`` is its flight until its landing is
+    awaited, ``seat`` what it must acquire before it may have a flight.
     ``failed`` is how its tool failed while a tool of another server was still asked;
     ``answered_by`` is that other tool, if it answered.
     """
@@ -60,6 +61,7 @@ class Slot:
     flown: bool = False
     goes_on: bool = False
     pending: bool = False
+    in_vain: bool = False
     begun_as: Any = None
     seat: Any = None
     reader: Callable[[], str | None] = _nobody
@@ -75,6 +77,9 @@ class Slot:
         """It comes to the gate, perhaps once more."""
         self.begun = now
         self.seat = self.begun_as = None
+
+    def expect(self, *, in_vain: bool) -> None:
+        self.in_vain = in_vain
 
     def read_by(self, reader: Callable[[], str | None]) -> None:
         self.reader = reader
@@ -205,7 +210,7 @@ def timed_out(slot: Slot, now: float, *, limit: Limit | None = None) -> Outcome:
         Limit.TOOL: "the tool's own limit",
         Limit.SERVER: "its server's limit",
         Limit.TURN: "the turn's tool time",
-        Limit.HOST: "the host's limit for calls that have no other",
+        Limit.HOST: "the host's own limit for calls",
     }[limit]
     return _end(
         slot,

@@ -39,10 +39,6 @@ class Clock:
         if not self._holders:
             self._spent += now - self._since
 
-    def allow(self, budget: float) -> None:
-        """So much may be spent in all."""
-        self.budget = budget
-
     def forgive(self, seconds: float) -> None:
         """So much of what was spent was somebody else's."""
         self._spent -= seconds

@@ -51,6 +51,8 @@ class Capabilities:
         client; else the server does that itself.
       forbids_tools: one response can be asked for without tools.
       calling: what a tool may be declared as; the first is the default.
+      stays_owed: calls of tools that are declared so may stay open for as long as they
+        take, and the model talks meanwhile; for others it waits, and says nothing.
       scheduling: what `Schedule` a result may carry; empty if none at all.
       recites: it can be asked to say words as they stand, beside the conversation.
       resumes: a new socket can go on with the conversation of an old one.
@@ -66,6 +68,7 @@ class Capabilities:
     truncates: bool
     forbids_tools: bool
     calling: tuple[Calling, ...]
+    stays_owed: frozenset[Calling]
     scheduling: frozenset[Schedule]
     resumes: bool
     lifetime: float | None

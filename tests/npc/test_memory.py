@@ -111,7 +111,7 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule()
     def a_turn_tells(self) -> None:
         exchange = Exchange("Ann", "Well?")
-        self.memory.tell(exchange)
+        self.memory.tell(exchange, settles=True)
         assert [x.call for x in exchange.late] == self.late
         self.told = self.late
         self.pending = [x for x in self.pending if x not in self.late]

@@ -71,7 +71,9 @@ def replies(turn: Turn) -> Reply:
 
 
 @asynccontextmanager
-async def table(server: GeminiServer, model: str) -> AsyncIterator[Runtime]:
+async def table(
+    server: GeminiServer, model: str, tier: Tier = Tier.DEEP
+) -> AsyncIterator[Runtime]:
     """A runtime with one NPC; at the end the server has nothing to complain of."""
     config = Config(
         s2s=S2SConfig(
@@ -85,7 +87,7 @@ async def table(server: GeminiServer, model: str) -> AsyncIterator[Runtime]:
             NpcConfig(
                 name="Greymantle",
                 engine=Engine.S2S,
-                budget_tier=Tier.DEEP,
+                budget_tier=tier,
                 tools=("world",),
             ),
         ),
@@ -133,8 +135,9 @@ async def test_a_tier_brings_its_tools(model: str) -> None:  # G35, G36
     # 8: on the open socket, or on another one that remembers
     with trio.fail_after(30):
         async with open_gemini_server(replies) as server:
-            async with table(server, model) as runtime:
+            async with table(server, model, Tier.FAST) as runtime:
                 done, _ = await said(runtime, "Hello.")
+                await runtime.npc("Greymantle").elevate(Tier.DEEP, seconds=60)
                 done, _ = await said(runtime, "Study the door.", Tier.DEEP)
                 assert done.text == "Hm. An old door."
     sockets = 1 if model == "gemini-3.8-live" else 2

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import trio
@@ -24,6 +25,7 @@ from trio.testing import MockClock
 from glyphoxa_trio.config import TurnConfig
 from glyphoxa_trio.npc import TextDelta, ToolFinished, TurnDone, TurnEnd
 from glyphoxa_trio.npc.events import Speech
+from glyphoxa_trio.npc.s2s.talk import STILL_WORKING
 from glyphoxa_trio.testing.gemini_server import GoAway, TurnComplete
 from glyphoxa_trio.testing.realtime_server import (
     CallTools,
@@ -46,6 +48,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from ..npc.support import Heard, Ran, ask
 from .support import (
+    BOB,
     EACH,
     EVERY,
     EVERY_GEMINI,
@@ -90,7 +93,11 @@ def after_tools(*first: Any, then: Any = "A door.") -> Callable[[Turn], Reply]:
         told = any(
             "earlier call" in x.text or "Result of" in x.text for x in turn.lines
         )
-        return Speak(then) if turn.outputs or told else list(first)
+        if turn.outputs or told:
+            return Speak(then)
+        if STILL_WORKING in f"{turn.user} {turn.request}":
+            return Speak("Wait.", ms=1200)
+        return list(first)
 
     return script
 
@@ -186,9 +193,9 @@ async def test_a_result_that_comes_after_the_user_went_on_is_not_spoken_of(
         assert [name for name, _ in ran.ended] == ["write"]
         assert ran.cancelled == []
         # The one that takes no schedule says a word to any result.
-        again = " As you wish." * (model == THINKING)
+        again = ["As you wish."] * (model == THINKING)
         ended = [x.text for x in table.events.all(TurnDone)]
-        assert ended == ["", f"As you wish.{again}"]
+        assert ended == ["", "As you wish.", *again]
         assert len(results_of(server)) <= 1
         assert not live_of(table).statistics().owed
         last = await ask(table.npc, "And now?")
@@ -213,7 +220,8 @@ async def test_a_call_that_the_listener_leaves_does_not_mute_the_model(
         again = await ask(table.npc, "Are you there?")
         assert again.done.end is TurnEnd.COMPLETED
         assert again.done.text == "Here I am."
-        assert [name for name, _ in ran.cancelled] == ["look"]
+        if model != GEMINI_31:  # there it was left at once, so as not to hold the model
+            assert [name for name, _ in ran.cancelled] == ["look"]
         assert not live_of(table).statistics().owed
         assert not server.warnings
 
@@ -257,11 +265,14 @@ async def test_a_tool_that_finishes_during_a_rotation_or_after_it_is_told_of(
     tool = ran.tool("look", seconds)
     async with open_talk(model, script, tool, opens_after=1.0) as (table, server):
         heard = await ask(table.npc, "Look", tier=Tier.DEEP)
+        await trio.sleep(5.0)  # one that may not stay owed is told of later
         assert len(server.sessions) == 2
-        assert len(results_of(server)) == (seconds < 2.0)
+        interim = model == GEMINI_31 and seconds > 1.5
+        assert len(results_of(server)) == (seconds < 2.0 or interim)
         assert live_of(table).statistics().failures == 0
+        assert table.events.all(TurnDone)[-1].text.endswith("A door.")
     assert heard.done.end is TurnEnd.COMPLETED
-    assert heard.done.text == "A door."
+    assert len(ran.ended) == 1
 
 
 @EVERY
@@ -277,6 +288,7 @@ async def test_a_socket_that_ends_while_a_tool_runs_loses_nothing(
     script = after_tools(LOOK)
     async with open_talk(model, script, tool, traps=[trap]) as (table, server):
         heard = await ask(table.npc, "Look", tier=Tier.DEEP)
+        await trio.sleep(5.0)
         assert len(server.sessions) == 2
     assert heard.done.end is TurnEnd.COMPLETED
     assert heard.done.text == "A door."
@@ -317,14 +329,18 @@ async def test_another_tier_has_other_tools_in_mid_session(
         return Speak(f"Answer {len(shown)}.", ms=40)
 
     tools = ran.tool("look", 0.1), ran.tool("study", 3.0)
-    async with open_talk(model, script, *tools) as (table, _):
-        for tier in (Tier.FAST, Tier.DEEP, Tier.FAST):
-            heard = await ask(table.npc, f"One {tier}", tier=tier)
+    npc = attrs.evolve(BOB, budget_tier=Tier.STANDARD)
+    async with open_talk(model, script, *tools, npc=npc) as (table, _):
+        for seconds in (None, 60.0, None):
+            if seconds is not None:
+                await table.npc.elevate(Tier.DEEP, seconds=seconds)
+            heard = await ask(table.npc, "And now?")
             assert heard.done.end is TurnEnd.COMPLETED
             await trio.sleep(5.0)  # a socket that has to be replaced for it is
     assert "study" not in shown[0]
     assert "look" in shown[0]
     assert "study" in shown[1]
+    assert shown[1] == shown[2]
 
 
 # 9: run twice
@@ -476,7 +492,8 @@ async def test_a_model_is_heard_while_a_slow_tool_runs(
         _,
     ):
         heard = await ask(table.npc, tier=Tier.DEEP)
-        assert heard.done.text == "Let me see. A door."
+        # And once more, after a second of silence.
+        assert heard.done.text == "Let me see. Wait. A door."
         assert min(heard.when(TextDelta)) < heard.when(ToolFinished)[0] - 2.5
 
 

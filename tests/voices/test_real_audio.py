@@ -136,7 +136,8 @@ async def test_a_session_that_is_asked_chooses_its_way_by_the_words() -> None:
     def script(turn: Turn) -> Reply:
         return Speak("As far as I know.")
 
-    hears = [Heard("Think carefully, and tell me about the conspiracy.", late=False)]
+    said = "Think carefully, and tell me about the conspiracy."
+    hears = [Heard(said, late=False)]  # within the time that they are waited for
     async with open_voices(
         OPENAI, script, hears=hears, automatic=False, tier=Tier.DEEP
     ) as (runtime, _):
@@ -147,7 +148,7 @@ async def test_a_session_that_is_asked_chooses_its_way_by_the_words() -> None:
                 voice.hear(frame)
             events = await one_turn(voice)
     (selected,) = [e for e in events if isinstance(e, TierSelected)]
-    assert selected.tier is Tier.DEEP
+    assert selected.selected is selected.tier is Tier.DEEP
     assert selected.text.startswith("Think carefully")
     assert not [e for e in events if isinstance(e, EngineSwitched)]  # no slow tools
     assert done_of(events).end is TurnEnd.COMPLETED

@@ -44,8 +44,8 @@ from glyphoxa_trio.tools.tier import Tier
 from . import cascaded
 from .spoken import SpokenTurn
 
-# So long the words are waited for, when the tier has to be chosen by them first: a
-# transcript may come late, and nobody should wait for it in silence. Seconds.
+# So long the words are waited for, when they say which model answers: a transcript may
+# come late, and nobody should wait for it in silence. Seconds.
 _WORDS_WITHIN: Final = 0.3
 
 
@@ -54,7 +54,7 @@ class SpeechEngine(Engine):
     """One NPC's side of its speech-to-speech model.
 
     Args:
-      ceiling: the tier that tools are declared for before anything is said.
+      ceiling: the slowest tier that the NPC may use now: its tools are declared.
       spoken: told of each utterance that the model has heard.
       spent, complained: told of tokens, and of what its server did not take.
       may_ask: whether the model may be spent on now.
@@ -65,7 +65,7 @@ class SpeechEngine(Engine):
     _host: ToolHost
     _settings: SessionSettings
     _memory: Memory
-    ceiling: Tier
+    ceiling: Callable[[], Tier]
     _spoken: Callable[[Utterance], None]
     spent: Callable[[Usage], None]
     complained: Callable[[Complaint], None]
@@ -98,12 +98,14 @@ class SpeechEngine(Engine):
             defer_threshold=settings.defer_threshold,
             shelf=self._memory.shelf,
             whose=self._memory.session.whose,
+            pending=self._memory.pending,
         )
-        self._bridge.show(min(self.ceiling, Tier.STANDARD))
+        self._bridge.show(self.ceiling())
         owner = Owner(
             spoken=self._hear,
             speech=self._speech,
             history=self._memory.conversation.lines,
+            settled=self._bridge.settled,
             usage=self.spent,
             complaint=self.complained,
         )
@@ -138,9 +140,18 @@ class SpeechEngine(Engine):
     async def converse(self) -> None:
         with self._scope:
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._live.run)
                 if self._recordings is not None:
                     nursery.start_soon(self._record)
-                await self._live.run()
+                while True:
+                    await self._host.changed()
+                    self._bridge.show(self.ceiling())
+
+    def tier(self, selected: Tier, ceiling: Tier, override: Tier | None) -> Tier:
+        return ceiling if override is None else min(override, ceiling)
+
+    def elevated(self) -> None:
+        self._bridge.show(self.ceiling())
 
     async def _record(self) -> None:
         """Have the fallback lines said once, while nobody speaks."""
@@ -243,8 +254,9 @@ class SpeechEngine(Engine):
         return utterance.interaction is None or not self._live.answers
 
     async def hear_out(self, utterance: Utterance) -> None:
-        heard = utterance.interaction
-        if heard is not None and not self._live.answers:
+        heard, route = utterance.interaction, self._settings.s2s.route
+        asked = heard is not None and not heard.reports
+        if heard is not None and asked and not self._live.answers and route:
             with trio.move_on_after(_WORDS_WITHIN):
                 await heard.wait_understood()
 
@@ -272,6 +284,7 @@ class SpeechEngine(Engine):
             heard=utterance.interaction,
             asks=self.asks(utterance),
             sound=sound,
+            ceiling=self.ceiling(),
             interrupt=utterance.interrupt,
             understood=understood,
         )
@@ -280,13 +293,11 @@ class SpeechEngine(Engine):
 
     def _slow(self, turn: TurnState) -> tuple[str, ...]:
         """The tools that only a turn as slow as this one may use."""
-        if turn.tier is not Tier.DEEP:
+        if turn.selected is not Tier.DEEP:
             return ()
-        remaining = turn.tool_clock.remaining(trio.current_time())
         shown = self._host.tools(
-            turn.tier,
+            turn.selected,
             grant=turn.grant,
-            remaining=remaining,
             whose=self._memory.session.whose,
         )
         return tuple(x.exposed for x in shown if x.estimate.tier is Tier.DEEP)
@@ -336,6 +347,7 @@ class SpeechEngine(Engine):
             if _sound(successor) != _sound(self._live):
                 self._deafen()  # the speaker's microphone gives the wrong sound now
             self._live.become(successor)
+        self._bridge.show(self.ceiling())
         return True
 
 

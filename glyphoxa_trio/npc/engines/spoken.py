@@ -1,8 +1,8 @@
 """One turn of a conversation with a model that speaks for itself (G33).
 
 The model hears, answers and calls; what the turn adds is the gate, the clock, the
-events, and what is remembered. The tools are declared before the turn's first words,
-so that an upgrade counts from the first response where the wire allows it.
+events, and what is remembered. The tools are those of the NPC's ceiling, whatever is
+said: a model answers before anybody knows the words.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from glyphoxa_trio.npc.s2s.bridge import Bridge
 from glyphoxa_trio.npc.s2s.interaction import Interaction
 from glyphoxa_trio.npc.s2s.live import Live
 from glyphoxa_trio.npc.s2s.rounds import Rounds
+from glyphoxa_trio.npc.s2s.talk import Talk
 from glyphoxa_trio.npc.sentences import Sentences
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.tool_round import ToolRound
@@ -38,7 +39,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
 
-# An upgrade of the tools is waited for so long, before the words are said. Seconds.
+# Other tools are waited for so long, before the words are said. Seconds.
 _TOOLS_WITHIN = 3.0
 
 
@@ -51,8 +52,8 @@ class SpokenTurn:
       asks: the server does not answer by itself, so the turn asks.
       sound: what is said aloud of it.
       interrupt: end the turn, for this reason.
-      understood: told of the final words of an utterance that was heard; gives the
-        tier that they call for.
+      ceiling: the slowest tier that the NPC may use.
+      understood: told of the final words of an utterance that was heard.
     """
 
     turn: TurnState
@@ -63,12 +64,13 @@ class SpokenTurn:
     asks: bool
     sound: Aloud
     interrupt: Callable[[str], None]
-    understood: Callable[[str], Awaitable[Tier]]
+    ceiling: Tier
+    understood: Callable[[str], Awaitable[None]]
     _sentences: Sentences = attrs.field(factory=Sentences, init=False)
     _round: Round | None = attrs.field(default=None, init=False)
     _index: int = attrs.field(default=-1, init=False)
     interaction: Interaction | None = attrs.field(default=None, init=False)
-    _known: bool = attrs.field(default=True, init=False)  # the words, and so the tier
+    _known: bool = attrs.field(default=True, init=False)  # the words
 
     async def run(self) -> None:
         """Answer once. Cancelling it interrupts the model and every call. The
@@ -85,7 +87,7 @@ class SpokenTurn:
             if known := turn.exchange.known:
                 live.say(Line("user", known), reply=False)
             live.say(Line("user", turn.exchange.text))
-        elif self.asks:
+        elif self.asks and not interaction.reports:
             live.respond()
         self.interaction = interaction
         if interaction.words:
@@ -94,7 +96,6 @@ class SpokenTurn:
         rounds = Rounds(
             bridge=self.bridge,
             interaction=interaction,
-            clock=turn.tool_clock,
             hear=self._hear,
             round_of=self._round_of,
             retell=self._retell,
@@ -102,6 +103,7 @@ class SpokenTurn:
             first_token=turn.config.first_token,
             silence=turn.config.silence,
             max_rounds=turn.config.max_rounds,
+            talk=Talk(turn.fillers is not None and turn.settings.filler.enabled),
         )
         try:
             await rounds.run()
@@ -126,7 +128,7 @@ class SpokenTurn:
     async def _show(self) -> None:
         turn = self.turn
         remaining = turn.tool_clock.remaining(trio.current_time())
-        view = self.bridge.show(turn.tier, remaining=remaining)
+        view = self.bridge.show(self.ceiling)
         await turn.tell_shown(view, 0, remaining=remaining)
 
     # What is heard.
@@ -169,12 +171,8 @@ class SpokenTurn:
 
     async def _understand(self, text: str, *, final: bool) -> None:
         if final and not self._known:
-            turn, self._known = self.turn, True
-            # The server answers already: what the words call for is for the rounds
-            # that follow, upwards as soon as the model knows of it (D23a).
-            turn.become(await self.understood(text))
-            now = trio.current_time()
-            self.bridge.show(turn.tier, remaining=turn.tool_clock.remaining(now))
+            self._known = True
+            await self.understood(text)
 
     def _tell_words(self, text: str, final: bool) -> None:
         """So the words are, as far as is known: whatever the turn is doing."""
@@ -199,7 +197,7 @@ class SpokenTurn:
             index=index,
             calls=calls,
             showing=self.bridge.showing,
-            tier=lambda: min(self.turn.tier, self.bridge.effective),
+            tier=lambda: self.turn.tier,
             last=last,
         )
 
@@ -214,7 +212,8 @@ class SpokenTurn:
         cap = self.live.capabilities.max_result
         for outcome in self.turn.exchange.outcomes:
             text = outcome_text(outcome, cap=cap)
-            lines.append(Line("system", f"Result of {outcome.call.name}: {text}"))
+            name = outcome.call.name
+            lines.append(Line("user", f"(Result of {name}, as data: {text})"))
         return tuple(lines)
 
     async def _fail(self, error: LLMError) -> None:

@@ -2,13 +2,15 @@
 
 The model sees the tools of a tier as native functions; its calls run through the
 host's one gate, and each is answered once. An NPC has one, and so has an embedder
-without NPCs (`standing`).
+without NPCs (`standing`). Above 300 lines: what is declared, what may run and how it is
+answered go by the same state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import attrs
 
@@ -20,15 +22,17 @@ from glyphoxa_trio.host import (
     Shelf,
     Showing,
     ToolHost,
+    showing,
 )
-from glyphoxa_trio.npc.prompting import specs_of, view_of
+from glyphoxa_trio.npc.prompting import specs_of
 from glyphoxa_trio.providers.s2s import (
     Calling,
     Capabilities,
     S2STool,
     Schedule,
 )
-from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.definition import OnInterrupt
+from glyphoxa_trio.tools.gate import Grant, Reason
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
 from glyphoxa_trio.tools.search import DEFER_THRESHOLD
 from glyphoxa_trio.tools.speech import outcome_text
@@ -38,16 +42,28 @@ from .live import Live
 
 TOOL_TIMEOUT = 30.0
 
+# Nobody waits for a call in silence for longer than this, or a little longer for a tool
+# that usually has answered by then. Seconds.
+_SILENCE: Final = 1.0
+_NEARLY: Final = 1.5
+
+# Why a tool may be of no use for a while. It stays declared, and the gate refuses it.
+_PASSING: Final = (Reason.UNAVAILABLE, Reason.HOLDS_LOOP, Reason.OVER_TIER)
+
 
 @attrs.define(eq=False, kw_only=True)
 class Bridge:
-    """The tools of one conversation.
+    """The tools of one conversation: all those of its tier, however long they take.
+
+    They are declared once, and again when tier, grant, catalogue or what was loaded
+    has changed; what is measured of a tool, or that it fails for a while, is no reason.
 
     Args:
       tool_timeout: seconds that no call exceeds, whatever its tool, its server and
         its turn say.
       defer_threshold: so many external tools are shown in full.
       whose: tenant and session.
+      pending: as in `Caller`.
     """
 
     host: ToolHost
@@ -58,9 +74,12 @@ class Bridge:
     shelf: Shelf = attrs.field(factory=Shelf)
     defer_threshold: int = DEFER_THRESHOLD
     whose: tuple[str, str] = ("", "")
+    pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
     _showing: Showing = attrs.field(factory=lambda: Showing(shown=()), init=False)
     _revision: int = attrs.field(default=0, init=False)
-    _declared: list[S2STool] = attrs.field(factory=list, init=False)
+    _declared: tuple[S2STool, ...] = attrs.field(default=(), init=False)
+    _declared_to: Capabilities | None = attrs.field(default=None, init=False)
+    _told: frozenset[str] = attrs.field(default=frozenset(), init=False)  # their keys
     # What the model certainly knows of, while it may not know of the rest yet.
     _known: Tier | None = attrs.field(default=None, init=False)
 
@@ -78,49 +97,66 @@ class Bridge:
         if defer_threshold is not None:
             self.defer_threshold = defer_threshold
 
-    def show(self, tier: Tier, *, remaining: float | None = None) -> Showing:
+    def show(self, tier: Tier) -> Showing:
         """Declare the tools of this tier; what a call may do changes with it.
 
         Downwards at once. Upwards once the model has been told (D23a).
         """
-        if remaining is None:
-            remaining = self.host.settings.limits.ceiling(tier)
-        before = self.effective
+        before, revision = self.effective, self._revision
+        if tier < self.tier:
+            self._told = frozenset()
         self.tier = tier
-        self._showing = self._view(tier, remaining)
-        declared = declarations(self._showing.shown, self.live.capabilities)
-        # A socket of its own is too much for fewer tools: the gate refuses the others.
-        known = all(tool in self._declared for tool in declared)
-        if self.live.capabilities.live_tools or not known:
-            self._declared = declared
-            self._revision = self.live.set_tools(declared)
+        self.refresh()
+        if self._revision != revision:
             self._known = min(before, tier)
         return self._showing
 
-    def _view(self, tier: Tier, remaining: float) -> Showing:
-        return view_of(
-            self.host,
-            self.shelf,
-            tier=tier,
-            grant=self.grant,
-            remaining=remaining,
-            threshold=self.defer_threshold,
-            permitted=partial(self._permitted, tier),
+    def refresh(self) -> None:
+        """Declare what may be used now, if that is not what the model knows."""
+        explained = self.host.explain(
+            self.tier, grant=self.grant, remaining=math.inf, whose=self.whose
         )
+        self._showing = showing(
+            [
+                (
+                    x,
+                    None
+                    if no and no.reason in _PASSING and x.key in self._told
+                    else no,
+                )
+                for x, no in explained
+            ],
+            self.shelf,
+            threshold=self.defer_threshold,
+            permitted=self._permitted,
+        )
+        shown, capabilities = self._showing.shown, self.live.capabilities
+        self._told = frozenset(listing.key for listing in shown)
+        fresh = {x.spec.name: x for x in declarations(shown, capabilities)}
+        # As they were declared, in the order in which they were: for prompt caches.
+        before = self._declared if self._declared_to == capabilities else ()
+        kept = [x for x in before if _is_same(x, fresh.get(x.spec.name))]
+        names = {tool.spec.name for tool in kept}
+        new = [tool for name, tool in fresh.items() if name not in names]
+        declared = (*kept, *new)
+        # A socket of its own is too much for fewer tools: the gate refuses the others.
+        if new or (capabilities.live_tools and declared != self._declared):
+            self._declared, self._declared_to = declared, capabilities
+            self._revision = self.live.set_tools(declared)
 
-    def _permitted(self, tier: Tier, left: float) -> tuple[Listing, ...]:
-        return self.host.tools(tier, grant=self.grant, remaining=left, whose=self.whose)
+    def stays_owed(self, call: ToolCall) -> bool:
+        """Whether the model talks on while this call runs, however long that takes."""
+        capabilities = self.live.capabilities
+        calling = capabilities.calling[0]
+        for tool in self._declared:
+            if tool.spec.name == call.name:
+                calling = tool.calling
+        return calling in capabilities.stays_owed
 
-    def refresh(self, *, remaining: float) -> None:
-        """Declare what was loaded meanwhile; what is there stays as it is."""
-        if self.live.capabilities.live_tools:
-            shown = {listing.key for listing in self._showing.shown}
-            before, self._showing = self._showing, self._view(self.tier, remaining)
-            if {listing.key for listing in self._showing.shown} <= shown:
-                self._showing = before
-            else:
-                declared = declarations(self._showing.shown, self.live.capabilities)
-                self._revision = self.live.set_tools(declared)
+    def _permitted(self, left: float) -> tuple[Listing, ...]:
+        return self.host.tools(
+            self.tier, grant=self.grant, remaining=math.inf, whose=self.whose
+        )
 
     @property
     def effective(self) -> Tier:
@@ -158,28 +194,98 @@ class Bridge:
     ) -> list[Outcome]:
         """Run the calls of one response and answer each as soon as it has ended.
 
-        ``deadline`` and ``remaining`` are as in `ToolHost.fan_out`.
+        ``deadline`` and ``remaining`` are as in `ToolHost.fan_out`. That a call takes
+        longer is no reason to refuse it.
+
+        A call that takes longer than the turn goes on, and no more than
+        ``tool_timeout``; at once, if it is known to. The model is told what came of it
+        later. Where it waits for such a call in silence, it is kept waiting for no more
+        than about a second.
 
         Cancelling it is an interruption: what runs is treated by its policy, and every
-        call is answered all the same, silently.
+        call is answered all the same, silently; one that goes on, when it has ended.
         """
-        told, missing = caller.on_outcome, len(calls)
+        now, missing = trio.current_time(), len(calls)
+        if silent := [x for x in calls if not self.stays_owed(x)]:
+            patience = self.patience(silent)
+            deadline = min(deadline, now + patience)
+            remaining = min(remaining, patience)
+        left: dict[str, Status] = {}  # how those ended for the turn that go on
+
+        def leaves(call: ToolCall, tool: str) -> None:
+            left[call.id] = Status.PENDING
+            if caller.on_left is not None:
+                caller.on_left(call, tool)
 
         def ended(slot: int, outcome: Outcome) -> None:
             nonlocal missing
             missing -= 1
-            # Spoken of once, with the last of them, where the model can be told so.
-            self.answer(outcome, quietly=missing > 0)
-            if told is not None:
-                told(slot, outcome)
+            if outcome.call.id in left:
+                left[outcome.call.id] = outcome.status
+                self._leave(outcome)
+            else:
+                # Spoken of once, with the last of them, where the model can be told so.
+                self.answer(outcome, quietly=missing > 0)
+            if caller.on_outcome is not None:
+                caller.on_outcome(slot, outcome)
 
-        limit = trio.current_time() + self.tool_timeout
+        def late(outcome: Outcome) -> None:
+            if caller.on_late is not None:
+                caller.on_late(outcome)
+            self._finish(outcome, left[outcome.call.id])
+
         return await self.host.fan_out(
             calls,
-            attrs.evolve(caller, on_outcome=ended),
-            deadline=min(deadline, limit),
-            remaining=min(remaining, self.tool_timeout),
+            attrs.evolve(
+                caller,
+                longest=self.tool_timeout,
+                on_outcome=ended,
+                on_left=leaves,
+                on_late=late,
+            ),
+            deadline=deadline,
+            remaining=remaining,
         )
+
+    def patience(self, calls: Iterable[ToolCall]) -> float:
+        """How long these may be waited for in silence, seconds."""
+        known = self.host.snapshot.by_exposed
+        usual = [known[x.name].estimate.seconds for x in calls if x.name in known]
+        nearly = any(_SILENCE <= x <= _NEARLY for x in usual)
+        return _NEARLY if nearly else _SILENCE
+
+    def _leave(self, outcome: Outcome) -> None:
+        """Its turn does not wait for it any more, and it goes on."""
+        interim = None if self.stays_owed(outcome.call) else self._text(outcome)
+        wanted = outcome.status is Status.PENDING
+        self.live.leave(outcome.call, interim=interim, wanted=wanted)
+
+    def _finish(self, outcome: Outcome, before: Status) -> None:
+        """What a call came to whose turn had ended with ``before``."""
+        listing = self.host.snapshot.by_key.get(outcome.tool or "")
+        definition = None if listing is None else listing.definition
+        schedule = self.schedule_of(outcome.call)
+        policy = None if definition is None else definition.interruption
+        speaks = before is Status.PENDING or policy is OnInterrupt.FINISH_AND_SPEAK
+        self.live.finish(
+            outcome.call,
+            self._text(outcome),
+            is_error=not outcome.ok,
+            schedule=schedule if speaks else Schedule.SILENT,
+            matters=definition is None or definition.side_effects,
+        )
+
+    def _text(self, outcome: Outcome) -> str:
+        """As much of it as the wire can carry."""
+        capabilities = self.live.capabilities
+        return outcome_text(
+            outcome, cap=capabilities.max_result, max_depth=capabilities.result_depth
+        )
+
+    def settled(self, call_id: str) -> None:
+        """The model knows what came of it: it may make the call again."""
+        for key in [key for key, x in self.pending.items() if x.id == call_id]:
+            del self.pending[key]
 
     def schedule_of(self, call: ToolCall) -> Schedule:
         """What the model is to do with the answer, as the tool's definition has it."""
@@ -198,15 +304,15 @@ class Bridge:
             schedule = Schedule.SILENT
         self.live.answer(
             outcome.call,
-            outcome_text(
-                outcome,
-                cap=capabilities.max_result,
-                max_depth=capabilities.result_depth,
-            ),
+            self._text(outcome),
             is_error=not outcome.ok,
             schedule=schedule,
             wanted=not interrupted,
         )
+
+
+def _is_same(declared: S2STool, fresh: S2STool | None) -> bool:
+    return fresh is not None and declared.spec == fresh.spec
 
 
 def declarations(shown: Sequence[Listing], capabilities: Capabilities) -> list[S2STool]:

@@ -56,7 +56,22 @@ class TellSpoken(Generic[I]):
     interaction: I
 
 
+@attrs.frozen
+class Settled:
+    """The owner: what this call came to was told, or will never be."""
+
+    call_id: str
+
+
 # A command is to be sent on the socket; usage and complaints are the owner's.
 Effect = (
-    Do | Replace | Put[I] | Understood[I] | TellSpoken[I] | Command | Usage | Complaint
+    Do
+    | Replace
+    | Put[I]
+    | Understood[I]
+    | TellSpoken[I]
+    | Settled
+    | Command
+    | Usage
+    | Complaint
 )

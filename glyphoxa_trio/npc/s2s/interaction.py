@@ -29,10 +29,12 @@ class Interaction:
 
     ``spoken``: it was said, not written; then ``words`` are what the server has
     understood so far. ``automatic``: and it is answered without being asked to.
+    ``reports``: nobody has said anything, the model speaks of what calls came to.
     """
 
     spoken: bool = False
     automatic: bool = True
+    reports: bool = False
     words: str = attrs.field(default="", init=False)
     understood: bool = attrs.field(default=False, init=False)  # the words are final
     _on_words: Callable[[str, bool], None] | None = attrs.field(

@@ -3,7 +3,8 @@
 It belongs to the NPC's session, and so does what is owed in it: a socket that closes
 takes nothing with it. What happens when is decided in `machine`, which is pure; this
 opens and reads sockets (`Live.run`) and carries out what the machine wants. Everything
-here is told at once and waits for nothing, but for what says so.
+here is told at once and waits for nothing, but for what says so. Above 300 lines,
+because all that may be asked of a conversation is read in one place.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from glyphoxa_trio.providers.s2s import (
 from glyphoxa_trio.tools.outcome import ToolCall
 
 from .interaction import Interaction
-from .pending_calls import Way
+from .pending_calls import Late, Way
 from .reciting import Recital
 from .shell import Owner, Shell
 from .sockets import LiveSettings
@@ -221,8 +222,61 @@ class Live:
         self._shell.carry_out()
         return way
 
+    def leave(
+        self, call: ToolCall, *, interim: str | None = None, wanted: bool = True
+    ) -> None:
+        """It goes on, and no turn waits for it any more; `finish` says what came of it.
+
+        ``interim`` is said to it meanwhile, as in `answer`, where the model waits for
+        it; without, it stays owed.
+        """
+        now = trio.current_time()
+        self._machine.leave(call, now, interim=interim, wanted=wanted)
+        self._shell.carry_out()
+
+    def finish(
+        self,
+        call: ToolCall,
+        output: str,
+        *,
+        is_error: bool = False,
+        schedule: Schedule = Schedule.WHEN_IDLE,
+        matters: bool = False,
+    ) -> None:
+        """What a call that was left came to. The model is told when nobody speaks, and
+        asked to speak of it, unless it is silent or old by then. Nothing is told if its
+        server wants no answer any more and it has changed nothing (``matters``)."""
+        late = Late(
+            call=call,
+            output=output,
+            at=trio.current_time(),
+            is_error=is_error,
+            schedule=schedule,
+            matters=matters,
+        )
+        self._machine.finish(late)
+        self._shell.carry_out()
+
+    def knows(self, call: ToolCall) -> bool:
+        """Whether its model has made this call."""
+        return self._machine.calls.knows(call.id)
+
+    def owes(self, call: ToolCall) -> bool:
+        """Whether the model, as it is there, waits for an answer to this call."""
+        return self._machine.calls.is_owed_here(call.id)
+
+    def goes_on(self, call: ToolCall) -> bool:
+        """Whether it was left, and what came of it is not told yet."""
+        return call.id in self._machine.calls.left
+
+    @property
+    def has_left(self) -> bool:
+        """Whether any call goes on that no turn waits for."""
+        return bool(self._machine.calls.left)
+
     def refuse(self, calls: Iterable[ToolCall]) -> None:
-        """Answer those that are still owed one: they are not run any more."""
+        """Answer those that are still owed one: they are not run any more. Not those
+        that were left."""
         self._machine.refuse(calls, trio.current_time())
         self._shell.carry_out()
 

@@ -21,9 +21,15 @@ passed on; its calls are answered, and not run.
 
 *Calls.* Each is answered once (`pending_calls`): as a result on the socket that asked,
 as text on a later one, or not at all, because its server has cancelled it, nobody can
-be told, or the whole message of it never came.
+be told, or the whole message of it never came. One that takes longer than its turn is
+left (`leave`). What it came to (`finish`) is told when nobody is answered, nothing is
+said and nobody speaks; where results ask for nothing, at once. All that is told in one
+moment has one reply, in an interaction of its own, unless the model has begun to speak
+since; what is silent, or older than 30 s by then, asks for none.
 
-*Tools* are revisions, and what is in force never goes back (`tool_revisions`).
+*Tools* are revisions, and what is in force never goes back (`tool_revisions`). Where
+they can be replaced on an open socket, that waits until the model says nothing: several
+changes until then are one.
 
 *The socket and the microphone*::
 
@@ -91,9 +97,9 @@ from glyphoxa_trio.providers.s2s import (
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 
-from .effects import Do, Effect, Put, Replace, TellSpoken, Understood
+from .effects import Do, Effect, Put, Replace, Settled, TellSpoken, Understood
 from .happenings import BargedIn, Calls, Happening, LinkBack, LinkGone, LinkLost
-from .pending_calls import PendingCalls, Way
+from .pending_calls import Late, PendingCalls, Way
 from .responses import Responses, Runs
 from .tool_revisions import ToolRevisions
 from .unsent import Unsent
@@ -131,11 +137,12 @@ class LiveMachine(Generic[I]):
     """The state of one conversation.
 
     Args:
-      new: makes an interaction; it is told whether it was spoken.
+      new: makes an interaction; it is told whether it was spoken, and whether it is of
+        what calls came to.
       setup: what a socket begins with, but for the tools and what was said.
     """
 
-    _new: Callable[[bool], I]
+    _new: Callable[[bool, bool], I]
     capabilities: Capabilities
     setup: Setup
     unsent: Unsent
@@ -148,17 +155,20 @@ class LiveMachine(Generic[I]):
     _connected: bool = attrs.field(default=False, init=False)
     _speaking: bool = attrs.field(default=False, init=False)
     _told: bool = attrs.field(default=False, init=False)  # somebody, of what is spoken
+    _tools_due: bool = attrs.field(default=False, init=False)
+    _unspoken: list[Late] = attrs.field(factory=list, init=False)  # and told
 
     @property
     def quiet(self) -> bool:
         """Nobody speaks, no turn runs, and nothing is owed."""
-        return (
-            self._interactions.rest
-            # What is said for nobody may be cut short.
-            and self._responses.runs is not Runs.WANTED
-            and not self._speaking
-            and not self.calls.owed
-        )
+        return self._rests and not self.calls.owed
+
+    @property
+    def _rests(self) -> bool:
+        """Nobody is answered, nothing is said to anybody, and nobody speaks. What is
+        said for nobody may be cut short."""
+        said = self._responses.runs is Runs.WANTED
+        return self._interactions.rest and not said and not self._speaking
 
     @property
     def answers(self) -> bool:
@@ -189,14 +199,20 @@ class LiveMachine(Generic[I]):
                 if current and self._told and once and event.heard is None:
                     self._interactions.carried_over = event.response
                     self._hear_out(None)
-                    for later in left[at:]:
-                        if not isinstance(later, Heard):  # these words stay here
+                    offered, left = left[at:], left[:at]
+                    for later in offered:
+                        if isinstance(later, Heard):  # these words stay here
+                            continue
+                        of = getattr(later, "response", None)
+                        if of is None or not self._responses.is_void(of):
                             self._pass_on(later)
-                    left = left[:at]
+                        else:  # another one, which was stopped
+                            left = [*left, later]
                 break
         for event in left:
             if isinstance(event, Calls):
                 self.refuse(event.calls, now)
+        self._tell_late(now)
         self.effects.append(Do.LOOK)
 
     def not_taken(self, put: Put[I], now: float) -> None:
@@ -280,10 +296,77 @@ class LiveMachine(Generic[I]):
         """Answer those that are still owed one: they are not run any more."""
         silent = Schedule.SILENT
         for call in calls:
-            if call.id in self.calls.owed:
+            if call.id in self.calls.owed and call.id not in self.calls.left:
                 self.answer(
                     call, CANCELLED, now, is_error=True, schedule=silent, wanted=False
                 )
+
+    def leave(
+        self, call: ToolCall, now: float, *, interim: str | None, wanted: bool
+    ) -> None:
+        """It goes on, and no turn waits for it. ``interim`` is its answer meanwhile."""
+        self.calls.leave(call)
+        if interim is not None:
+            schedule = Schedule.WHEN_IDLE if wanted else Schedule.SILENT
+            way = self.answer(call, interim, now, schedule=schedule, wanted=wanted)
+            if way is not Way.NOTHING:
+                self.calls.put_off(call)
+
+    def finish(self, late: Late) -> None:
+        """What a call that was left came to."""
+        self.calls.finish(late)
+        self._tell_late(late.at)
+
+    def _tell_late(self, now: float) -> None:
+        """Tell what calls came to that were left, if this is a moment for it."""
+        asks = self.capabilities.asks_for_responses
+        if asks:  # nothing is said to a result by itself
+            for late in self._take_late():
+                self._tell(late, self.calls.settle_late(late, now), reply=False)
+                self._unspoken.append(late)
+        if not self._rests:
+            return
+        if asks:
+            news, self._unspoken = self._unspoken, []
+            if self._told and any(late.is_spoken_of(now) for late in news):
+                self._report()
+                self.respond()
+            return
+        ways = [(x, self.calls.settle_late(x, now)) for x in self._take_late()]
+        told = [(x, way) for x, way in ways if way is not Way.NOTHING]
+        # A result asks before a text does, and the last of all is spoken of.
+        told.sort(key=lambda one: (one[0].is_spoken_of(now), one[1] is Way.TEXT))
+        reply = self._told and bool(told) and told[-1][0].is_spoken_of(now)
+        if reply:
+            self._report()
+        for late, way in told:
+            self._tell(late, way, reply=reply and late is told[-1][0])
+
+    def _take_late(self) -> list[Late]:
+        late = self.calls.take_late()
+        self.effects.extend(Settled(x.call.id) for x in late)
+        return late
+
+    def _tell(self, late: Late, way: Way, *, reply: bool) -> None:
+        if reply:
+            self._responses.ask()
+        if way is Way.RESULT:
+            result = SendResult(
+                call_id=late.call.id,
+                name=late.call.name,
+                output=late.output,
+                is_error=late.is_error,
+                schedule=late.schedule if reply else Schedule.SILENT,
+            )
+            self._send(result)
+        elif way is Way.TEXT:
+            self._tell_again(late.call.name, late.output, reply=reply)
+
+    def _report(self) -> None:
+        """What comes from now on is said of what calls came to."""
+        self.effects.append(
+            TellSpoken(self._begin(spoken=True, stop=False, reports=True))
+        )
 
     def interrupt(self, heard: Mapping[str, float], *, of: I) -> None:
         """Stop what is being said to that interaction, if it is the current one."""
@@ -355,6 +438,7 @@ class LiveMachine(Generic[I]):
                 self._tell_again(name, short, reply=not self._interactions.rest)
         self._interactions.lost = not self._interactions.rest
         self._pass_on(LinkLost(closed))
+        self._tell_late(now)
 
     def rested(self) -> None:
         """The socket was closed, since it was not wanted."""
@@ -374,6 +458,7 @@ class LiveMachine(Generic[I]):
         self.setup = attrs.evolve(self.setup, handle=None)
 
     def _leave_socket(self) -> None:
+        self._tools_due = False  # the next one begins with them
         self._utterances.forget_nameless()
         self.calls.lose_socket()
         self._responses.forget()
@@ -432,6 +517,9 @@ class LiveMachine(Generic[I]):
                 self._pass_on(event)
             case _:
                 self._pass_on(event)
+        if self._tools_due and self._responses.runs is Runs.NOTHING:
+            self._declare()
+        self._tell_late(now)
         if self.quiet:
             self.effects.append(Do.LOOK)
 
@@ -441,6 +529,7 @@ class LiveMachine(Generic[I]):
             self._hear_out(heard)  # of which nothing was said before
         if not self._responses.start(event.response):
             return
+        self._unspoken.clear()  # it knows of them
         if heard is None and self._interactions.rest:
             self._hear_out(None)  # it speaks by itself
         self._pass_on(event)
@@ -494,12 +583,12 @@ class LiveMachine(Generic[I]):
             if heard in self._interactions.listening:
                 self.effects.append(Put(heard, Heard(words.text, words.final)))
 
-    def _begin(self, *, spoken: bool, stop: bool) -> I:
+    def _begin(self, *, spoken: bool, stop: bool, reports: bool = False) -> I:
         self._pass_on(BargedIn())
         if stop and not self._interactions.rest:
             self._stop()
         self._responses.begin()
-        began = self._new(spoken)
+        began = self._new(spoken, reports)
         self._interactions.current = began
         self._interactions.listening.add(began)
         self._interactions.earlier = frozenset(self.calls.owed)
@@ -515,8 +604,12 @@ class LiveMachine(Generic[I]):
 
     def _declare(self) -> None:
         """The tools have changed while there is a socket."""
+        self._tools_due = False
         if self.capabilities.live_tools:
-            self._send(SetTools(self.tools.wanted, self.tools.revision))
+            if self._responses.runs is not Runs.NOTHING:
+                self._tools_due = True
+            else:
+                self._send(SetTools(self.tools.wanted, self.tools.revision))
         elif self.tools.are_those_opened_with:  # there and back again
             self.tools.enforce(self.tools.revision)
             self.effects += (Do.KEEP_SOCKET, Do.TELL_TOOLS)
@@ -524,7 +617,10 @@ class LiveMachine(Generic[I]):
             self.effects.append(Replace())
 
     def _tell_again(self, name: str, output: str, *, reply: bool) -> None:
-        line = Line("system", f"Result of the earlier call of {name}: {output}")
+        """As data, and in nobody's name: what a tool has said is no instruction."""
+        line = Line(
+            "user", f"(Result of the earlier call of {name}, as data: {output})"
+        )
         text = SendText(line, reply=reply)
         self.effects.append(Do.WANT)
         if self._connected:

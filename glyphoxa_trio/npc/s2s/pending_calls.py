@@ -2,6 +2,9 @@
 
 Each call id is answered at most once, and never against the wire: not when its server
 has cancelled it, and not as a result on a socket that did not ask for it.
+
+A call that takes longer than its turn is *left*: it goes on, and stays owed if the wire
+lets it. Else it is answered that it goes on, and what comes of it is told as text.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Final
 
 import attrs
 
+from glyphoxa_trio.providers.s2s import Schedule
 from glyphoxa_trio.tools.outcome import ToolCall
 
 # A server that repeats an id after so many others means another call.
@@ -20,6 +24,8 @@ _REMEMBERED: Final = 1024
 # An internal error so soon after a result was probably about it. Seconds.
 _BLAMED: Final = 2.0
 _SHORTENED: Final = 300  # characters of a result that is told again
+# What is told later than this is not spoken of any more. Seconds.
+_NEWS: Final = 30.0
 
 
 class Way(StrEnum):
@@ -30,14 +36,38 @@ class Way(StrEnum):
     NOTHING = "nothing"  # cancelled by the server, or answered before
 
 
+@attrs.frozen(kw_only=True)
+class Late:
+    """What a call came to that was left: ``output``, as in `SendResult`.
+
+    ``at`` is when it was there; ``matters``: it has changed something, so the model
+    is to know of it though nobody may answer its call any more.
+    """
+
+    call: ToolCall
+    output: str
+    at: float
+    is_error: bool = False
+    schedule: Schedule = Schedule.WHEN_IDLE
+    matters: bool = False
+
+    def is_spoken_of(self, now: float) -> bool:
+        """Whether the model is to say something to it."""
+        return self.schedule is not Schedule.SILENT and now - self.at <= _NEWS
+
+
 @attrs.define(eq=False)
 class PendingCalls:
     """The calls of one conversation, over all its sockets, of which one is open.
 
-    ``owed``: what is not answered yet, oldest first.
+    ``owed``: what is not answered yet, oldest first; ``left``: what goes on though no
+    turn waits for it; ``late``: what came of such calls and is not told yet.
     """
 
     owed: dict[str, ToolCall] = attrs.field(factory=dict, init=False)
+    left: dict[str, ToolCall] = attrs.field(factory=dict, init=False)
+    late: list[Late] = attrs.field(factory=list, init=False)
+    _put_off: set[str] = attrs.field(factory=set, init=False)  # answered: it goes on
     _lost: set[str] = attrs.field(factory=set, init=False)  # owed to none any more
     _known: OrderedDict[str, None] = attrs.field(factory=OrderedDict, init=False)
     _half: list[ToolCall] = attrs.field(factory=list, init=False)
@@ -68,6 +98,42 @@ class PendingCalls:
             return ()
         calls, self._half = tuple(self._half), []
         return calls
+
+    def knows(self, id_: str) -> bool:
+        """Whether such a call came in."""
+        return id_ in self._known
+
+    def is_owed_here(self, id_: str) -> bool:
+        """Whether the socket that is open has asked for it, and is owed an answer."""
+        return id_ in self.owed and id_ not in self._lost
+
+    def leave(self, call: ToolCall) -> None:
+        """It goes on, and no turn waits for it."""
+        self.left[call.id] = call
+
+    def finish(self, late: Late) -> None:
+        """What came of such a call is there."""
+        self.late.append(late)
+
+    def take_late(self) -> list[Late]:
+        """All of that, once."""
+        late, self.late = self.late, []
+        return late
+
+    def put_off(self, call: ToolCall) -> None:
+        """It was answered that it goes on."""
+        self._put_off.add(call.id)
+
+    def settle_late(self, late: Late, now: float) -> Way:
+        """What came of a call that was left: how is it to be told?"""
+        id_ = late.call.id
+        self.left.pop(id_, None)
+        if id_ in self._put_off:
+            self._put_off.discard(id_)
+            self._answers[Way.TEXT] += 1
+            return Way.TEXT
+        way = self.settle(late.call, late.output, now)
+        return Way.TEXT if way is Way.NOTHING and late.matters else way
 
     def cancel(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Nobody wants an answer to these; returns those that were owed one."""

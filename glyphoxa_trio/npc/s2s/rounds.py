@@ -2,7 +2,12 @@
 
 The wire's events are read here for an NPC's turn and for a bridge without one. Calls
 run beside the reading: a model that does not wait for its tools is heard meanwhile, and
-whoever barges in ends both. The tool clock runs while any call does (D3).
+whoever barges in ends both. The tool clock runs while any call does (D3). Above 300
+lines: when an interaction is over hangs on all of it.
+
+Nobody sits in silence: after a second of it, while calls run or go on, the model is
+asked to say something; and at once, when all that it waits for is left. What was left
+comes later, in an interaction of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +21,6 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.host import RunsCalls
-from glyphoxa_trio.npc.clock import Clock
 from glyphoxa_trio.npc.patience import Patience
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError
 from glyphoxa_trio.providers.s2s import (
@@ -45,6 +49,7 @@ from .happenings import (
     Overflowed,
 )
 from .interaction import Interaction
+from .talk import STILL_WORKING, Talk
 
 _RETELLINGS = 2  # of one turn, over as many lost sockets
 _FATAL = (ErrorKind.RATE_LIMITED, ErrorKind.AUTHENTICATION, ErrorKind.NOT_FOUND)
@@ -78,18 +83,17 @@ class Rounds:
     """Reads one interaction to its end.
 
     Args:
-      clock: the tool time of the turn.
       hear: given every event of the wire, in order; may wait for a slow listener.
       round_of: runs these calls of that round; rounds count from 0. In the last one
         the model may not call any more.
       retell: what the model is told of this turn on a socket that knows nothing of
         it; empty if nobody knows.
       patience: how long the model is waited for; None for ever.
+      talk: what is known of silences.
     """
 
     bridge: Bridge
     interaction: Interaction
-    clock: Clock
     hear: Callable[[Event], Awaitable[object]]
     round_of: RoundOf
     retell: Callable[[], tuple[Line, ...]] = tuple
@@ -97,6 +101,7 @@ class Rounds:
     first_token: float = 5.0
     silence: float = 5.0
     max_rounds: int = 4
+    talk: Talk = attrs.field(factory=Talk)
     finished: bool = attrs.field(default=False, init=False)
     barged: bool = attrs.field(default=False, init=False)
     silent: bool = attrs.field(default=False, init=False)  # nothing is to be said
@@ -142,8 +147,10 @@ class Rounds:
         if event is not None:
             return event
         assert scope.cancelled_caught
-        asks = self.bridge.live.capabilities.asks_for_responses
-        if patience.kind is ErrorKind.SILENCE and not asks:
+        if self.interaction.reports and not self._heard:
+            self.silent, self._expecting = True, False
+            return InteractionEnded()  # nobody has asked it anything
+        if patience.kind is ErrorKind.SILENCE and not self._asks:
             self._expecting = False
             return InteractionEnded()  # it had nothing to say to the results
         if (fault := self.bridge.live.fault) is not None:  # it was not even there
@@ -165,26 +172,33 @@ class Rounds:
             case LinkGone(error):
                 raise LLMError(error.kind, error.detail, retry_after=error.retry_after)
             case Answered():
-                if self._ended:
+                if self._ended or (self._waits_for_none and not self.talk.going_on):
                     self._finish_if_done()
                 return
             case Calls(_, calls):
                 batch = Batch(calls)
                 self._batches.append(batch)
+                self._watch()
                 self._nursery.start_soon(self._answer, batch)
                 return
             case _:
                 pass
         if isinstance(event, ResponseStarted):
             self._heard, self._expecting, self._ended = True, False, False
-        if isinstance(event, AudioOut) and self.patience is not None:
+            self.talk.begins()
+        elif isinstance(event, AudioOut):
             rate = self.bridge.live.capabilities.output_rate
-            self.patience.speaks(len(event.pcm) / 2 / rate)
+            seconds = len(event.pcm) / 2 / rate
+            self.talk.is_heard(trio.current_time(), seconds)
+            if self.patience is not None:
+                self.patience.speaks(seconds)
+        elif isinstance(event, ResponseEnded):
+            self.talk.ends()
         await self.hear(event)
         match event:
             case ResponseEnded(end=ResponseEnd.FAILED, detail=detail):
                 raise LLMError(ErrorKind.OVERLOADED, detail or "the response failed")
-            case ResponseEnded() if self.bridge.live.capabilities.asks_for_responses:
+            case ResponseEnded() if self._asks or self._waits_for_none:
                 self._finish_if_done()
             case InteractionEnded():
                 self._finish_if_done()
@@ -195,6 +209,16 @@ class Rounds:
             case Complaint(kind=kind, detail=detail) if kind in _FATAL:
                 if self._expecting and not self._batches:
                     raise LLMError(kind, detail)
+
+    @property
+    def _asks(self) -> bool:
+        return self.bridge.live.capabilities.asks_for_responses
+
+    @property
+    def _waits_for_none(self) -> bool:
+        """Calls go on that were left: a server that waits for all of them does not say
+        that the model has said all that it is going to say now."""
+        return not self._asks and self.bridge.live.has_left and not self._batches
 
     def _finish_if_done(self) -> None:
         self._ended = True
@@ -231,6 +255,7 @@ class Rounds:
                 await round_.run(bridge.run)
         finally:
             self._batches.remove(batch)
+            self.talk.waits(trio.current_time())
             bridge.live.refuse(batch.calls)  # what nobody came to
             self.interaction.put(Answered())
         if not batch.scope.cancelled_caught:
@@ -241,19 +266,62 @@ class Rounds:
                 self.silent = True
                 self._expecting = False
             else:
-                self._go_on(last=last)
+                self._go_on(batch, last=last)
             await round_.tell()
 
-    def _go_on(self, *, last: bool) -> None:
-        """The results are on their way: the model is to speak of them."""
-        bridge = self.bridge
-        remaining = self.clock.remaining(trio.current_time())
-        fits = bridge.host.tools(
-            bridge.effective,
-            grant=bridge.grant,
-            remaining=remaining,
-            whose=bridge.whose,
-        )
-        bridge.refresh(remaining=remaining)
+    def _go_on(self, batch: Batch, *, last: bool) -> None:
+        """The model is to speak of the results that are on their way; or of what is
+        not there yet, if it has not."""
+        bridge, live = self.bridge, self.bridge.live
+        bridge.refresh()  # what was loaded meanwhile
+        left = [call for call in batch.calls if live.goes_on(call)]
+        if len(left) < len(batch.calls):
+            self._expecting = True
+            live.respond(tools_forbidden=last or not bridge.showing.shown)
+        elif self._asks and not self.talk.over:
+            self._talk_over()
+        elif not self.talk.over:
+            self._expecting = True
+            if any(bridge.stays_owed(call) for call in left):
+                self.talk.is_due()
+
+    def _watch(self) -> None:
+        """Calls begin: from now on it may be silent for too long."""
+        self.talk.waits(trio.current_time())
+        if self.talk.calls_begin():
+            self._nursery.start_soon(self._end_silences)
+
+    async def _end_silences(self) -> None:
+        talk = self.talk
+        while True:
+            await trio.sleep_until(talk.until + self._pause)
+            if trio.current_time() < talk.until + self._pause:
+                continue
+            talk.waits(trio.current_time())
+            if not talk.going_on and (talk.due or self._runs_beside_talk):
+                self._talk_over()
+
+    @property
+    def _running(self) -> list[ToolCall]:
+        return [call for batch in self._batches for call in batch.calls]
+
+    @property
+    def _pause(self) -> float:
+        """How long it may be silent."""
+        return self.bridge.patience(self._running)
+
+    @property
+    def _runs_beside_talk(self) -> bool:
+        """Calls run, and the model may talk meanwhile."""
+        owed = [call for call in self._running if self.bridge.live.owes(call)]
+        return bool(owed) and all(self.bridge.stays_owed(call) for call in owed)
+
+    def _talk_over(self) -> None:
+        """Ask the model to say something while it waits for what it has called."""
+        live = self.bridge.live
         self._expecting = True
-        bridge.live.respond(tools_forbidden=last or not fits)
+        self.talk.is_asked()
+        if self._asks:
+            live.respond(instructions=STILL_WORKING, tools_forbidden=True)
+        else:
+            live.say(Line("user", f"({STILL_WORKING})"))

@@ -27,7 +27,7 @@ from glyphoxa_trio.providers.s2s import (
     Setup,
 )
 
-from .effects import Do, Put, Replace, TellSpoken, Understood
+from .effects import Do, Put, Replace, Settled, TellSpoken, Understood
 from .interaction import Interaction
 from .machine import LiveMachine
 from .reciting import Recitals
@@ -43,12 +43,14 @@ class Owner:
       spoken: told of each utterance that the server has heard; None ends each of them.
       speech: told when somebody begins to speak.
       history: what was said before, for a socket that has to be told.
+      settled: told of a call that was left, when what it came to was told.
       usage, complaint: told of tokens, and of what a server did not take.
     """
 
     spoken: Callable[[Interaction], None] | None
     speech: Callable[[], None] = lambda: None
     history: Callable[[], tuple[Line, ...]] = tuple
+    settled: Callable[[str], None] = lambda _: None
     usage: Callable[[Usage], None] = lambda _: None
     complaint: Callable[[Complaint], None] = lambda _: None
 
@@ -71,8 +73,9 @@ class Shell:
             unsent=Unsent(self.sockets.audio_limit),
         )
 
-    def _new(self, spoken: bool) -> Interaction:
-        return Interaction(spoken=spoken, automatic=self.machine.answers)
+    def _new(self, spoken: bool, reports: bool) -> Interaction:
+        automatic = self.machine.answers
+        return Interaction(spoken=spoken, automatic=automatic, reports=reports)
 
     def belong_to(self, owner: Owner | None) -> None:
         """Tell this one from now on, or nobody."""
@@ -159,6 +162,8 @@ class Shell:
                     interaction.understand(text, final=final)
                 case TellSpoken(interaction):
                     self._tell_spoken(interaction)
+                case Settled(call_id):
+                    self.owner.settled(call_id)
                 case Usage() as usage:
                     self.owner.usage(usage)
                 case Complaint() as complaint:

@@ -47,6 +47,7 @@ class _Calls:
             tier=bridge.effective,
             still=lambda: (bridge.grant, bridge.effective),
             showing=bridge.showing,
+            pending=bridge.pending,
         )
         if self._last:
             caller = attrs.evolve(caller, max_calls=0)
@@ -87,11 +88,10 @@ class _Standing:
 
     async def _follow(self, interaction: Interaction) -> None:
         bridge, live = self.bridge, self.bridge.live
-        budget = bridge.host.settings.limits.ceiling(bridge.tier)
+        clock = Clock(bridge.host.settings.limits.ceiling(bridge.tier))
         rounds = Rounds(
             bridge=bridge,
             interaction=interaction,
-            clock=(clock := Clock(budget)),
             hear=self.stream.send,
             round_of=lambda _, calls, last: _Calls(bridge, clock, calls, last),
         )
@@ -150,7 +150,7 @@ async def open_bridge(
         host=host, live=live, grant=grant, tier=tier, tool_timeout=tool_timeout
     )
     standing = _Standing(bridge, Stream())
-    live.belong_to(Owner(spoken=standing.begin))
+    live.belong_to(Owner(spoken=standing.begin, settled=bridge.settled))
     bridge.show(tier)
     try:
         async with trio.open_nursery() as nursery:

@@ -141,6 +141,7 @@ class NpcSession:
                         call.reply(utterance.number)
                     case Elevate(tier, seconds):
                         memory.elevate(tier, until=trio.current_time() + seconds)
+                        runner.engine.elevated()
                         call.reply(None)
                     case Configure(settings):
                         self._coming = self.services.links(settings, memory.id)
@@ -222,7 +223,7 @@ class NpcSession:
             host=services.host,
             settings=self.settings,
             memory=self.memory,
-            ceiling=self.runner.tiers.ceiling(self.settings),
+            ceiling=lambda: self.runner.tiers.ceiling(self.settings),
             spoken=self._spoken,
             spent=self.runner.charge_live,
             complained=self.runner.complained,
@@ -267,9 +268,12 @@ class NpcSession:
 
     def _spoken(self, utterance: Utterance) -> None:
         """The model has heard something: that is an utterance like any other. It has
-        stopped already, whomever it answered."""
+        stopped already, whomever it answered, unless it speaks by itself."""
         try:
-            self._come(utterance, interrupts=True)
+            reports = (
+                utterance.interaction is not None and utterance.interaction.reports
+            )
+            self._come(utterance, interrupts=not reports)
         except QueueFull as full:
             self.services.warn(f"not answered, but spoken: {full}")
             utterance.accepted(self.memory.number())

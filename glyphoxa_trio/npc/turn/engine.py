@@ -51,9 +51,8 @@ class Microphone:
         self.live = live
 
 
-Understood = Callable[[str], Awaitable[Tier]]
-"""Told of the final words of a turn, if they come only when it has begun; gives the
-tier that they call for."""
+Understood = Callable[[str], Awaitable[None]]
+"""Told of the final words of a turn, if they come only when it has begun."""
 
 
 @attrs.define(eq=False)
@@ -73,6 +72,10 @@ class Engine:
     def idle(self) -> bool:
         """Whether it hears nobody, and nothing is owed to its model."""
         return True
+
+    def tier(self, selected: Tier, ceiling: Tier, override: Tier | None) -> Tier:
+        """The tier of a turn whose words call for ``selected``."""
+        return min(selected, ceiling)
 
     @property
     def may_speculate(self) -> bool:
@@ -102,6 +105,9 @@ class Engine:
 
     def close(self) -> None:
         """Another engine answers from now on."""
+
+    def elevated(self) -> None:
+        """The slowest tier that may be used is another one for a while."""
 
     def ignore_speech(self) -> None:
         """The session is ending: nothing that is heard from now on is a turn."""

@@ -216,13 +216,13 @@ class Memory:
         self._fallbacks += 1
         return lines[(self._fallbacks - 1) % len(lines)]
 
-    def tell(self, exchange: Exchange) -> None:
-        """This turn tells what was overheard, and what late calls came to: those may
-        be made again."""
+    def tell(self, exchange: Exchange, *, settles: bool) -> None:
+        """This turn tells what was overheard, and what late calls came to. If that
+        ``settles`` them, those may be made again."""
         self._told = tuple(self.late)
         exchange.tells(self._told)
         self.late.clear()
-        told = [outcome.call for outcome in exchange.late]
+        told = [outcome.call for outcome in exchange.late] if settles else []
         for key in [key for key, call in self.pending.items() if call in told]:
             del self.pending[key]
         self.conversation.tell_news(exchange)

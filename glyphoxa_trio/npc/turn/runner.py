@@ -38,7 +38,6 @@ from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Usage
 from glyphoxa_trio.providers.s2s import Complaint
 from glyphoxa_trio.tools.outcome import ToolCall
-from glyphoxa_trio.tools.tier import Tier
 
 from .output import TurnOutput
 from .state import TurnState, timings_of
@@ -212,22 +211,25 @@ class TurnRunner:
         heard = utterance.interaction
         certain = heard is None or heard.understood or not heard.automatic
         settings, host = self.settings, self._services.host
-        tier, selection = await self.tiers.tier_of(
+        selected, selection = await self.tiers.tier_of(
             utterance.text,
             settings,
             override=utterance.override,
             commit=certain,
             beside=utterance.waiting,
         )
+        ceiling = self.tiers.ceiling(settings)
+        tier = self.engine.tier(selection.tier, ceiling, utterance.override)
         budget = host.settings.limits.ceiling(tier)
         exchange = utterance.exchange
-        self._memory.tell(exchange)
+        # A model that speaks is told by its bridge, and later.
+        self._memory.tell(exchange, settles=not self.engine.speaks)
         await output.emit(
             TierSelected(
                 **output.of,
                 tier=tier,
                 selected=selection.tier,
-                ceiling=self.tiers.ceiling(settings),
+                ceiling=ceiling,
                 reason=selection.reason,
                 budget=budget,
                 speaker=utterance.speaker,
@@ -251,6 +253,7 @@ class TurnRunner:
             output=output,
             exchange=exchange,
             tier=tier,
+            selected=selected,
             grant=settings.grant,
             tool_clock=Clock(budget),
             model_clock=Clock(settings.turn.model_total),
@@ -264,11 +267,10 @@ class TurnRunner:
             self.narrow(self._narrower)
         return self._turn
 
-    async def _understood(self, utterance: Utterance, text: str) -> Tier:
-        tier, _ = await self.tiers.tier_of(
+    async def _understood(self, utterance: Utterance, text: str) -> None:
+        await self.tiers.tier_of(
             text, self.settings, override=utterance.override, commit=True
         )
-        return tier
 
     async def _gather(self, exchange: Exchange, turn: int) -> Gathered | None:
         """What providers of context have to add, within its time (`HotContext`)."""

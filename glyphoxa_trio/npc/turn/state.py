@@ -48,6 +48,8 @@ class TurnState:
       settings: as they were when it began. What is taken away meanwhile is gone from
         ``grant`` and ``tier`` at once.
       approve: which of these calls somebody says yes to; takes its own time.
+      selected: what its words call for, within the ceiling. ``tier`` is another one if
+        the engine does not go by words.
       spent: told what each response took that this turn has asked for.
       nursery: the session's, for what the turn does not wait for. It must not fail.
       fillers: what is said while tools are waited for; None is nothing.
@@ -64,6 +66,7 @@ class TurnState:
     output: TurnOutput
     exchange: Exchange
     tier: Tier
+    selected: Tier
     grant: Grant
     tool_clock: Clock
     model_clock: Clock
@@ -104,11 +107,6 @@ class TurnState:
         began_with = self.grant.also or self.grant
         self.grant = attrs.evolve(grant, also=began_with)
         self.tier = min(self.tier, ceiling)
-
-    def become(self, tier: Tier) -> None:
-        """It is of this tier after all; what was spent is spent."""
-        self.tier = tier
-        self.tool_clock.allow(self.host.settings.limits.ceiling(tier))
 
     def without_fillers(self) -> None:
         self.fillers = None

@@ -48,7 +48,7 @@ class Tiers:
         commit: bool,
         beside: int = 0,
     ) -> tuple[Tier, Selection]:
-        """The tier for a turn that begins now with these words, and what was selected.
+        """What these words call for within the ceiling, now, and what was selected.
 
         Args:
           commit: the turn begins: those that follow know of it.

@@ -69,6 +69,7 @@ class Profile:
             truncates=False,
             forbids_tools=False,
             calling=self.calling,
+            stays_owed=frozenset(self.calling) & {Calling.NON_BLOCKING},
             scheduling=frozenset(Schedule) if self.scheduling else frozenset(),
             resumes=True,
             lifetime=600.0,  # about; `GoingAway` says it a minute before

@@ -30,6 +30,7 @@ CAPABILITIES: Final = Capabilities(
     # Nothing is declared: the model goes on talking while a call is open, whoever
     # answers it decides when a response is wanted.
     calling=(Calling.BLOCKING, Calling.NON_BLOCKING),
+    stays_owed=frozenset(Calling),
     scheduling=frozenset(),
     resumes=False,
     lifetime=60 * 60.0,

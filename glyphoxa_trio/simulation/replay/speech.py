@@ -44,6 +44,7 @@ _SILENT: Final = Capabilities(
     truncates=True,
     forbids_tools=True,
     calling=(),
+    stays_owed=frozenset(),
     scheduling=frozenset(),
     resumes=False,
     lifetime=None,

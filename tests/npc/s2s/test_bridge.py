@@ -94,20 +94,42 @@ async def test_a_call_goes_through_the_host_and_back(
 
 
 @BOTH
-async def test_each_call_is_held_to_its_tier_and_to_the_bridges_own_limit(
+async def test_each_call_is_held_to_the_bridges_own_limit(
     wire: Capabilities, autojump_clock: trio.testing.MockClock
-) -> None:  # G35: 30 s by default, and never beyond the turn's clock
+) -> None:  # G35: 30 s by default
     ran = Ran()
     tool = ran.tool("look", 60.0, estimated_duration=0.01)
-    for options, at in (({}, 0.5), ({"tool_timeout": 0.25}, 0.25)):
-        model = Model(([], [call("look")]), (["Never mind."], []))
-        async with bridged(wire, model, tool, **options) as table:
-            began = trio.current_time()
-            table.bridge.say("What is there?")
-            await trio.sleep(1.0)
-            assert ran.cancelled[-1] == ("look", began + at)
+    model = Model(([], [call("look")]), (["Never mind."], []))
+    async with bridged(wire, model, tool, tool_timeout=0.25) as table:
+        table.bridge.say("What is there?")
+        await trio.sleep(1.0)
+        assert ran.cancelled == [("look", 0.25)]
+        assert statuses(table.links) == ["timeout"]
+        assert table.words() == "Never mind."
+
+
+@BOTH
+async def test_a_call_that_takes_longer_than_its_tier_goes_on_and_comes_later(
+    wire: Capabilities, autojump_clock: trio.testing.MockClock
+) -> None:  # G35, D23d
+    ran = Ran()
+    tool = ran.tool("look", 60.0, estimated_duration=0.01)
+    model = Model(([], [call("look")]), *[(["It has failed."], [])] * 2)
+    async with bridged(wire, model, tool) as table:
+        table.bridge.say("What is there?")
+        await trio.sleep(10.0)
+        assert not ran.cancelled
+        owed = [] if wire is ASKS else ["pending"]  # there it is waited for
+        assert statuses(table.links) == owed
+        await trio.sleep(25.0)
+        assert ran.cancelled == [("look", 30.0)]
+        assert table.words().endswith("It has failed.")
+        texts = [x.line for x in table.links.last.all(SendText)]
+        if wire is ASKS:
             assert statuses(table.links) == ["timeout"]
-            assert table.words() == "Never mind."
+        else:
+            assert "timeout" in texts[-1].text
+            assert texts[-1].role == "user"
 
 
 async def test_a_tier_is_updated_with_one_message_and_counts_when_acknowledged(

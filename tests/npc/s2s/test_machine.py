@@ -24,14 +24,22 @@ from hypothesis.stateful import (
     rule,
 )
 
-from glyphoxa_trio.npc.s2s.effects import Do, Put, Replace, TellSpoken, Understood
+from glyphoxa_trio.npc.s2s.effects import (
+    Do,
+    Put,
+    Replace,
+    Settled,
+    TellSpoken,
+    Understood,
+)
 from glyphoxa_trio.npc.s2s.happenings import (
     BargedIn,
     Calls,
     LinkBack,
 )
 from glyphoxa_trio.npc.s2s.machine import CANCELLED, LiveMachine
-from glyphoxa_trio.npc.s2s.pending_calls import Way
+from glyphoxa_trio.npc.s2s.pending_calls import Late, Way
+from glyphoxa_trio.npc.s2s.responses import Runs
 from glyphoxa_trio.npc.s2s.unsent import COMMANDS, TEXTS, Unsent
 from glyphoxa_trio.providers.llm import ErrorKind, ToolSpec, Usage
 from glyphoxa_trio.providers.s2s import (
@@ -150,14 +158,27 @@ mostly_the_last = st.sampled_from([0, 0, 0, 0, 1, 2])
 connected = precondition(lambda self: self.open)
 
 
-def machine_of(capabilities: Capabilities) -> LiveMachine[int]:
+def machine_of(
+    capabilities: Capabilities, reports: set[int] | None = None
+) -> LiveMachine[int]:
     numbers = count(1)
+
+    def new(spoken: bool, of_calls: bool) -> int:
+        number = next(numbers)
+        if of_calls and reports is not None:
+            reports.add(number)
+        return number
+
     return LiveMachine(
-        new=lambda _: next(numbers),
+        new=new,
         capabilities=capabilities,
         setup=Setup(instructions=""),
         unsent=Unsent(AUDIO_LIMIT),
     )
+
+
+def ids_of(event: Calls) -> set[str]:
+    return {call.id for call in event.calls}
 
 
 @attrs.define(eq=False)
@@ -191,6 +212,10 @@ class Conversation(RuleBasedStateMachine):
         self.handed: set[str] = set()
         self.excused: set[str] = set()
         self.texts: Counter[str] = Counter()  # results that were told as text
+        self.reports: set[int] = set()  # interactions of what calls came to
+        self.reported = False  # one has begun in this step
+        self.left: set[str] = set()  # calls that go on, of which nothing came yet
+        self.unsettled: set[str] = set()  # of which something came
         self.cancels = 0  # that were sent in this step
         self.may_cancel = False
         self.in_force = 0
@@ -206,7 +231,7 @@ class Conversation(RuleBasedStateMachine):
             for name in ("live_tools", "cancels", "truncates", "forbids_tools")
         }
         self.wire = attrs.evolve(ASKS if asks else ANSWERS, **drawn)
-        self.machine = machine_of(self.wire)
+        self.machine = machine_of(self.wire, self.reports)
         self.somebody_is_told(data.draw(flags))
         self.opens(resumed=False, failing=False)
 
@@ -218,7 +243,7 @@ class Conversation(RuleBasedStateMachine):
         self.now += 0.5
         self.excused = set()
         self.cancels, self.may_cancel = 0, self.asked or self.running is not None
-        self.may_begin = True
+        self.may_begin, self.reported = True, False
         yield
         effects = self.machine.effects
         while effects:
@@ -238,6 +263,14 @@ class Conversation(RuleBasedStateMachine):
             case Put(interaction, happening):
                 assert interaction not in self.ended - self.deaf
                 self.put(interaction, happening)
+            case TellSpoken(interaction) if interaction in self.reports:
+                assert self.told
+                assert self.rests
+                assert self.machine._responses.runs is not Runs.WANTED
+                self.begins(interaction)
+                self.asked = self.reported = True
+            case Settled(id_):
+                self.unsettled.remove(id_)  # once
             case TellSpoken(interaction):
                 assert self.told
                 assert self.may_begin
@@ -288,8 +321,10 @@ class Conversation(RuleBasedStateMachine):
             self.queues[interaction].append(happening)
 
     def tell(self, line: Line) -> None:
-        if line.role == "system" and (name := line.text.split()[6][:-1]) in self.owed:
-            self.texts[name] += 1
+        assert line.role == "user"  # what a tool has said is no instruction
+        if "earlier call of" in line.text:
+            name = line.text.split()[6].rstrip(",")
+            self.texts[name] += name in self.owed
 
     def begins(self, interaction: int) -> None:
         self.current = interaction
@@ -414,9 +449,10 @@ class Conversation(RuleBasedStateMachine):
             before, rests = self.current, self.rests
             self.machine.receive(ResponseStarted(response, heard), self.now)
         begins = self.told and wanted and (new or (heard is None and rests))
-        assert (self.current != before) == begins
-        if begins:
-            self.named(heard)
+        if not self.reported:
+            assert (self.current != before) == begins
+            if begins:
+                self.named(heard)
 
     def item(self, which: str) -> str:
         """The name of something that was said, known or not."""
@@ -440,6 +476,7 @@ class Conversation(RuleBasedStateMachine):
         else:
             self.says(Spoken(response, "i", "Well."))
         heard = len(self.queues.get(self.current, ())) > before
+        assert not self.reported
         listens = not self.rests and self.current not in self.deaf
         assert heard == (listens and response not in self.void)
 
@@ -489,7 +526,7 @@ class Conversation(RuleBasedStateMachine):
     @connected
     @rule(
         calls=st.lists(some, min_size=1, max_size=3, unique=True),
-        then=st.sampled_from(["", "again", "leave", "close", "replace"]),
+        then=st.sampled_from(["", "again", "end", "close", "replace", "left"]),
         taken=flags,
     )
     def a_turn_calls(self, calls: list[int], then: str, taken: bool) -> None:
@@ -503,7 +540,10 @@ class Conversation(RuleBasedStateMachine):
             else:
                 for at, id_ in enumerate(calls):
                     self.calls(0, id_, more=at + 1 < len(calls))
-        if then == "leave":
+        if then == "left":
+            self.leave(0, interim=not taken, wanted=True)
+            self.finish(0, matters=taken, silent=False, wait=0)
+        if then == "end":
             self.end(0, 99 if taken else 0)
         elif then == "close":
             self.closes(1011, gives_up=False)
@@ -535,8 +575,9 @@ class Conversation(RuleBasedStateMachine):
                 if not known:
                     self.have_spoken()
                 self.machine.receive(SpeechStopped(name), self.now)
-            assert (self.current != before) == (self.told and not known)
-            if self.current != before:
+            if not self.reported:
+                assert (self.current != before) == (self.told and not known)
+            if self.current != before and not self.reported:
                 self.named(name)
 
     @connected
@@ -561,6 +602,8 @@ class Conversation(RuleBasedStateMachine):
         name = None if item is None else self.item(item)
         whose = self.nameless if name is None else self.items.get(name)
         before = None if whose is None else self.words.get(whose)
+        if self.machine.calls.late or self.machine._unspoken:
+            return  # this may be the moment to tell of them
         for _ in range(times):
             with self.step():
                 self.may_begin = False
@@ -690,6 +733,54 @@ class Conversation(RuleBasedStateMachine):
         again = self.machine.answer(call, "{}", self.now)
         assert again is Way.NOTHING
 
+    @rule(id_=some, interim=flags, wanted=flags)
+    def leave(self, id_: int, interim: bool, wanted: bool) -> None:
+        """A call goes on, and its turn does not wait for it."""
+        ids = sorted(
+            {x for x, owed in self.owed.items() if not owed.half and x in self.handed}
+            - self.left
+            - self.unsettled
+        )
+        if not ids:
+            return
+        name = ids[id_ % len(ids)]
+        here = self.owed[name].socket == self.socket and self.open
+        self.left.add(name)
+        for queue in self.queues.values():  # its turn has taken it
+            taken = [x for x in queue if isinstance(x, Calls) and name in ids_of(x)]
+            for event in taken:
+                queue.remove(event)
+        with self.step():
+            if interim and here and not wanted:
+                self.for_nobody(name)
+            self.machine.leave(
+                ToolCall(name, name, "{}"),
+                self.now,
+                interim="{}" if interim else None,
+                wanted=wanted,
+            )
+        assert (name in self.owed) != interim
+
+    @rule(id_=some, matters=flags, silent=flags, wait=st.sampled_from([0, 60]))
+    def finish(self, id_: int, matters: bool, silent: bool, wait: int) -> None:
+        """Such a call has come to something."""
+        if not self.left:
+            return
+        name = sorted(self.left)[id_ % len(self.left)]
+        self.left.discard(name)
+        self.unsettled.add(name)
+        with self.step():
+            # What server has cancelled gets no answer, and no text without a reason.
+            late = Late(
+                call=ToolCall(name, name, "{}"),
+                output="{}",
+                at=self.now,
+                schedule=Schedule.SILENT if silent else Schedule.WHEN_IDLE,
+                matters=matters,
+            )
+            self.machine.finish(late)
+        self.now += wait
+
     @rule(number=st.sampled_from([1] * 9 + [COMMANDS + 20]), reply=flags)
     def say(self, number: int, reply: bool) -> None:
         for _ in range(number):
@@ -758,6 +849,13 @@ class Conversation(RuleBasedStateMachine):
     def whatever_is_owed_somebody_knows_of(self) -> None:
         for id_, owed in self.owed.items():
             assert owed.half or id_ in self.handed
+
+    @invariant()
+    def what_was_left_is_told_at_rest(self) -> None:
+        if hasattr(self, "machine") and self.wire.asks_for_responses:
+            assert not self.unsettled  # nothing is said to it by itself
+        for id_ in self.left:
+            assert id_ in self.machine.calls.left
 
     @invariant()
     def it_is_quiet_if_nobody_waits_for_anything(self) -> None:

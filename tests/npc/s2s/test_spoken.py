@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 
+import attrs
 import pytest
 
 import trio
@@ -103,31 +104,103 @@ async def test_words_so_far_are_all_of_them_and_not_one_more_piece(
     assert words == ["What", "What is", "What is there?"]
 
 
-async def test_words_that_come_late_choose_the_tier_of_what_follows(
-    autojump_clock: trio.testing.MockClock,
-) -> None:  # D23a, G18
+@BOTH
+async def test_ten_utterances_of_mixed_tiers_have_one_list_of_tools(
+    wire: Capabilities, autojump_clock: trio.testing.MockClock
+) -> None:  # G17, G18, D23d: whatever is said, and whenever the words are known
     ran = Ran()
-    tools = ran.tool("look", 0.2), ran.tool("study", 3.0)
-    async with open_voice(ASKS, None, *tools) as (table, links):
-        await ask_nothing(table, links)
+    tools = [
+        ran.tool("quick", 0.1),
+        ran.tool("medium", 1.2),
+        ran.tool("slow", 3.0),
+        ran.tool("study", 20.0),
+    ]
+    names = [tool.definition.name for tool in tools]
+    words = ["Hello", "Think carefully, investigate it", "Who rules the north?"]
+    async with open_voice(wire, None, *tools) as (table, links):
+        await connected(table, links)
         link = links.last
-        link.push(SpeechStarted(), SpeechStopped(), ResponseStarted("r1"))
-        await wait_all_tasks_blocked()
+        for number in range(10):
+            if wire is ASKS:
+                link.push(SpeechStarted(), SpeechStopped(f"u{number}"))
+            said = Heard(words[number % 3], final=True, item=f"u{number}")
+            early = number % 2 == 0
+            link.push(*([said] if early else []))
+            link.speak(f"r{number}", "Hm.", heard=f"u{number}")
+            link.push(*([] if early else [said]))
+            await trio.sleep(31.0)  # a deep turn is over long ago
+        shown = table.events.all(ToolsShown)
+        selected = table.events.all(TierSelected)
+    assert len(links.opened) == 1
+    assert [tool.spec.name for tool in link.setup.tools] == names
+    assert not link.all(SetTools)
+    assert len(shown) == len(dones(table)) == 10
+    for at, event in enumerate(selected):
+        assert event.tier is event.ceiling is Tier.DEEP
+        assert sorted(shown[at].shown) == sorted(names)
+    # What the words call for is told all the same, where they came in time.
+    assert [x.selected for x in selected][2:5:2] == [Tier.STANDARD, Tier.DEEP]
+
+
+async def test_other_tools_are_told_when_the_model_says_nothing_and_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # G17, G35, G31
+    ran = Ran()
+    npc = attrs.evolve(BOB, budget_tier=Tier.STANDARD)
+    links = Links(ASKS)
+    tools = ran.tool("look", 0.2), ran.tool("study", 3.0)
+    async with open_table([], *tools, live=live(links), npc=npc) as table:
+        await connected(table, links)
+        link = links.last
         assert [tool.spec.name for tool in link.setup.tools] == ["look"]
+        link.push(SpeechStarted(), SpeechStopped("u"), ResponseStarted("r"))
+        await wait_all_tasks_blocked()
+        await table.npc.elevate(Tier.DEEP, seconds=60.0)
+        table.host.register(ran.tool("late", 0.1))
+        await wait_all_tasks_blocked()
         assert not link.all(SetTools)
-        link.push(Heard("Think carefully, investigate it", final=True))
+        link.push(ResponseEnded(response="r", end=ResponseEnd.COMPLETED))
         await wait_all_tasks_blocked()
         (change,) = link.all(SetTools)
-        assert [tool.spec.name for tool in change.tools] == ["look", "study"]
+        assert [x.spec.name for x in change.tools] == ["look", "study", "late"]
+        # And at once while nobody speaks.
+        table.host.deregister("test.late")
+        await wait_all_tasks_blocked()
+        assert [x.spec.name for x in link.all(SetTools)[-1].tools] == ["look", "study"]
 
 
-async def ask_nothing(table: Table, links: Links) -> None:
-    """One turn before, since the first one is STANDARD."""
-    await connected(table, links)
-    link = links.last
-    link.push(SpeechStarted(), SpeechStopped(), Heard("Hello", final=True))
-    link.speak("r0", "Hello.")
-    await wait_all_tasks_blocked()
+async def test_what_is_measured_of_a_tool_changes_no_list(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # G17
+    ran = Ran()
+    npc = attrs.evolve(BOB, budget_tier=Tier.STANDARD)
+    links = Links(ASKS)
+    # It says 50 ms and takes a second and a half.
+    tool = ran.tool("look", 1.45, estimated_duration=0.05)
+    async with open_table([], tool, live=live(links), npc=npc) as table:
+        await connected(table, links)
+        link = links.last
+        for number in range(8):
+            link.push(SpeechStarted(), SpeechStopped(f"u{number}"))
+            link.speak(f"r{number}", calls=[call("look", id=f"c{number}")])
+            await trio.sleep(1.5)
+            link.speak(f"s{number}", "Hm.")
+            await trio.sleep(1.0)
+        listing = table.host.snapshot.find("look")
+        assert listing.estimate.tier is Tier.STANDARD
+        assert not link.all(SetTools)
+
+
+async def test_the_dms_choice_caps_what_a_call_may_do_and_declares_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # D2, D23d
+    ran = Ran()
+    model = Model(([], [call("study")]), (["No."], []))
+    async with open_voice(ASKS, model, ran.tool("study", 3.0)) as (table, links):
+        heard = await ask(table.npc, "Study it", tier=Tier.FAST)
+        assert heard.done.outcomes[0].status is Status.SKIPPED
+        assert heard.only(TierSelected).tier is Tier.FAST
+        assert [tool.spec.name for tool in links.last.setup.tools] == ["study"]
 
 
 @BOTH

@@ -28,6 +28,7 @@ from glyphoxa_trio.npc import (
     TurnEnd,
 )
 from glyphoxa_trio.npc.events import Speech
+from glyphoxa_trio.npc.s2s.talk import STILL_WORKING
 from glyphoxa_trio.providers.s2s import (
     Cancel,
     Capabilities,
@@ -55,16 +56,22 @@ from .support import ANSWERS, ASKS, Links, ScriptedLink, live, lost
 
 
 class Model:
-    """Answers one round after another: words and calls, as soon as it is asked."""
+    """Answers one round after another: words and calls, as soon as it is asked. Asked
+    to say something meanwhile, it does."""
 
     def __init__(self, *rounds: Any) -> None:
         self.rounds = list(rounds)
         self.count = 0
         self.owed = 0
+        self.waits = 0
 
     def __call__(self, link: ScriptedLink, command: Command) -> None:
         asks = link.capabilities.asks_for_responses
         silent = False
+        if STILL_WORKING in str(command):
+            self.waits += 1
+            link.speak(f"w{self.waits}", "Wait. ")
+            return
         if isinstance(command, SendResult):
             self.owed -= 1
             silent = command.schedule is Schedule.SILENT
@@ -112,7 +119,8 @@ async def test_fillers_are_told_of_only_if_they_are_wanted(
         heard = await ask(table.npc, "What is there?", tier=Tier.DEEP)
     said = [(at, e.round) for at, e in heard.events if isinstance(e, Filler)]
     assert said == ([(0.7, 0)] if wanted else [])
-    assert heard.done.text == "One moment. A door."
+    meanwhile = "" if wanted else "Wait. "
+    assert heard.done.text == f"One moment. {meanwhile}A door."
 
 
 async def test_a_turn_that_goes_through_the_text_model_has_its_fillers(
@@ -177,14 +185,20 @@ async def test_the_ceiling_holds_and_the_model_is_told(
     wire: Capabilities, autojump_clock: trio.testing.MockClock
 ) -> None:  # G16
     ran = Ran()
-    model = Model(([], [call("look")]), (["Never mind."], []))
+    model = Model(([], [call("look")]), (["A door."], []))
     tool = ran.tool("look", 9.0, estimated_duration=0.1)
     async with open_voice(wire, model, tool) as (table, links):
         heard = await ask(table.npc, tier=None)
-    assert heard.done.timings.tools == 1.5  # the first turn is STANDARD
-    assert heard.done.outcomes[0].status is Status.TIMEOUT
-    assert json.loads(links.last.all(SendResult)[0].output)["status"] == "timeout"
-    assert ran.cancelled
+        held = wire is ANSWERS  # it is declared as a tool that is waited for
+        assert heard.done.timings.tools == (1.0 if held else 4.0)
+        assert heard.done.outcomes[0].status is Status.PENDING
+        answers = links.last.all(SendResult)
+        assert [json.loads(x.output)["status"] for x in answers] == ["pending"] * held
+        await trio.sleep_until(9.0)
+        await wait_all_tasks_blocked()
+        # It is told when it is there, and has a reply of its own.
+        assert not ran.cancelled
+        assert table.events.all(TurnDone)[-1].text == "A door."
 
 
 @BOTH
