@@ -3,7 +3,7 @@
 It owns the conversation with the model and the bridge to the tools. A turn that will
 need slow tools, and that is asked for one by one, goes through the text model instead
 (G37, D23b): what is said then enters the conversation as text. Above 300 lines, because
-whatever meets its one conversation, turns, microphones and configurations, is one state.
+turns, microphones and configurations meet in its one conversation, which is one state.
 """
 
 from __future__ import annotations
