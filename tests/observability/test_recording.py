@@ -622,7 +622,7 @@ def test_audio_is_told_apart_and_not_kept() -> None:
 _EVENTS: dict[str, st.SearchStrategy[Any]] = {
     name: st.from_type(kind).filter(lambda event: "nan" not in repr(event))
     for name, kind in EVENTS.items()
-    if name != "AudioOut"
+    if name not in ("AudioOut", "Recited")  # of audio only the length is kept
 }
 
 

@@ -177,7 +177,7 @@ async def test_a_response_aside_runs_beside_the_other_and_leaves_no_trace(
         input=[user("One moment?")["item"]],
         output_modalities=["text"],
     )
-    async with open_realtime_server(script, in_memory=True) as server:
+    async with open_realtime_server(script, aside=script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(update(), user("Who are you?"), RESPOND, aside)
             first = (await talk.until("response.done"))["response"]

@@ -19,8 +19,9 @@ from glyphoxa_trio.config.voices import Engine, S2SConfig, VoiceConfig
 from glyphoxa_trio.npc import Sentence, TurnDone, TurnEnd
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.events import Flush, Speech, SpeechFailed
-from glyphoxa_trio.npc.own_voice import Recordings
+from glyphoxa_trio.npc.s2s.own_voice import Recordings
 from glyphoxa_trio.npc.voice import Voice
+from glyphoxa_trio.testing.realtime.session import RealtimeSession
 from glyphoxa_trio.testing.realtime_server import (
     Close,
     Fail,
@@ -202,7 +203,7 @@ async def heard_of(
 
 
 def seconds(heard: Heard, *, cue: bool = False) -> float:
-    return sum(x.seconds for x in heard.of(Speech) if x.filler is cue)
+    return sum((x.seconds for x in heard.of(Speech) if x.filler is cue), 0.0)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -263,6 +264,7 @@ async def test_recordings_are_made_once_for_all_conversations_and_of_the_right_w
             await ask(made.npc, "Hello")
             await trio.sleep(10)
             (session,) = server.sessions
+            assert isinstance(session, RealtimeSession)
             assert len(session.conversation.items) == 3  # none of this
     assert said.count(HALL.fallback[0]) == 1
     kept = [key[-1] for key in recordings._lines]
@@ -291,6 +293,7 @@ async def test_what_is_read_out_stops_with_its_turn(autojump_clock: MockClock) -
         assert turn.done is None
         await trio.sleep(0.5)
         (session,) = server.sessions
+        assert isinstance(session, RealtimeSession)
         assert session.responses.every[0].aside
         assert session.responses.every[0].ended is not None
         heard = await ask(made.npc, "Hello")

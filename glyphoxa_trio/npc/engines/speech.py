@@ -2,7 +2,8 @@
 
 It owns the conversation with the model and the bridge to the tools. A turn that will
 need slow tools, and that is asked for one by one, goes through the text model instead
-(G37, D23b): what is said then enters the conversation as text.
+(G37, D23b): what is said then enters the conversation as text. Above 300 lines, because
+turns, microphones and configurations meet in its one conversation, which is one state.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from glyphoxa_trio.npc.aloud import Aloud
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import EngineSwitched
 from glyphoxa_trio.npc.hearsay import Overheard
-from glyphoxa_trio.npc.own_voice import ATTEMPTS, REST, OwnVoice, Recordings
 from glyphoxa_trio.npc.s2s.bridge import Bridge
 from glyphoxa_trio.npc.s2s.interaction import Interaction
 from glyphoxa_trio.npc.s2s.live import Live
+from glyphoxa_trio.npc.s2s.own_voice import OwnVoice, Recordings
 from glyphoxa_trio.npc.s2s.shell import Owner
 from glyphoxa_trio.npc.turn.engine import (
     Engine,
@@ -38,7 +39,7 @@ from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Usage
 from glyphoxa_trio.providers.s2s import Complaint, Line
-from glyphoxa_trio.providers.speech import SpeechError, Synthesizer
+from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.tier import Tier
 
 from . import cascaded
@@ -142,7 +143,11 @@ class SpeechEngine(Engine):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._live.run)
                 if self._recordings is not None:
-                    nursery.start_soon(self._record)
+                    nursery.start_soon(
+                        self._voice.record_at_rest,
+                        self._rests,
+                        lambda: self._memory.fallbacks,
+                    )
                 while True:
                     await self._host.changed()
                     self._bridge.show(self.ceiling())
@@ -152,22 +157,6 @@ class SpeechEngine(Engine):
 
     def elevated(self) -> None:
         self._bridge.show(self.ceiling())
-
-    async def _record(self) -> None:
-        """Have the fallback lines said once, while nobody speaks."""
-        attempts = 0
-        while attempts < ATTEMPTS:
-            await self._rests.take()
-            await trio.sleep(REST)
-            lines = self._voice.missing(self._memory.fallbacks)
-            for line in lines if self._live.capabilities.recites else ():
-                if not (self._live.connected and self._live.quiet and self._may_ask()):
-                    break
-                try:
-                    await self._voice.record(line)
-                except SpeechError:  # the next rest is another attempt
-                    attempts += 1
-                    break
 
     def ignore_speech(self) -> None:
         # Each utterance would be ended at once, and leave what the model has said to

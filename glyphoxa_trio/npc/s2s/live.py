@@ -3,8 +3,9 @@
 It belongs to the NPC's session, and so does what is owed in it: a socket that closes
 takes nothing with it. What happens when is decided in `machine`, which is pure; this
 opens and reads sockets (`Live.run`) and carries out what the machine wants. Everything
-here is told at once and waits for nothing, but for what says so. Above 300 lines,
-because all that may be asked of a conversation is read in one place.
+here is told at once and waits for nothing, but for what says so.
+
+Above 300 lines, because all that can be asked of a conversation is read in one place.
 """
 
 from __future__ import annotations

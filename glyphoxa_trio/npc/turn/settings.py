@@ -16,8 +16,8 @@ from glyphoxa_trio.npc.cost import Costs
 from glyphoxa_trio.npc.events import TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
-from glyphoxa_trio.npc.own_voice import Recordings
 from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.s2s.own_voice import Recordings
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.turn.tally import Tally
 from glyphoxa_trio.providers.llm import LLM

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from glyphoxa_trio.npc.s2s import Interaction, Live, LiveSettings, Way, open_live
-from glyphoxa_trio.npc.s2s.happenings import BargedIn, Calls, Overflowed
+from glyphoxa_trio.npc.s2s.happenings import Answered, BargedIn, Calls, Overflowed
 from glyphoxa_trio.providers.s2s import (
     Line,
     ResponseEnd,
@@ -92,7 +92,15 @@ async def test_what_an_earlier_run_was_asked_is_told_as_text_in_the_next(
 def test_calls_that_a_slow_listener_did_not_come_to_are_not_forgotten() -> None:
     interaction, calls = Interaction(), Calls("r", (ToolCall("c", "look", "{}"),))
     assert interaction.put(calls)
-    while interaction.put(BargedIn()):
+    while interaction.put(Answered()):
         pass
-    assert not interaction.put(BargedIn())
+    assert not interaction.put(Answered())
     assert interaction.end() == (Overflowed(), calls)
+
+
+def test_whoever_barges_in_waits_for_nothing_that_was_said_before() -> None:
+    interaction, calls = Interaction(), Calls("r", (ToolCall("c", "look", "{}"),))
+    for event in (Answered(), calls, Answered(), BargedIn(), Answered()):
+        assert interaction.put(event)
+    # Calls are still owed an answer; what comes later is somebody else's.
+    assert interaction.end() == (BargedIn(), calls, Answered())

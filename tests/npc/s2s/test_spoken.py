@@ -96,6 +96,7 @@ async def test_words_so_far_are_all_of_them_and_not_one_more_piece(
     async with open_voice(ASKS, None) as (table, links):
         await connected(table, links)
         links.last.push(SpeechStarted(), SpeechStopped())
+        await wait_all_tasks_blocked()  # what comes before the turn is told at once
         links.last.push(Heard("What", final=False), Heard("What is", final=False))
         links.last.push(Heard("What is there?", final=True))
         links.last.speak("r1", "A door.")

@@ -16,10 +16,11 @@ import attrs
 
 import trio
 
+from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.providers.speech import SpeechError, Voice
 
-from .s2s import Live
-from .s2s.reciting import Recital
+from .live import Live
+from .reciting import Recital
 
 # Seconds. Whoever waits has waited for an answer already.
 BEGINS: Final = 3.0
@@ -104,9 +105,27 @@ class OwnVoice:
 
     # Recording.
 
-    def missing(self, lines: Sequence[str]) -> list[str]:
-        """Which of them are not recorded yet."""
-        return [x for x in lines[:LINES] if not self.recordings.get(self._key(x))]
+    async def record_at_rest(
+        self, rests: Signal, lines: Callable[[], Sequence[str]]
+    ) -> None:
+        """Have each of these lines said once, a little after ``rests`` was set, while
+        nobody speaks. Ends when that failed too often, or is cancelled."""
+        failed = 0
+        while failed < ATTEMPTS:
+            await rests.take()
+            await trio.sleep(REST)
+            if not self.live.capabilities.recites:
+                continue
+            for line in lines()[:LINES]:
+                if self.recordings.get(self._key(line)):
+                    continue
+                if not (self.live.connected and self.live.quiet and self.may_ask()):
+                    break
+                try:
+                    await self.record(line)
+                except SpeechError:  # the next rest is another attempt
+                    failed += 1
+                    break
 
     async def record(self, line: str) -> None:
         """Have it said once, and keep that if it was said as it stands.
