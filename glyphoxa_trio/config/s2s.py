@@ -167,9 +167,16 @@ class S2SModel:
             raise ConfigError(f"{self.provider} needs model")
 
 
+def _complete(_: Any, __: Any, models: tuple[S2SModel, ...]) -> None:
+    for at, model in enumerate(models):
+        if isinstance(model, S2SModel) and model.provider is None:
+            raise ValueError(f"[{at}] needs provider")
+
+
 @attrs.frozen(kw_only=True)
 class S2SConfig(S2SModel):
-    """The speech-to-speech model of NPCs whose engine is ``s2s`` (G33, G36).
+    """The speech-to-speech model of NPCs whose engine is ``s2s`` (G33, G36), and in
+    order those that go on when it fails.
 
     ``automatic``: the server hears when somebody begins and ends to speak, and
     answers by itself. ``rotate`` is the age at which a socket is replaced, ``idle``
@@ -182,6 +189,7 @@ class S2SConfig(S2SModel):
     tool_timeout: InMs = attrs.field(default=30.0, validator=above_zero)
     rotate: InMinutes = attrs.field(default=of_minutes(55), validator=above_zero)
     idle: InMinutes = attrs.field(default=of_minutes(10), validator=above_zero)
+    fallbacks: tuple[S2SModel, ...] = attrs.field(default=(), validator=_complete)
 
     def at(self, name: str | None) -> S2SModel:
         """The model that an NPC names: of this provider, or ``provider:model``.

@@ -2,7 +2,8 @@
 
 Made of what `Figures` counted of its events, and of what the other rooms count by
 themselves, which is read here and not counted again: a count that another room
-adds to its statistics is one more entry of `_of_the_host`.
+adds to its statistics is one more entry of `_of_the_host`. Above 300 lines, because
+every metric has its entry here.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from math import inf
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
 
@@ -60,9 +60,26 @@ class ModelStatistics:
     passed_over: int
 
 
+class Labelled(Protocol):
+    """A model of any kind: ``label`` says which, for people."""
+
+    @property
+    def label(self) -> str: ...
+
+
+class Failure(Protocol):
+    """Why a model did not answer."""
+
+    @property
+    def kind(self) -> ErrorKind: ...
+
+
+M = TypeVar("M", bound=Labelled)
+
+
 @attrs.define(eq=False)
-class Candidate:
-    """One model, and how it does; chains may have it in common.
+class Candidate(Generic[M]):
+    """One model, and how it does; chains, and conversations, may have it in common.
 
     Args:
       name: for events and prices.
@@ -71,7 +88,7 @@ class Candidate:
     """
 
     name: str
-    llm: LLM
+    model: M
     warn: Callable[[str], None] = lambda _: None
     breaker: Breaker = attrs.field(factory=Breaker)
     passed_over: int = attrs.field(default=0, init=False)
@@ -85,13 +102,13 @@ class Candidate:
         self._told = None
         self.breaker.record(ticket, ok=True, now=trio.current_time())
 
-    def failed(self, ticket: Ticket, error: LLMError) -> None:
+    def failed(self, ticket: Ticket, error: Failure) -> None:
         """A round of it has not."""
         now = trio.current_time()
         self._failed[error.kind] += 1
         if error.kind is not self._told:
             self._told = error.kind
-            self.warn(f"{self.llm.label}: {error}")
+            self.warn(f"{self.model.label}: {error}")
         if error.kind in (ErrorKind.BAD_REQUEST, ErrorKind.CONTEXT_FULL):
             self.breaker.release(ticket, now)
             return
@@ -100,7 +117,7 @@ class Candidate:
         opened = self.breaker.state is BreakerState.OPEN
         if opened and before is BreakerState.CLOSED:
             pause = f"{self.breaker.pause:g} s"
-            self.warn(f"{self.llm.label}: it fails, and is not asked for {pause}")
+            self.warn(f"{self.model.label}: it fails, and is not asked for {pause}")
 
     def left(self, ticket: Ticket) -> None:
         """A round of it was left by its asker."""
@@ -109,7 +126,7 @@ class Candidate:
     def statistics(self) -> ModelStatistics:
         return ModelStatistics(
             name=self.name,
-            label=self.llm.label,
+            label=self.model.label,
             breaker=self.breaker.state,
             answered=self._answered,
             failed=dict(self._failed),
@@ -121,18 +138,18 @@ class Candidate:
 class Chain:
     """Models in the order in which they are asked."""
 
-    _candidates: Sequence[Candidate] = attrs.field(
+    _candidates: Sequence[Candidate[LLM]] = attrs.field(
         validator=attrs.validators.min_len(1)
     )
 
     @property
     def label(self) -> str:
-        return ", else ".join(each.llm.label for each in self._candidates)
+        return ", else ".join(each.model.label for each in self._candidates)
 
     @property
     def spoken_by(self) -> LLM:
         """The one that is asked first."""
-        return self._candidates[0].llm
+        return self._candidates[0].model
 
     @asynccontextmanager
     async def stream(
@@ -184,7 +201,7 @@ class Chain:
 
 @asynccontextmanager
 async def _attempt(
-    candidate: Candidate,
+    candidate: Candidate[LLM],
     ticket: Ticket,
     request: LLMRequest,
     limit: float,
@@ -204,7 +221,7 @@ async def _attempt(
     answer: _Answer | None = None
     try:
         with trio.CancelScope(deadline=limit) as scope:
-            async with candidate.llm.stream(request) as events:
+            async with candidate.model.stream(request) as events:
                 first = await anext(events, None)
                 if spare and isinstance(first, Waiting) and first.whole:
                     first = await anext(events, None)  # it has its share, too

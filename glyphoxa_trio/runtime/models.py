@@ -56,8 +56,8 @@ class Models:
     _links: list[tuple[ModelConfig, bool, LLM]] = attrs.field(factory=list, init=False)
     _made: dict[str | None, LLM] = attrs.field(factory=dict, init=False)
     _fast: dict[str, LLM] = attrs.field(factory=dict, init=False)
-    _first: list[Candidate] = attrs.field(factory=list, init=False)
-    _fallbacks: list[Candidate] | None = attrs.field(default=None, init=False)
+    _first: list[Candidate[LLM]] = attrs.field(factory=list, init=False)
+    _fallbacks: list[Candidate[LLM]] | None = attrs.field(default=None, init=False)
 
     def for_npc(self, model: str | None) -> LLM:
         if self._given is not None:
@@ -106,7 +106,7 @@ class Models:
         self._first.append(candidate)
         return Chain([candidate, *self._fallbacks])
 
-    def _made_fallbacks(self) -> Iterator[Candidate]:
+    def _made_fallbacks(self) -> Iterator[Candidate[LLM]]:
         names: list[str] = []
         for at, config in enumerate(self._config.fallbacks):
             last = config is self._config.fallbacks[-1]
@@ -116,7 +116,9 @@ class Models:
             names.append(candidate.name)
             yield candidate
 
-    def _candidate(self, link: LLM, model: str | None, taken: list[str]) -> Candidate:
+    def _candidate(
+        self, link: LLM, model: str | None, taken: list[str]
+    ) -> Candidate[LLM]:
         """Two of one name are told apart by where they are."""
         name = link.label if model is None or model in taken else model
         return Candidate(name, link, self._warn)

@@ -373,6 +373,7 @@ class _Opening:
             recognizer=recognizer,
             s2s=s2s,
             heard=self.world.witness.speech,
+            warn=warn,
             stack=links,
         )
         return make, voices

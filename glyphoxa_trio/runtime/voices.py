@@ -13,6 +13,7 @@ import attrs
 
 from glyphoxa_trio.actors import Door, Handover
 from glyphoxa_trio.config import Config, ConfigError, NpcConfig
+from glyphoxa_trio.config.s2s import S2SModel
 from glyphoxa_trio.config.voices import (
     Engine,
     RecognitionConfig,
@@ -27,11 +28,15 @@ from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
+from glyphoxa_trio.npc.s2s.choice import Choice, Choices
 from glyphoxa_trio.npc.scene import SceneEar, SceneMessages
 from glyphoxa_trio.npc.session.model_ear import ModelEar
 from glyphoxa_trio.npc.session.npc import OpenEar
 from glyphoxa_trio.npc.voice import Ear
 from glyphoxa_trio.providers import endpointing
+from glyphoxa_trio.providers.at_rate import AtRate
+from glyphoxa_trio.providers.audio import AudioError
+from glyphoxa_trio.providers.chain import Candidate
 from glyphoxa_trio.providers.endpointing import USUAL, Endpointing
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, SpeechError, Synthesizer
@@ -43,8 +48,9 @@ from .spoken_models import asked_for, spoken_model
 class Voices:
     """One synthesizer and one recognizer for all NPCs, if there are any; and a
     speech-to-speech model in place of the configured one. ``heard`` is between an NPC
-    and that model. ``endpointing`` is how speech is found here for a model that does
-    not find it, ``minimum`` what an interruption has to be."""
+    and that model; what is known of models that fail is known to all. ``endpointing``
+    is how speech is found here for a model that does not find it, ``minimum`` what an
+    interruption has to be."""
 
     synthesizer: Synthesizer | None = None
     recognizer: Recognizer | None = None
@@ -52,6 +58,10 @@ class Voices:
     heard: Callable[[S2S, NpcId], S2S] = lambda model, npc: model
     endpointing: Endpointing = USUAL
     minimum: Minimum = NO_MINIMUM
+    warn: Callable[[str], None] = lambda _: None
+    _candidates: list[tuple[S2SModel, Candidate[S2S]]] = attrs.field(
+        factory=list, init=False, eq=False
+    )
 
     def live(
         self,
@@ -79,16 +89,62 @@ class Voices:
                 )
             place = "s2s" if npc.s2s_model is None else f"npcs[{npc.name}].s2s_model"
             model = spoken_model(named, place, npc)
+        voice = npc.voice.name or named.voice
+        language = npc.voice.language or named.language
+        provider = model if whose is None else self.heard(model, whose)
+        first = Choice(self._candidate(named, model), provider, voice, language)
+        choices = [first]
+        for at, spare in enumerate(() if self.s2s is not None else config.fallbacks):
+            choices.append(self._spare(spare, at, npc, first, named, whose))
         return Live(
-            provider=model if whose is None else self.heard(model, whose),
-            voice=npc.voice.name or named.voice,
-            language=npc.voice.language or named.language,
+            provider=provider,
+            voice=voice,
+            language=language,
             automatic=config.automatic,
-            asked_for=asked_for(named, npc),
+            asked_for=(asked_for(named, npc), config.fallbacks and _keyless(config)),
+            choices=Choices(choices),
             settings=LiveSettings(
                 rotate=config.rotate, idle=config.idle, chance=chance or Random()
             ),
         )
+
+    def _spare(
+        self,
+        config: S2SModel,
+        at: int,
+        npc: NpcConfig,
+        first: Choice,
+        of: S2SModel,
+        whose: NpcId | None,
+    ) -> Choice:
+        """A model that goes on when the first fails, at the rate of its microphone."""
+        place = f"s2s.fallbacks[{at}]"
+        model = spoken_model(config, place, npc)
+        provider = model if whose is None else self.heard(model, whose)
+        rate = first.provider.capabilities.input_rate
+        if rate != model.capabilities.input_rate:
+            try:
+                provider = AtRate(provider, rate)
+            except AudioError as error:
+                raise ConfigError(f"{error} @ {place}") from None
+        # Vendors do not know each other's voices.
+        voice = config.voice
+        if config.provider is of.provider:
+            voice = npc.voice.name or voice or of.voice
+        language = npc.voice.language or config.language or of.language
+        candidate = self._candidate(config, model)
+        # Two of one name are told apart by where they are.
+        name = model.label if candidate.name == first.name else candidate.name
+        return Choice(candidate, provider, voice, language, name)
+
+    def _candidate(self, config: S2SModel, model: S2S) -> Candidate[S2S]:
+        """One for all who have this model."""
+        for like, candidate in self._candidates:
+            if like == config:
+                return candidate
+        made = Candidate(config.model or model.label, model, self.warn)
+        self._candidates.append((config, made))
+        return made
 
     def s2s_label(self, config: Config) -> str:
         """Which speech-to-speech model that is, for people."""
@@ -183,6 +239,10 @@ class Voices:
         return open_ear
 
 
+def _keyless(config: S2SConfig) -> object:
+    return tuple(attrs.evolve(model, api_key=None) for model in config.fallbacks)
+
+
 def voices_of(
     config: Config,
     *,
@@ -190,6 +250,7 @@ def voices_of(
     recognizer: Recognizer | None = None,
     s2s: S2S | None = None,
     heard: Callable[[S2S, NpcId], S2S],
+    warn: Callable[[str], None] = lambda _: None,
     stack: AsyncExitStack,
 ) -> Voices:
     """What is given, else what is configured, which is closed by ``stack``.
@@ -208,6 +269,7 @@ def voices_of(
             seconds=config.turn_taking.interrupt,
             words=config.turn_taking.interrupt_words,
         ),
+        warn=warn,
     )
     voices.check(config)
     return voices

@@ -21,6 +21,7 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.providers.chain import Candidate, Chain, ModelStatistics
 from glyphoxa_trio.providers.llm import (
+    LLM,
     ErrorKind,
     Finished,
     LLMError,
@@ -97,7 +98,7 @@ class Table:
     """A chain of these models, asked by somebody who waits 5 seconds."""
 
     models: list[Scripted]
-    candidates: list[Candidate]
+    candidates: list[Candidate[LLM]]
     chain: Chain
     warnings: list[str]
 
@@ -138,7 +139,7 @@ def table(
     warnings: list[str] = []
     models = [Scripted(chr(97 + at), script, word) for at, script in enumerate(replies)]
     candidates = [
-        Candidate(model.name, model, warnings.append, Breaker(threshold, pause))
+        Candidate[LLM](model.name, model, warnings.append, Breaker(threshold, pause))
         for model in models
     ]
     return Table(models, candidates, Chain(candidates), warnings)
@@ -221,7 +222,7 @@ async def test_a_stream_that_ends_with_no_event_is_a_failure(
             yield
 
     here = table([0.0], [0.0])
-    here.candidates[0].llm = Empty("a", [0.0])
+    here.candidates[0].model = Empty("a", [0.0])
     assert await here.said() == "b"
 
 
@@ -232,7 +233,7 @@ async def test_a_bug_is_not_a_failure_of_the_model(autojump_clock: MockClock) ->
             yield
 
     here = table([0.0], [0.0])
-    here.candidates[0].llm = Broken("a", [0.0])
+    here.candidates[0].model = Broken("a", [0.0])
     with pytest.raises(KeyError):
         await here.ask()
     assert here.models[1].asked == []

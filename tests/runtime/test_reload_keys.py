@@ -54,6 +54,7 @@ from glyphoxa_trio.config.overrides import ToolOverride
 from glyphoxa_trio.config.s2s import (
     Eagerness,
     S2SConfig,
+    S2SModel,
     S2SProvider,
     TurnDetection,
 )
@@ -153,7 +154,11 @@ ALL = list(KEYS.values())
 # ----------------------------------------------------- a configuration with all of it
 
 
-SWITCHES = {"s2s.gemini_live.proactive", "s2s.gemini_live.affective"}
+SWITCHES = {
+    f"s2s{of}.gemini_live.{key}"
+    for of in ("", ".fallbacks[]")
+    for key in ("proactive", "affective")
+}
 
 
 def whole(folder: Path, key: str = "") -> Config:
@@ -232,6 +237,13 @@ def whole(folder: Path, key: str = "") -> Config:
             # Of the families only this one has a switch for each of these.
             model="gemini-2.5-native-audio" if key in SWITCHES else "r",
             base_url=here,
+            fallbacks=(
+                S2SModel(provider=S2SProvider.OPENAI_REALTIME, model="x"),
+                S2SModel(
+                    provider=S2SProvider.GEMINI_LIVE,
+                    model="gemini-2.5-native-audio" if key in SWITCHES else "x",
+                ),
+            ),
         ),
         speech=SpeechConfig(recognition=RecognitionConfig(model="m", base_url=here)),
         scene=SceneConfig(context=("Rain.",)),
@@ -245,15 +257,25 @@ def whole(folder: Path, key: str = "") -> Config:
 
 
 HTTP = "http://127.0.0.1:8/mcp"
+FALLBACK_GEMINI = "s2s.fallbacks[].gemini_live."
 # Which of several entries has the key; the first one if it is not here.
 ENTRY = {
     "npcs[].cascade_mode": 2,
     "npcs[].fast_model": 2,
     "npcs[].s2s_model": 1,
     **dict.fromkeys((x for x in KEYS if x.startswith("mcp.servers[].auth.")), 1),
+    **dict.fromkeys((x for x in KEYS if x.startswith(FALLBACK_GEMINI)), 1),
     "mcp.servers[].url": 1,
     "mcp.servers[].name": 2,
     "mcp.servers[].headers": 1,
+}
+OF_A_MODEL: dict[str, Any] = {
+    "openai_realtime.eagerness": lambda old: attrs.evolve(
+        old, eagerness=Eagerness.LOW, turn_detection=TurnDetection.SEMANTIC_VAD
+    ),
+    "openai_realtime.idle_timeout_ms": 6.0,
+    "openai_realtime.extra": {"truncation": "auto"},
+    "gemini_live.generation": {"temperature": 0.5},
 }
 # Values where the type alone does not give one that fits.
 OTHERS: dict[str, Any] = {
@@ -297,13 +319,12 @@ OTHERS: dict[str, Any] = {
     "hedging.replicas": (),
     "hedging.extra_calls": 0.5,
     "npcs[].s2s_model": "another",
-    "s2s.speed": 1.2,
-    "s2s.openai_realtime.eagerness": lambda old: attrs.evolve(
-        old, eagerness=Eagerness.LOW, turn_detection=TurnDetection.SEMANTIC_VAD
-    ),
-    "s2s.openai_realtime.idle_timeout_ms": 6.0,
-    "s2s.openai_realtime.extra": {"truncation": "auto"},
-    "s2s.gemini_live.generation": {"temperature": 0.5},
+    **dict.fromkeys(("s2s.speed", "s2s.fallbacks[].speed"), 1.2),
+    **{
+        f"{of}.{key}": value
+        for of in ("s2s", "s2s.fallbacks[]")
+        for key, value in OF_A_MODEL.items()
+    },
     "llm.extra": {"top_p": 1},
     "llm.fallbacks[].extra": {"top_p": 1},
     "template_defaults": {"caller_name": "stranger"},
@@ -518,7 +539,10 @@ def s2s(seen: Seen) -> Any:
         insides(live.provider),
         (live.voice, live.language, live.automatic),
         (live._sockets.settings.rotate, live._sockets.settings.idle),
-        insides(live._sockets.provider),
+        [
+            (insides(x.provider), x.voice, x.language, x.name)
+            for x in live._sockets.choices.of
+        ],
         (config.route, config.filler),
         (engine._bridge.tool_timeout, engine._bridge.defer_threshold),
     )

@@ -3,6 +3,8 @@ asked for, and what no server would take."""
 
 from __future__ import annotations
 
+import math
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,15 @@ import trio
 
 from glyphoxa_trio import Config, open_runtime
 from glyphoxa_trio.config import ConfigError, load_text
+from glyphoxa_trio.npc import ModelSwitched, TurnDone
 from glyphoxa_trio.runtime.idle import idle_keys
 from glyphoxa_trio.testing.gemini_server import open_gemini_server
-from glyphoxa_trio.testing.realtime_server import Speak, open_realtime_server
+from glyphoxa_trio.testing.realtime_server import (
+    Heard,
+    Refuse,
+    Speak,
+    open_realtime_server,
+)
 
 OPENAI = "provider: openai_realtime, model: gpt-realtime-2"
 GEMINI_38 = "provider: gemini_live, model: gemini-3.8-live"
@@ -215,3 +223,90 @@ def test_a_section_of_a_vendor_whom_nobody_has_is_said_to_do_nothing() -> None:
         "s2s_model is for engine: s2s, and does nothing for cascaded"
         " @ npcs[Bo].s2s_model"
     )
+
+
+# When the first one fails.
+
+
+async def test_a_second_model_goes_on_over_another_vendors_wire() -> None:
+    reply = [Speak("Well met.", ms=40)]
+    async with (
+        open_realtime_server(reply, handshakes=[Refuse(401)] * 9) as first,
+        open_gemini_server(reply, hears=[Heard("Who is there?")]) as second,
+    ):
+        chosen = config(
+            f"{OPENAI}, base_url: '{first.base_url}', voice: marin, fallbacks: [{{"
+            f"{GEMINI_38}, base_url: '{second.base_url}', api_key: k, voice: Puck}}]"
+        )
+        with trio.fail_after(20):
+            async with open_runtime(chosen) as runtime:
+                npc = runtime.npc("Bo")
+                async with npc.say("Hello?") as turn:
+                    events = [event async for event in turn]
+                (switched,) = [x for x in events if isinstance(x, ModelSwitched)]
+                assert (switched.model, switched.instead_of) == (
+                    "gemini-3.8-live",
+                    "gpt-realtime-2",
+                )
+                assert switched.reason.startswith("authentication: HTTP 401")
+                assert turn.done is not None
+                assert turn.done.text == "Well met."
+                # The microphone goes on as it was: the second one wants another rate.
+                async with npc.voice(rate=24_000) as voice:
+                    voice.hear(_tone(24_000, 0.8) + bytes(2 * 24_000))
+                    async for event in voice:
+                        if isinstance(event, TurnDone):
+                            break
+                assert isinstance(event, TurnDone)
+                assert event.text == "Well met."
+                assert any("HTTP 401" in x.text for x in runtime.warnings)
+        assert second.violations == []
+        (session,) = second.sessions
+        voice_config = session.setup["generationConfig"]["speechConfig"]["voiceConfig"]
+        assert voice_config["prebuiltVoiceConfig"]["voiceName"] == "Puck"
+        # 1.8 s at 16 kHz, but for what the conversion still looks ahead at.
+        assert 1.6 < len(session.hearing.audio) / 32_000 < 1.9
+
+
+def _tone(rate: int, seconds: float) -> bytes:
+    times = range(int(rate * seconds))
+    samples = (round(9000 * math.sin(2 * math.pi * 300 * i / rate)) for i in times)
+    return b"".join(struct.pack("<h", sample) for sample in samples)
+
+
+async def test_a_fallback_that_cannot_be_names_its_place() -> None:
+    spare = f"fallbacks: [{{{GEMINI_38}, thinking: low}}]"
+    with pytest.raises(ConfigError, match=r"thinks by itself.*@ s2s\.fallbacks\[0\]"):
+        async with open_runtime(config(f"{OPENAI}, {spare}")):
+            raise AssertionError("it was opened")
+    with pytest.raises(ConfigError, match=r"\[0\] needs provider.*s2s\.fallbacks"):
+        config(f"{OPENAI}, fallbacks: [{{model: x}}]")
+
+
+async def test_what_was_spoken_and_written_down_is_paid_as_such() -> None:
+    price = "gpt-realtime-2: {input: 0, output: 0, audio_output: 2000000}"
+    prices = f"cost: {{prices: {{{price}, gpt-transcribe: {{minute: 60}}}}}}\n"
+    async with open_realtime_server(
+        [Speak("Well met.", ms=2000)], hears=[Heard("Who is there?")]
+    ) as server:
+        chosen = config(f"{OPENAI}, base_url: '{server.base_url}'", more=prices)
+        with trio.fail_after(20):
+            async with open_runtime(chosen) as runtime:
+                npc = runtime.npc("Bo")
+                async with npc.say("Hello?") as turn:
+                    await turn.finish()
+                spoken = runtime.cost.models["gpt-realtime-2"]
+                assert spoken.audio_output_tokens == 40  # one for 50 ms
+                assert spoken.cost == 80
+                async with npc.voice(rate=24_000) as voice:
+                    voice.hear(_tone(24_000, 0.8) + bytes(2 * 24_000))
+                    async for event in voice:
+                        if isinstance(event, TurnDone):
+                            break
+                for _ in range(1000):  # the words may come after the answer
+                    if "gpt-transcribe" in runtime.cost.models:
+                        break
+                    await trio.sleep(0.01)
+                written = runtime.cost.models["gpt-transcribe"]
+                assert written.audio_time == pytest.approx(1.3, abs=0.5)
+                assert written.cost == pytest.approx(written.audio_time)

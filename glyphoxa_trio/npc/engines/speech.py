@@ -37,7 +37,7 @@ from glyphoxa_trio.npc.turn.memory import Memory
 from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.utterance import Utterance
-from glyphoxa_trio.providers.llm import Usage
+from glyphoxa_trio.providers.llm import Switched, Usage
 from glyphoxa_trio.providers.s2s import Complaint, Line
 from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.tier import Tier
@@ -60,6 +60,7 @@ class SpeechEngine(Engine):
       spent, complained: told of tokens, and of what its server did not take.
       may_ask: whether the model may be spent on now.
       recordings: of what the model has said, if nothing else can say it.
+      switched: told when another model goes on.
     """
 
     _live: Live
@@ -72,6 +73,7 @@ class SpeechEngine(Engine):
     complained: Callable[[Complaint], None]
     _may_ask: Callable[[], bool]
     _recordings: Recordings | None
+    switched: Callable[[Switched], None]
     _microphone: tuple[str, Microphone] | None = attrs.field(default=None, init=False)
     _speaker: str = attrs.field(default="player", init=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -109,6 +111,7 @@ class SpeechEngine(Engine):
             settled=self._bridge.settled,
             usage=self.spent,
             complaint=self.complained,
+            switched=self.switched,
         )
         live.belong_to(owner)
         self.instruct()

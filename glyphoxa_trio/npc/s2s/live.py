@@ -30,6 +30,7 @@ from glyphoxa_trio.providers.s2s import (
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 
+from .choice import Choices
 from .interaction import Interaction
 from .pending_calls import Late, Way
 from .reciting import Recital
@@ -56,7 +57,8 @@ class Live:
 
     Somebody owns it (`belong_to`), or nobody is told of what it hears. ``asked_for`` is
     whatever else a socket was opened with: if a successor has another one, the socket
-    is replaced.
+    is replaced. ``choices`` are the models if there are several, of which ``provider``
+    is the first.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Live:
         speaks: bool = True,
         settings: LiveSettings | None = None,
         asked_for: object = None,
+        choices: Choices | None = None,
     ) -> None:
         self._asked_for = asked_for
         setup = Setup(
@@ -79,7 +82,8 @@ class Live:
             automatic=automatic,
             speaks=speaks,
         )
-        self._shell = Shell(provider, setup, settings or LiveSettings())
+        choices = choices or Choices.only(provider, voice, language)
+        self._shell = Shell(choices, setup, settings or LiveSettings())
         self._machine, self._sockets = self._shell.machine, self._shell.sockets
 
     @property
@@ -343,17 +347,13 @@ class Live:
         # Also if it speaks the same way: the next socket may need another key.
         anew = successor._spoken_with != self._spoken_with
         self._asked_for = successor._asked_for
-        self._sockets.become(successor.provider, successor._sockets.settings)
-        self._machine.unsent.limit_audio(self._sockets.audio_limit)
-        self._machine.become(
-            successor.capabilities, successor._machine.setup, anew=anew
-        )
-        self._shell.carry_out()
+        self._shell.become(successor._shell, anew=anew)
 
     @property
     def _spoken_with(self) -> tuple[object, ...]:
         """What a socket was opened with: if it changes, the socket is replaced."""
-        label, asked_for = self.provider.label, self._asked_for
+        label = self._sockets.choices.of[0].provider.label
+        asked_for = self._asked_for
         return label, self.voice, self.language, self.automatic, asked_for
 
     def statistics(self) -> LiveStatistics:

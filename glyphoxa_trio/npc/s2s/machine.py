@@ -406,6 +406,16 @@ class LiveMachine(Generic[I]):
             self.effects.append(Replace())
         self.effects.append(Do.LOOK)  # a socket may be too old by the new settings
 
+    def switch(
+        self, capabilities: Capabilities, voice: str | None, language: str | None
+    ) -> None:
+        """The next socket is of another model, which knows nothing of all this."""
+        self.capabilities = capabilities
+        self.setup = attrs.evolve(
+            self.setup, voice=voice, language=language, handle=None
+        )
+        self.unsent.adapt(asks=capabilities.asks_for_responses)
+
     # What becomes of the sockets.
 
     def next_setup(self) -> Setup:

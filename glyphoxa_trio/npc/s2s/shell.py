@@ -13,9 +13,8 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Signal
-from glyphoxa_trio.providers.llm import ErrorKind, Usage
+from glyphoxa_trio.providers.llm import ErrorKind, Switched, Usage
 from glyphoxa_trio.providers.s2s import (
-    S2S,
     Command,
     Complaint,
     Event,
@@ -27,6 +26,7 @@ from glyphoxa_trio.providers.s2s import (
     Setup,
 )
 
+from .choice import Choices
 from .effects import Do, Put, Replace, Settled, TellSpoken, Understood
 from .interaction import Interaction
 from .machine import LiveMachine
@@ -45,6 +45,7 @@ class Owner:
       history: what was said before, for a socket that has to be told.
       settled: told of a call that was left, when what it came to was told.
       usage, complaint: told of tokens, and of what a server did not take.
+      switched: told when another model goes on than the one that is asked first.
     """
 
     spoken: Callable[[Interaction], None] | None
@@ -53,6 +54,7 @@ class Owner:
     settled: Callable[[str], None] = lambda _: None
     usage: Callable[[Usage], None] = lambda _: None
     complaint: Callable[[Complaint], None] = lambda _: None
+    switched: Callable[[Switched], None] = lambda _: None
 
 
 class Shell:
@@ -61,14 +63,15 @@ class Shell:
     ``enforced`` is set when other tools are in force.
     """
 
-    def __init__(self, provider: S2S, setup: Setup, settings: LiveSettings) -> None:
+    def __init__(self, choices: Choices, setup: Setup, settings: LiveSettings) -> None:
         self.owner = Owner(spoken=None)
         self.enforced = Signal()
         self.recitals = Recitals()
-        self.sockets = Sockets(provider, settings, self)
+        self.sockets = Sockets(choices, settings, self)
+        self.at = 0  # the model that the machine is set for
         self.machine = LiveMachine(
             new=self._new,
-            capabilities=provider.capabilities,
+            capabilities=choices.of[0].provider.capabilities,
             setup=setup,
             unsent=Unsent(self.sockets.audio_limit),
         )
@@ -82,21 +85,52 @@ class Shell:
         self.owner = owner or Owner(spoken=None)
         self.machine.tell_spoken(told=self.owner.spoken is not None)
 
+    def become(self, other: Shell, *, anew: bool) -> None:
+        """Go on with its models. ``anew``: those cannot take up what there is."""
+        theirs = other.sockets
+        if self.at and not anew:  # it stays with the model that it has now
+            self.sockets.become(self.sockets.choices, theirs.settings)
+            return
+        self.at = 0
+        self.sockets.become(theirs.choices, theirs.settings)
+        self.machine.unsent.limit_audio(self.sockets.audio_limit)
+        capabilities, setup = other.machine.capabilities, other.machine.setup
+        self.machine.become(capabilities, setup, anew=anew)
+        self.carry_out()
+
     @property
     def quiet(self) -> bool:
         return self.machine.quiet and not self.recitals.busy
 
     # What becomes of the sockets.
 
-    def setup(self) -> Setup:
-        """What the next socket begins with."""
+    def setup(self, at: int) -> Setup:
+        """What the next socket, with that model, begins with."""
         setup = self.machine.next_setup()
+        if at != self.at:
+            model = self.sockets.choices.of[at]
+            voice, language = model.voice, model.language
+            setup = attrs.evolve(setup, voice=voice, language=language, handle=None)
         if setup.handle is not None:
             return setup
         return attrs.evolve(setup, history=self.owner.history())
 
     def opened(self, *, resumed: bool) -> None:
         self.recitals.lose("its connection was replaced")
+
+    def opened(self, at: int, why: LinkClosed | None, *, resumed: bool) -> None:
+        if at != self.at:
+            self.at, of = at, self.sockets.choices.of
+            model = of[at]
+            self.machine.switch(
+                model.provider.capabilities, model.voice, model.language
+            )
+            if at > 0:
+                name, first = model.name, of[0].name
+                reason = "it fails" if why is None else str(why)
+                self.owner.switched(
+                    Switched(model=name, instead_of=first, reason=reason)
+                )
         self.machine.opened(resumed=resumed)
         self.carry_out()
 

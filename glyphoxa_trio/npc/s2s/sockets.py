@@ -27,6 +27,9 @@ from glyphoxa_trio.providers.s2s import (
     Ready,
     Setup,
 )
+from glyphoxa_trio.tools.breaker import Ticket
+
+from .choice import Choices
 
 
 def _usual() -> Backoff:
@@ -68,6 +71,7 @@ class Socket:
     link: Link
     since: float
     setup: Setup
+    at: int  # which of the models
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
 
@@ -79,12 +83,13 @@ class Owner(Protocol):
         """Nobody speaks, no turn runs, and nothing is owed."""
         ...
 
-    def setup(self) -> Setup:
-        """What the next socket begins with."""
+    def setup(self, at: int) -> Setup:
+        """What the next socket, with that model, begins with."""
         ...
 
-    def opened(self, *, resumed: bool) -> None:
-        """A socket is open; the one before it, if any, is being closed."""
+    def opened(self, at: int, why: LinkClosed | None, *, resumed: bool) -> None:
+        """A socket is open with that model; the one before it, if any, is being closed.
+        ``why``: the last failure of one that comes before it."""
         ...
 
     def lost(self, closed: LinkClosed) -> None:
@@ -113,11 +118,16 @@ def without_handle(closed: LinkClosed) -> LinkClosed:
     return LinkClosed(closed.kind, closed.detail, retryable=True, code=closed.code)
 
 
+def _gone_on_with(closed: LinkClosed) -> LinkClosed:
+    """The same, of a conversation that another model goes on with."""
+    return LinkClosed(closed.kind, closed.detail, retryable=True)
+
+
 @attrs.define(eq=False)
 class Sockets:
     """The sockets of one conversation, one at a time."""
 
-    provider: S2S
+    choices: Choices
     settings: LiveSettings
     owner: Owner
     current: Socket | None = attrs.field(default=None, init=False)
@@ -131,6 +141,13 @@ class Sockets:
     _retry_at: float = attrs.field(default=0.0, init=False)
     _failures: deque[float] = attrs.field(factory=deque, init=False)
     _active: float = attrs.field(default=0.0, init=False)  # when something last was
+    _why: LinkClosed | None = attrs.field(default=None, init=False)  # not the first
+
+    @property
+    def provider(self) -> S2S:
+        """The model of the socket that there is; else the one that is asked first."""
+        at = 0 if self.current is None else self.current.at
+        return self.choices.of[min(at, len(self.choices.of) - 1)].provider
 
     @property
     def audio_limit(self) -> int:
@@ -138,9 +155,9 @@ class Sockets:
         rate = self.provider.capabilities.input_rate
         return int(self.settings.audio * rate) * 2
 
-    def become(self, provider: S2S, settings: LiveSettings) -> None:
+    def become(self, choices: Choices, settings: LiveSettings) -> None:
         """Open the next one there, and so."""
-        self.provider, self.settings = provider, settings
+        self.choices, self.settings = choices, settings
 
     def want(self, *, patient: bool = False) -> None:
         """Somebody has something to say.
@@ -203,7 +220,9 @@ class Sockets:
             return max(due, self._retry_at)
         if not self.owner.quiet:
             return rotate
-        return min(rotate, self._active + self.settings.idle)
+        # Back to the model that is to be asked first, if it can be.
+        back = max(self.choices.back_at(self.current.at, now), self._retry_at)
+        return min(rotate, back, self._active + self.settings.idle)
 
     def _ages(self, socket: Socket) -> tuple[float, float]:
         """When to replace it if nobody speaks, and when even if somebody does."""
@@ -229,17 +248,38 @@ class Sockets:
             self.owner.rested()
 
     async def _open(self, nursery: trio.Nursery) -> None:
-        """Open a socket, and put it in the place of the one there is, if any."""
+        """Open a socket, and put it in the place of the one there is, if any: with the
+        first model that may be asked, and without one also with those that follow."""
+        chosen = self.choices.pick(trio.current_time())
+        while chosen is not None:
+            at, ticket = chosen
+            follows = self.current is None
+            failure = await self._try(nursery, at, ticket, spare=follows)
+            chosen = None
+            if failure is not None and follows:
+                if failure is self._why:  # else it was the handle
+                    chosen = self.choices.pick(trio.current_time(), at)
+                if chosen is None:
+                    self._lose(None, failure)
+
+    async def _try(
+        self, nursery: trio.Nursery, at: int, ticket: Ticket | None, *, spare: bool
+    ) -> LinkClosed | None:
+        """Open a socket with that model. Returns why it could not be; with ``spare``
+        another may be asked, else what is to be done about it has been done."""
         limit = trio.CancelScope(deadline=trio.current_time() + self.settings.connect)
         failure: LinkClosed | None = None
-        setup = self.owner.setup()
+        setup = self.owner.setup(at)
         try:
             with limit:
-                await nursery.start(partial(self._serve, setup))
+                await nursery.start(partial(self._serve, setup, at))
         except LinkClosed as closed:
             failure = closed
         except ValueError as error:  # a setup that the wire does not take
             failure = LinkClosed(ErrorKind.BAD_REQUEST, str(error), retryable=False)
+        except BaseException:
+            self.choices.left(at, ticket)
+            raise
         if limit.cancelled_caught:
             failure = LinkClosed(
                 ErrorKind.UNREACHABLE,
@@ -247,33 +287,38 @@ class Sockets:
                 retryable=True,
             )
         if failure is None:
-            return
+            self.choices.answered(at, ticket)
+            return None
         if setup.handle is not None and not failure.retryable:
             failure = without_handle(failure)
             self.owner.handle_failed()
-        self.failed += 1
-        if self.current is None:
-            self._lose(None, failure)
+            self.choices.left(at, ticket)
         else:
+            self._why = failure
+            self.choices.failed(at, ticket, failure, trio.current_time())
+        self.failed += 1
+        if not spare:
             self._back_off(failure)
             if not failure.retryable:
                 self._replace_by = None
             self.fault = failure  # and the old one serves on, with the tools it has
+        return failure
 
     async def _serve(
         self,
         setup: Setup,
+        at: int,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """One socket: until it closes, or another one has taken its place."""
         self.opened += 1
         number, socket = self.opened, None
         try:
-            async with self.provider.connect(setup) as link:
+            async with self.choices.of[at].provider.connect(setup) as link:
                 event = await link.receive()
                 while not isinstance(event, Ready):
                     event = await link.receive()
-                socket = Socket(number, link, trio.current_time(), setup)
+                socket = Socket(number, link, trio.current_time(), setup, at)
                 with socket.scope:
                     self._install(socket, resumed=event.resumed)
                     task_status.started()
@@ -295,12 +340,21 @@ class Sockets:
         self._active = socket.since
         if old is not None:
             old.scope.cancel("another one has taken its place")
-        self.owner.opened(resumed=resumed)
+        if socket.at == 0:
+            self._why = None
+        self.owner.opened(socket.at, self._why, resumed=resumed)
 
     def _lose(self, socket: Socket | None, closed: LinkClosed) -> None:
         self.current = self._replace_by = None
         self.fault = closed
         self._back_off(closed)
+        now = trio.current_time()
+        if socket is not None and not closed.retryable:
+            self._why = closed
+            self.choices.failed(socket.at, None, closed, now)
+            if self.choices.spare(socket.at, now):  # another one goes on, and now
+                closed = _gone_on_with(closed)
+                self._retry_at = now
         if socket is not None:
             self.owner.lost(closed)
         tired = len(self._failures) > self.settings.backoff.max_restarts

@@ -70,6 +70,17 @@ class Unsent:
         )
         return before != list(self._commands)
 
+    def adapt(self, *, asks: bool) -> None:
+        """They are for another model, which is asked for responses or answers text by
+        itself."""
+        questions = [x for x in self._commands if isinstance(x, SendText) and x.reply]
+        asked = any(isinstance(x, Respond) for x in self._commands)
+        if not asks:
+            kept = (x for x in self._commands if not isinstance(x, Respond))
+            self._commands = deque(kept)
+        elif questions and not asked:
+            self._commands.append(Respond())
+
     def forget_texts(self) -> None:
         self._texts.clear()
 

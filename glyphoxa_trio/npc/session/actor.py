@@ -229,6 +229,7 @@ class NpcSession:
             complained=self.runner.complained,
             may_ask=lambda: not services.costs.exhausted(self.memory.id),
             recordings=services.recordings if services.synthesizer is None else None,
+            switched=self.runner.switched,
         )
         self._beside.start_soon(engine.converse)
         return engine

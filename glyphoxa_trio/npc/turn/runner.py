@@ -21,6 +21,7 @@ from glyphoxa_trio.npc.clock import Clock
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import (
     ContextAdded,
+    ModelSwitched,
     SpeculationDone,
     TierSelected,
     Transcript,
@@ -35,7 +36,7 @@ from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
 from glyphoxa_trio.npc.turn.speculation import Foreseen, foresee
 from glyphoxa_trio.npc.turn.speculator import Speculator
 from glyphoxa_trio.npc.turn.utterance import Utterance
-from glyphoxa_trio.providers.llm import Usage
+from glyphoxa_trio.providers.llm import Switched, Usage
 from glyphoxa_trio.providers.s2s import Complaint
 from glyphoxa_trio.tools.outcome import ToolCall
 
@@ -331,6 +332,15 @@ class TurnRunner:
         # Prices are by name, a label says where the model is, too.
         name = usage.model or self.links.live.provider.label.partition(" at ")[0]
         self.charge(turn, attrs.evolve(usage, model=name))
+
+    def switched(self, switched: Switched) -> None:
+        """Another speech-to-speech model goes on, in whatever turn."""
+        turn = 0 if self._output is None else self._output.turn
+        event = ModelSwitched(**self._memory.id.of(turn), **attrs.asdict(switched))
+        if self._output is not None:
+            self._output.post(event)
+        else:
+            self._services.events.publish(event)
 
     def complained(self, complaint: Complaint) -> None:
         """The server of a speech-to-speech model did not take something."""

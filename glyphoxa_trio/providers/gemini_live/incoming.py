@@ -160,7 +160,9 @@ def usage_of(value: Any) -> Usage | None:
 def _audio_tokens(details: Any) -> int:
     """Those of the modality audio."""
     found = (mapping(one) for one in listed(details))
-    counts = (one.get("tokenCount") for one in found if one.get("modality") == "AUDIO")
+    counts: list[Any] = [
+        one.get("tokenCount") for one in found if one.get("modality") == "AUDIO"
+    ]
     return sum(int(n) for n in counts if is_number(n) and n > 0)
 
 

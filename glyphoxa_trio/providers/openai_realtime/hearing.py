@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from math import isfinite
+from math import inf
 from typing import Any, Final
 
 import attrs
@@ -76,10 +76,9 @@ class Hearing:
         """What the transcript took, of a model that has a price of its own."""
         if not isinstance(usage, dict):
             return None
-        seconds = usage.get("seconds")
         if usage.get("type") == "duration":
-            is_number = isinstance(seconds, int | float) and isfinite(seconds)
-            if not is_number or seconds <= 0:
+            seconds = usage.get("seconds")
+            if not isinstance(seconds, int | float) or not 0 < seconds < inf:
                 return None
             return Usage(audio_time=float(seconds), model=self._writer)
         details = usage.get("input_token_details")
