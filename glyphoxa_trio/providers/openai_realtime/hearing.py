@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from math import inf
 from typing import Any, Final
 
@@ -40,6 +40,9 @@ class Hearing:
     _writer: str = attrs.field(default="", kw_only=True)
     # What of each utterance is written down so far, by its item.
     _heard: OrderedDict[str, str] = attrs.field(factory=OrderedDict, init=False)
+    _paid: deque[str | None] = attrs.field(
+        factory=lambda: deque(maxlen=MAX_UTTERANCES), init=False
+    )
 
     def on_speech_started(self, _: Message, now: float) -> list[Event]:
         self._sequencer.user_speaks(now, interrupts=self._stops)
@@ -70,7 +73,10 @@ class Hearing:
         text = string(message.get("transcript"))
         heard = Heard(text, final=True, item=_item(message))
         used = self._usage(message.get("usage"))
-        return [heard] if used is None else [heard, UsageSeen(used)]
+        if used is None or heard.item in self._paid:
+            return [heard]
+        self._paid.append(heard.item)  # once, however often it is said
+        return [heard, UsageSeen(used)]
 
     def _usage(self, usage: object) -> Usage | None:
         """What the transcript took, of a model that has a price of its own."""

@@ -188,14 +188,13 @@ def test_a_transcript_takes_something_of_its_own_model(
     usage: dict[str, Any], used: list[Usage]
 ) -> None:
     talk = Talk.ready(options=Options(transcription="gpt-4o-transcribe"))
-    _, *events = talk.hear(
-        "conversation.item.input_audio_transcription.completed",
-        item_id="i",
-        content_index=0,
-        transcript="Hm?",
-        usage=usage,
-    )
+    completed = "conversation.item.input_audio_transcription.completed"
+    said = {"content_index": 0, "transcript": "Hm?", "usage": usage}
+    _, *events = talk.hear(completed, item_id="i", **said)
     assert events == [UsageSeen(one) for one in used]
+    # Said once more, it is paid once; another utterance is another matter.
+    assert talk.hear(completed, item_id="i", **said)[1:] == []
+    assert talk.hear(completed, item_id="j", **said)[1:] == events
 
 
 def test_speech_that_is_not_understood_is_a_complaint() -> None:
