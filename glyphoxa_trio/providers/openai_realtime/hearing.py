@@ -73,7 +73,7 @@ class Hearing:
         text = string(message.get("transcript"))
         heard = Heard(text, final=True, item=_item(message))
         used = self._usage(message.get("usage"))
-        if used is None or heard.item in self._paid:
+        if used is None or (heard.item and heard.item in self._paid):
             return [heard]
         self._paid.append(heard.item)  # once, however often it is said
         return [heard, UsageSeen(used)]
