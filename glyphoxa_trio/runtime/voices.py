@@ -1,6 +1,7 @@
 """What NPCs hear and speak with, as it is configured.
 
-Providers are imported when the configuration asks for them.
+Providers are imported when the configuration asks for them. Above 300 lines, because
+what an NPC hears with depends on what it speaks with.
 """
 
 from __future__ import annotations

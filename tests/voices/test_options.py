@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from glyphoxa_trio.config.voices import S2SConfig
 from glyphoxa_trio.npc import TierSelected, TurnDone, TurnEnd
 from glyphoxa_trio.npc.events import Flush, Speech
 from glyphoxa_trio.testing.realtime_server import (
@@ -45,17 +46,21 @@ def story(turn: Turn) -> Reply:
 async def test_a_server_that_hears_by_itself_waits_to_be_asked(
     asked: dict[str, Any], autojump_clock: MockClock
 ) -> None:
-    async with open_talk(OPENAI, story, asked=asked) as (table, server):
+    routed = {"s2s": S2SConfig(route=True)}  # so the words are waited for
+    async with open_talk(OPENAI, story, asked=asked, table=routed) as (table, server):
         heard = await ask(table.npc, "Tell me")
         assert heard.done.end is TurnEnd.INTERRUPTED
         await trio.sleep(5)
         (_, done) = table.events.all(TurnDone)
         assert (done.end, done.text) == (TurnEnd.COMPLETED, "Because.")
-        # The words are there before it is asked, so they choose the tier.
+        # The words are there before it is asked.
         selected = table.events.all(TierSelected)[-1]
         assert selected.text == "Think carefully: why?"
         assert selected.selected is Tier.DEEP
-        assert len(sent_by(server, "response.create")) == 2
+        asks = sent_by(server, "response.create")
+        # Beside those that only record lines for a time without it.
+        aside = [x.get("response", {}).get("conversation") == "none" for x in asks]
+        assert aside.count(False) == 2
         stops = sent_by(server, "response.cancel")
         assert len(stops) == (asked.get("interrupt_response") is False)
 

@@ -115,10 +115,8 @@ class Shell:
             return setup
         return attrs.evolve(setup, history=self.owner.history())
 
-    def opened(self, *, resumed: bool) -> None:
-        self.recitals.lose("its connection was replaced")
-
     def opened(self, at: int, why: LinkClosed | None, *, resumed: bool) -> None:
+        self.recitals.lose("its connection was replaced")
         if at != self.at:
             self.at, of = at, self.sockets.choices.of
             model = of[at]
