@@ -199,12 +199,12 @@ class LiveMachine(Generic[I]):
         if isinstance(put.happening, Calls):
             self.refuse(put.happening.calls, now)
 
-    def hear(self, pcm: bytes) -> None:
-        """A piece of the microphone."""
+    def hear(self, pcm: bytes, *, speech: bool = True) -> None:
+        """A piece of the microphone. Nothing is lost if one without ``speech`` is."""
         if self._connected:
             self.effects.append(SendAudio(pcm))
         else:
-            self.unsent.keep_audio(SendAudio(pcm))
+            self.unsent.keep_audio(SendAudio(pcm), matters=speech)
 
     def speech_begins(self) -> None:
         self._hear_speech()

@@ -30,7 +30,7 @@ class Unsent:
     audio_dropped: int = attrs.field(default=0, init=False)
     _commands: deque[Command] = attrs.field(factory=deque, init=False)
     _texts: deque[SendText] = attrs.field(factory=deque, init=False)
-    _audio: deque[SendAudio] = attrs.field(factory=deque, init=False)
+    _audio: deque[tuple[SendAudio, bool]] = attrs.field(factory=deque, init=False)
     _audio_bytes: int = attrs.field(default=0, init=False)
 
     def keep(self, command: Command) -> None:
@@ -46,12 +46,15 @@ class Unsent:
             self._texts.popleft()
             self.commands_dropped += 1
 
-    def keep_audio(self, audio: SendAudio) -> None:
-        self._audio.append(audio)
+    def keep_audio(self, audio: SendAudio, *, matters: bool = True) -> None:
+        """A piece of the microphone. It is counted when it is dropped, if it
+        ``matters``."""
+        self._audio.append((audio, matters))
         self._audio_bytes += len(audio.pcm)
         while len(self._audio) > 1 and self._audio_bytes > self.audio_limit:
-            self._audio_bytes -= len(self._audio.popleft().pcm)
-            self.audio_dropped += 1
+            dropped, mattered = self._audio.popleft()
+            self._audio_bytes -= len(dropped.pcm)
+            self.audio_dropped += mattered
 
     def limit_audio(self, limit: int) -> None:
         """Keep so many bytes from now on."""
@@ -80,7 +83,8 @@ class Unsent:
 
     def take(self) -> Iterator[Command]:
         """All of it, in order, once."""
-        for waiting in (self._commands, self._texts, self._audio):
+        audio, self._audio, self._audio_bytes = self._audio, deque(), 0
+        for waiting in (self._commands, self._texts):
             yield from waiting
             waiting.clear()
-        self._audio_bytes = 0
+        yield from (piece for piece, _ in audio)

@@ -772,7 +772,7 @@ class Conversation(RuleBasedStateMachine):
             unsent = self.machine.unsent
             assert len(unsent._commands) <= COMMANDS
             assert len(unsent._texts) <= TEXTS
-            audio = [len(x.pcm) for x in unsent._audio]
+            audio = [len(x.pcm) for x, _ in unsent._audio]
             assert len(audio) <= 1 or sum(audio) <= AUDIO_LIMIT
 
 
