@@ -6,7 +6,7 @@
 Somebody who begins to speak interrupts what answers them, and what they hear is void at
 once (D12a). An utterance that turns out to be no speech does nothing more. If something
 is asked of an interruption, what they hear is held until it is known (`barge_in`).
-Above 300 lines, because whether words are answered hangs on the sound of them.
+Above 300 lines, because whether words are answered hangs on their sound.
 """
 
 from __future__ import annotations

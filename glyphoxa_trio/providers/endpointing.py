@@ -67,14 +67,15 @@ class Endpointing:
 USUAL: Final = Endpointing()
 
 
-def detector() -> IsSpeech:
+def detector(rate: int = RATE) -> IsSpeech:
     """Whether a frame holds speech, by the detector that comes with `pocketsphinx`: it
-    tells voices from a steady noise, which loudness does not.
+    tells voices from a steady noise, which loudness does not. ``rate`` may also be 8,
+    32 or 48 kHz.
 
     Raises:
       SpeechError: if it is not installed.
     """
-    vad = _pocketsphinx().Vad(2, RATE, FRAME)
+    vad = _pocketsphinx().Vad(2, rate, FRAME)
     is_speech: IsSpeech = vad.is_speech
     return is_speech
 

@@ -127,9 +127,11 @@ class Setup:
 
 @attrs.frozen
 class SendAudio:
-    """A piece of what the microphone hears."""
+    """A piece of what the microphone hears. ``again``: another socket has heard it
+    before; it is not dropped, however much waits."""
 
     pcm: bytes
+    again: bool = False
 
 
 @attrs.frozen

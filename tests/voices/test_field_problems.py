@@ -121,6 +121,15 @@ def noise(ms: int, rate: int) -> bytes:
     return array("h", wave).tobytes()
 
 
+def vowel(ms: int, rate: int) -> bytes:
+    """Somebody says Ah, as far as a detector of speech can tell."""
+
+    def at(time: float) -> int:
+        return int(3000 * sum(math.sin(820 * n * time) / n for n in range(1, 12)))
+
+    return array("h", (at(i / rate) for i in range(rate * ms // 1000))).tobytes()
+
+
 # 1: conversation_already_has_active_response
 
 
@@ -724,6 +733,43 @@ async def test_two_players_at_one_npc_are_answered_one_after_the_other(
 
 
 @EACH
+async def test_an_open_microphone_of_silence_goes_idle_and_loses_no_word(
+    model: str, autojump_clock: MockClock
+) -> None:  # a silent microphone
+    script = [Speak("Yes?", ms=40)]
+    async with open_talk(model, script, settings={"idle": 10.0}) as (table, server):
+        live = live_of(table)
+        rate = live.capabilities.input_rate
+        size = rate // 50 * 2
+        async with table.npc.voice(speaker="Ann", rate=rate) as voice:
+            closed = []
+            for number in range(1500):  # half a minute of frames, and not one missing
+                voice.hear(bytes([number % 2]) * size)
+                await trio.sleep(0.02)
+                if not live.statistics().connected:
+                    closed.append(trio.current_time())
+            assert len(server.sessions) == 1
+            assert closed[0] == pytest.approx(10.0, abs=1.5)
+            assert live.statistics().audio_dropped == 0  # nothing that matters
+            loud = vowel(600, rate)
+            for at in range(0, len(loud), size):
+                voice.hear(loud[at : at + size])
+                await trio.sleep(0.02)
+            for _ in range(60):
+                voice.hear(bytes(size))
+                await trio.sleep(0.02)
+            async for event in voice:
+                if isinstance(event, TurnDone):
+                    assert event.text == "Yes?"
+                    break
+        assert len(server.sessions) == 2
+        heard = server.sessions[1].hearing.audio
+        assert loud in heard  # from its first sample on, and what was before it
+        assert heard.index(loud) >= rate
+        assert live.statistics().audio_dropped == 0
+
+
+@EACH
 async def test_a_silent_microphone_costs_a_socket_and_no_turn(
     model: str, autojump_clock: MockClock
 ) -> None:  # a silent microphone
@@ -741,7 +787,7 @@ async def test_a_silent_microphone_costs_a_socket_and_no_turn(
             await trio.sleep(90.0)
             assert not live.statistics().connected
             assert table.events.all(TurnDone) == []
-            loud = noise(400, rate)
+            loud = vowel(400, rate)
             for at in range(0, len(loud), rate // 50 * 2):
                 voice.hear(loud[at : at + rate // 50 * 2])
             for _ in range(40):

@@ -35,9 +35,11 @@ class LinkLost:
 
 @attrs.frozen
 class LinkBack:
-    """Another socket is open. ``resumed``: the model remembers what was before it."""
+    """Another socket is open. ``resumed``: the model remembers what was before it.
+    ``heard_again``: what was said is on its way to it, as it sounds."""
 
     resumed: bool
+    heard_again: bool = False
 
 
 @attrs.frozen

@@ -167,10 +167,12 @@ class Live:
         """Somebody is going to speak: have a socket by then."""
         self._sockets.want()
 
-    def hear(self, pcm: bytes) -> None:
-        """A piece of the microphone, at the capabilities' ``input_rate``."""
-        self._sockets.want(patient=True)
-        self._machine.hear(pcm)
+    def hear(self, pcm: bytes, *, speech: bool = True) -> None:
+        """A piece of the microphone, at the capabilities' ``input_rate``. If it is no
+        ``speech`` it keeps no socket open, and opens none."""
+        if speech:
+            self._sockets.want(patient=True)
+        self._machine.hear(pcm, speech=speech)
         self._shell.carry_out()
 
     def speech_begins(self) -> None:

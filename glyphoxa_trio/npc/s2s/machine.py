@@ -100,8 +100,9 @@ from glyphoxa_trio.tools.outcome import ToolCall
 from .effects import Do, Effect, Put, Replace, Settled, TellSpoken, Understood
 from .happenings import BargedIn, Calls, Happening, LinkBack, LinkGone, LinkLost
 from .pending_calls import Late, PendingCalls, Way
-from .responses import Responses, Runs
+from .responses import Next, Responses, Runs
 from .tool_revisions import ToolRevisions
+from .unanswered import Unanswered
 from .unsent import Unsent
 from .utterances import Utterances, Words
 
@@ -117,7 +118,8 @@ class Interactions(Generic[I]):
     ``listening`` are those that have not ended; ``earlier`` are the calls that were
     owed when the current one began; ``lost``: its socket was lost, and it was not told
     of another one yet; ``carried_over``: the response that it took over from another
-    one.
+    one; ``spoken``: the current one, if it was spoken; ``again``: the one whose words a
+    new socket is hearing again.
     """
 
     current: I | None = None
@@ -125,6 +127,8 @@ class Interactions(Generic[I]):
     earlier: frozenset[str] = frozenset()
     lost: bool = False
     carried_over: str | None = None
+    spoken: I | None = None
+    again: I | None = None
 
     @property
     def rest(self) -> bool:
@@ -152,11 +156,15 @@ class LiveMachine(Generic[I]):
     _responses: Responses = attrs.field(factory=Responses, init=False)
     _interactions: Interactions[I] = attrs.field(factory=Interactions, init=False)
     _utterances: Utterances[I] = attrs.field(factory=Utterances, init=False)
+    _unanswered: Unanswered = attrs.field(init=False)
     _connected: bool = attrs.field(default=False, init=False)
     _speaking: bool = attrs.field(default=False, init=False)
     _told: bool = attrs.field(default=False, init=False)  # somebody, of what is spoken
     _tools_due: bool = attrs.field(default=False, init=False)
     _unspoken: list[Late] = attrs.field(factory=list, init=False)  # and told
+
+    def __attrs_post_init__(self) -> None:
+        self._unanswered = Unanswered(self.capabilities.input_rate)
 
     @property
     def quiet(self) -> bool:
@@ -183,12 +191,15 @@ class LiveMachine(Generic[I]):
 
     def begin(self) -> I:
         """Something is written: what comes from now on is the answer to it."""
+        self._forget_unanswered()
         return self._begin(spoken=False, stop=True)
 
     def end(self, interaction: I, left: Sequence[Happening], now: float) -> None:
         """Nobody listens to it any more, and ``left`` was not taken."""
         current = interaction == self._interactions.current
         self._interactions.listening.discard(interaction)
+        if current and not self._speaking:
+            self._forget_unanswered()
         for at, event in enumerate(left):
             if isinstance(event, ResponseStarted) and not self._responses.is_void(
                 event.response
@@ -221,21 +232,24 @@ class LiveMachine(Generic[I]):
         if isinstance(put.happening, Calls):
             self.refuse(put.happening.calls, now)
 
-    def hear(self, pcm: bytes) -> None:
-        """A piece of the microphone."""
+    def hear(self, pcm: bytes, *, speech: bool = True) -> None:
+        """A piece of the microphone. Nothing is lost if one without ``speech`` is."""
         if self._connected:
+            self._unanswered.hear(pcm)
             self.effects.append(SendAudio(pcm))
         else:
-            self.unsent.keep_audio(SendAudio(pcm))
+            self.unsent.keep_audio(SendAudio(pcm), matters=speech)
 
     def speech_begins(self) -> None:
         self._hear_speech()
+        self._interactions.again = None
         self._speaking = True
-        self._send(SpeechBegins())
+        self._unanswered.begin()
+        self._mark(SpeechBegins())
 
     def speech_ends(self) -> None:
         self._speaking = False
-        self._send(SpeechEnds())
+        self._mark(SpeechEnds())
         self._hear_out(None, stop=self.capabilities.asks_for_responses)
 
     def say(self, line: Line, *, reply: bool) -> None:
@@ -258,7 +272,11 @@ class LiveMachine(Generic[I]):
         self._responses.ask()
         if self.capabilities.asks_for_responses:
             forbidden = tools_forbidden and self.capabilities.forbids_tools
-            self._send(Respond(instructions=instructions, tools_forbidden=forbidden))
+            wanted = Respond(instructions=instructions, tools_forbidden=forbidden)
+            if self._interactions.again is not None and not self._connected:
+                self.unsent.keep_after_utterance(wanted)
+            else:
+                self._send(wanted)
 
     def answer(
         self,
@@ -402,14 +420,18 @@ class LiveMachine(Generic[I]):
             automatic=setup.automatic,
             handle=None if anew else self.setup.handle,
         )
-        if anew and self._connected:
-            self.effects.append(Replace())
+        if anew:
+            self._unanswered = Unanswered(capabilities.input_rate)
+            if self._connected:
+                self.effects.append(Replace())
         self.effects.append(Do.LOOK)  # a socket may be too old by the new settings
 
     def switch(
         self, capabilities: Capabilities, voice: str | None, language: str | None
     ) -> None:
         """The next socket is of another model, which knows nothing of all this."""
+        if capabilities.input_rate != self.capabilities.input_rate:
+            self._unanswered = Unanswered(capabilities.input_rate)
         self.capabilities = capabilities
         self.setup = attrs.evolve(
             self.setup, voice=voice, language=language, handle=None
@@ -434,9 +456,19 @@ class LiveMachine(Generic[I]):
         self.effects.append(Do.TELL_TOOLS)
         if newer:
             self._declare()
-        self.effects.extend(self.unsent.take())
+        for command in self.unsent.take():
+            if isinstance(command, SendAudio):
+                self._unanswered.hear(command.pcm)
+                if command.again:
+                    self._unanswered.begin()
+            elif isinstance(command, Respond):
+                self._responses.ask()
+            self.effects.append(command)
+        again = self._interactions.again
+        if again is not None and not self.setup.automatic:
+            self._utterances.begin(again, None)
         if replaced or self._interactions.lost:
-            self._pass_on(LinkBack(resumed))
+            self._pass_on(LinkBack(resumed, heard_again=again is not None))
         self._interactions.lost = False
 
     def lost(self, closed: LinkClosed, now: float) -> None:
@@ -452,12 +484,13 @@ class LiveMachine(Generic[I]):
 
     def rested(self) -> None:
         """The socket was closed, since it was not wanted."""
-        self._connected = self._speaking = False
         self._leave_socket()
+        self._connected = self._speaking = False
 
     def gave_up(self, closed: LinkClosed) -> None:
         """Nobody can be told: nothing waits, and nothing is owed."""
         self.unsent.give_up()
+        self._forget_unanswered()
         self.calls.cancel(list(self.calls.owed))
         self._responses.forget()
         self._interactions.lost = self._speaking = False
@@ -469,10 +502,41 @@ class LiveMachine(Generic[I]):
 
     def _leave_socket(self) -> None:
         self._tools_due = False  # the next one begins with them
+        self._keep_unanswered()
         self._utterances.forget_nameless()
         self.calls.lose_socket()
         self._responses.forget()
         self._interactions.carried_over = None
+
+    def _keep_unanswered(self) -> None:
+        """What this socket has heard for nothing: the next one hears it."""
+        of = self._interactions
+        listened = of.spoken is not None and not of.rest
+        waited_for = listened or (self._speaking and self._told)
+        of.again = None
+        if not (pieces := self._unanswered.take()) or not waited_for:
+            return
+        commands: list[Command] = [SendAudio(pcm, again=True) for pcm in pieces]
+        if not self.setup.automatic:
+            commands.insert(0, SpeechBegins())
+            if not self._speaking:
+                commands.append(SpeechEnds())
+        if not self._speaking:
+            of.again = of.current
+            if (
+                self._responses.next is Next.ASKED
+                and self.capabilities.asks_for_responses
+            ):
+                commands.append(Respond())
+        self.unsent.keep_utterance(tuple(commands))
+        self.effects.append(Do.WANT)
+
+    def _forget_unanswered(self) -> None:
+        """Nobody waits for an answer to it any more."""
+        self._unanswered.settle()
+        if self._interactions.again is not None:
+            self._interactions.again = None
+            self.unsent.keep_utterance(())
 
     # What the socket says.
 
@@ -492,11 +556,13 @@ class LiveMachine(Generic[I]):
                 self.effects.append(Replace(seconds))
             case SpeechStarted():
                 self._speaking = True
-                self._hear_speech()
+                self._unanswered.begin()
+                if self._interactions.again is None:
+                    self._hear_speech()
             case SpeechStopped(item):
                 self._speaking = False
                 if item is None or not self._utterances.knows(item):
-                    self._hear_out(item, stop=self.capabilities.asks_for_responses)
+                    self._has_spoken(item)
             case Committed(item):
                 self._commit(item)
             case Interrupted():
@@ -534,6 +600,9 @@ class LiveMachine(Generic[I]):
             self.effects.append(Do.LOOK)
 
     def _start_response(self, event: ResponseStarted) -> None:
+        if not self._speaking:
+            self._unanswered.settle()
+            self._interactions.again = None
         heard = event.heard
         if heard is not None and not self._utterances.knows(heard):
             self._hear_out(heard)  # of which nothing was said before
@@ -567,12 +636,20 @@ class LiveMachine(Generic[I]):
         self._pass_on(BargedIn())
         self.effects.append(Do.TELL_SPEECH)
 
+    def _has_spoken(self, item: str | None) -> None:
+        """The server has heard somebody out, for the first time or again."""
+        again, self._interactions.again = self._interactions.again, None
+        if again is not None:
+            self._utterances.begin(again, item)
+        else:
+            self._hear_out(item, stop=self.capabilities.asks_for_responses)
+
     def _hear_out(self, item: str | None, *, stop: bool = False) -> None:
         """Somebody has spoken: what comes from now on answers them. ``stop``: what was
         asked for before is to be stopped by us."""
         if not self._told:
             return
-        heard = self._begin(spoken=True, stop=stop)
+        heard = self._interactions.spoken = self._begin(spoken=True, stop=stop)
         words = self._utterances.begin(heard, item)
         # Before anybody is told of it, who may make a turn of its words.
         if words is not None:
@@ -589,6 +666,9 @@ class LiveMachine(Generic[I]):
     def _understand(self, heard: I | None, words: Words) -> None:
         """The words of that interaction, if it is known which; it may be over."""
         if heard is not None:
+            current = heard == self._interactions.current
+            if words.final and current and not self._speaking:
+                self._unanswered.settle()
             self.effects.append(Understood(heard, words.text, words.final))
             if heard in self._interactions.listening:
                 self.effects.append(Put(heard, Heard(words.text, words.final)))
@@ -599,7 +679,7 @@ class LiveMachine(Generic[I]):
             self._stop()
         self._responses.begin()
         began = self._new(spoken, reports)
-        self._interactions.current = began
+        self._interactions.current, self._interactions.spoken = began, None
         self._interactions.listening.add(began)
         self._interactions.earlier = frozenset(self.calls.owed)
         self.effects.append(Do.WANT)
@@ -644,6 +724,14 @@ class LiveMachine(Generic[I]):
             self.effects.append(command)
         else:
             self.unsent.keep(command)
+
+    def _mark(self, command: SpeechBegins | SpeechEnds) -> None:
+        """Somebody begins or ends to speak here, among what the microphone hears."""
+        self.effects.append(Do.WANT)
+        if self._connected:
+            self.effects.append(command)
+        else:
+            self.unsent.keep_audio(command)
 
     def _pass_on(self, event: Happening) -> None:
         """To whoever listens to the answer, if anybody does."""

@@ -166,6 +166,9 @@ class Rounds:
                 raise LLMError(ErrorKind.INTERRUPTED, "nobody listened")
             case LinkLost():
                 return  # nothing comes until there is another
+            case LinkBack(_, heard_again=True):
+                self._be_heard_again()
+                return
             case LinkBack(resumed):
                 self._come_back(resumed=resumed)
                 return
@@ -223,6 +226,13 @@ class Rounds:
     def _finish_if_done(self) -> None:
         self._ended = True
         self.finished = not self._batches and not self._expecting
+
+    def _be_heard_again(self) -> None:
+        """Another socket is there, and hears what this one's answer is to."""
+        self._retold += 1
+        if self._retold > _RETELLINGS:
+            raise LLMError(ErrorKind.INTERRUPTED, "its connection was lost")
+        self._expecting = True
 
     def _come_back(self, *, resumed: bool) -> None:
         """Another socket is there, and the response that was running is not."""

@@ -7,19 +7,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
-from glyphoxa_trio.providers.s2s import Command, Respond, SendAudio, SendText
+from glyphoxa_trio.providers.s2s import (
+    Command,
+    Respond,
+    SendAudio,
+    SendText,
+    SpeechBegins,
+    SpeechEnds,
+)
 
 COMMANDS: Final = 256
 TEXTS: Final = 16
+PIECES: Final = 8192  # of the microphone, however small
+
+Heard: TypeAlias = SendAudio | SpeechBegins | SpeechEnds
+
+
+def _size(heard: Heard) -> int:
+    return len(heard.pcm) if isinstance(heard, SendAudio) else 0
 
 
 @attrs.define(eq=False)
 class Unsent:
-    """Commands, what was said meanwhile, and the microphone, in this order.
+    """Commands, what was said meanwhile, and the microphone, in this order: first what
+    another socket has heard already.
 
     Args:
       audio_limit: bytes of the microphone that are kept, and always the last piece.
@@ -30,8 +45,10 @@ class Unsent:
     audio_dropped: int = attrs.field(default=0, init=False)
     _commands: deque[Command] = attrs.field(factory=deque, init=False)
     _texts: deque[SendText] = attrs.field(factory=deque, init=False)
-    _audio: deque[SendAudio] = attrs.field(factory=deque, init=False)
+    # With where somebody begins and ends, if the client says so.
+    _audio: deque[tuple[Heard, bool]] = attrs.field(factory=deque, init=False)
     _audio_bytes: int = attrs.field(default=0, init=False)
+    _again: tuple[Command, ...] = attrs.field(default=(), init=False)
 
     def keep(self, command: Command) -> None:
         self._commands.append(command)
@@ -46,12 +63,24 @@ class Unsent:
             self._texts.popleft()
             self.commands_dropped += 1
 
-    def keep_audio(self, audio: SendAudio) -> None:
-        self._audio.append(audio)
-        self._audio_bytes += len(audio.pcm)
-        while len(self._audio) > 1 and self._audio_bytes > self.audio_limit:
-            self._audio_bytes -= len(self._audio.popleft().pcm)
-            self.audio_dropped += 1
+    def keep_audio(self, audio: Heard, *, matters: bool = True) -> None:
+        """A piece of the microphone. It is counted when it is dropped, if it
+        ``matters``."""
+        self._audio.append((audio, matters))
+        self._audio_bytes += _size(audio)
+        while len(self._audio) > 1 and (
+            self._audio_bytes > self.audio_limit or len(self._audio) > PIECES
+        ):
+            dropped, mattered = self._audio.popleft()
+            self._audio_bytes -= _size(dropped)
+            self.audio_dropped += mattered and isinstance(dropped, SendAudio)
+
+    def keep_utterance(self, commands: tuple[Command, ...]) -> None:
+        """What the socket before has heard, and not answered."""
+        self._again = commands
+
+    def keep_after_utterance(self, command: Command) -> None:
+        self._again = (*self._again, command)
 
     def limit_audio(self, limit: int) -> None:
         """Keep so many bytes from now on."""
@@ -88,10 +117,14 @@ class Unsent:
         """Nobody can be told. What a microphone hears last may still be of use."""
         self._commands.clear()
         self._texts.clear()
+        self._again = ()
 
     def take(self) -> Iterator[Command]:
         """All of it, in order, once."""
-        for waiting in (self._commands, self._texts, self._audio):
+        audio, self._audio, self._audio_bytes = self._audio, deque(), 0
+        for waiting in (self._commands, self._texts):
             yield from waiting
             waiting.clear()
-        self._audio_bytes = 0
+        again, self._again = self._again, ()
+        yield from again
+        yield from (piece for piece, _ in audio)

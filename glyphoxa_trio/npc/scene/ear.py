@@ -28,6 +28,7 @@ from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import HearingFailed, Transcript
 from glyphoxa_trio.npc.s2s.talking import Talking
+from glyphoxa_trio.npc.s2s.waking import Waking
 from glyphoxa_trio.npc.session.npc import Npc
 from glyphoxa_trio.npc.turn.engine import Microphone
 from glyphoxa_trio.npc.turn.listener import Listener
@@ -158,7 +159,7 @@ class SceneEar:
                 async with trio.open_nursery() as nursery:
                     if live.automatic:
                         self._resample_to(live.capabilities.input_rate)
-                        self._model = live.hear
+                        self._model = Waking(live).hear
                     else:
                         talking = Talking(live, self.endpointing, self.minimum, self)
                         self._resample_to(endpointing.RATE)

@@ -18,8 +18,8 @@ import trio
 from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.events import HearingFailed, TurnDone
-from glyphoxa_trio.npc.s2s.live import Live
 from glyphoxa_trio.npc.s2s.talking import Talking
+from glyphoxa_trio.npc.s2s.waking import Waking
 from glyphoxa_trio.npc.turn.engine import Microphone
 from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.providers.speech import SpeechError
@@ -49,8 +49,7 @@ class ModelEar:
     minimum: Minimum = NO_MINIMUM
     _running: Listener | None = attrs.field(default=None, init=False)
     _output: Output = attrs.field(init=False)
-    _live: Live | None = attrs.field(default=None, init=False)
-    _talking: Talking | None = attrs.field(default=None, init=False)
+    _microphone: Talking | Waking | None = attrs.field(default=None, init=False)
     _waiting: deque[Listener] = attrs.field(factory=deque, init=False)
     _arrived: Signal = attrs.field(factory=Signal, init=False)
     _turns: dict[Which, Listener] = attrs.field(factory=dict, init=False)
@@ -59,10 +58,8 @@ class ModelEar:
 
     def hear(self, pcm: bytes) -> None:
         """Take a piece of audio; while there is no socket the newest is kept."""
-        if self._talking is not None:
-            self._talking.hear(pcm)
-        elif self._live is not None and pcm:
-            self._live.hear(pcm)
+        if self._microphone is not None and pcm:
+            self._microphone.hear(pcm)
 
     def played(self, heard: Mapping[Which, float]) -> None:
         """So many seconds of these turns' audio were heard in all."""
@@ -87,14 +84,15 @@ class ModelEar:
             output.flush("the speaker went on", self._now)
 
         microphone = Microphone(self._spoken, interrupted, self._gone)
-        async with self.npc.lend_ear(self.speaker, microphone) as self._live:
+        async with self.npc.lend_ear(self.speaker, microphone) as live:
             try:
                 async with trio.open_nursery() as nursery:
-                    if self.asks is not None:
-                        self._talking = Talking(
-                            self._live, self.asks, self.minimum, self
-                        )
-                        nursery.start_soon(self._talking.watch)
+                    if self.asks is None:
+                        self._microphone = Waking(live)
+                    else:
+                        talking = Talking(live, self.asks, self.minimum, self)
+                        self._microphone = talking
+                        nursery.start_soon(talking.watch)
                     task_status.started()
                     while (running := await self._next()) is not None:
                         self._running = running
@@ -143,7 +141,7 @@ class ModelEar:
 
     def _gone(self) -> None:
         """The model does not hear this microphone any more."""
-        self._live = self._talking = None
+        self._microphone = None
         self._over = True
         self._arrived.set()
 

@@ -128,9 +128,10 @@ class GeminiWire:
 
     def send(self, command: Command, now: float) -> None:
         match command:
-            case SendAudio(pcm):
+            case SendAudio(pcm, again):
                 if pcm:
-                    self._put(messages.audio(pcm), Lane.AUDIO)
+                    lane = Lane.AFTER_AUDIO if again else Lane.AUDIO
+                    self._put(messages.audio(pcm), lane)
                     self._microphone.hear(now)
             case SpeechBegins() | SpeechEnds() if not self.setup.automatic:
                 self._send_activity(isinstance(command, SpeechBegins), now)

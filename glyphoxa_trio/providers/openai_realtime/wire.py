@@ -156,8 +156,8 @@ class RealtimeWire:
 
     def send(self, command: Command, now: float) -> None:
         match command:
-            case SendAudio(pcm):
-                self._append(pcm)
+            case SendAudio(pcm, again):
+                self._append(pcm, Lane.AFTER_AUDIO if again else Lane.AUDIO)
             case SpeechBegins():
                 self._only_by_hand()
             case SpeechEnds():
@@ -217,12 +217,12 @@ class RealtimeWire:
 
     # What commands mean
 
-    def _append(self, pcm: bytes) -> None:
+    def _append(self, pcm: bytes, lane: Lane = Lane.AUDIO) -> None:
         if len(pcm) % 2:
             raise ValueError("PCM16 has two bytes a sample")
         for start in range(0, len(pcm), MAX_APPEND):
             frame = encoding.append(pcm[start : start + MAX_APPEND], self.options.law)
-            self._frames.append(Frame(frame, Lane.AUDIO))
+            self._frames.append(Frame(frame, lane))
             self._uncommitted += len(pcm[start : start + MAX_APPEND])
 
     def _commit(self) -> None:

@@ -389,13 +389,20 @@ class Conversation(RuleBasedStateMachine):
             self.open = True
             sent = [x for x in self.machine.effects if isinstance(x, COMMAND)]
             texts = [x for x in sent if isinstance(x, SendText)]
+            again = [x for x in sent if isinstance(x, SendAudio) and x.again]
+            sent = [x for x in sent if x not in again]
+            sent = [x for x in sent if not isinstance(x, SpeechBegins | SpeechEnds)]
             audio = [x for x in sent if isinstance(x, SendAudio)]
             assert len(sent) - len(audio) <= COMMANDS + TEXTS + 1
             assert len(audio) <= 1 or sum(len(x.pcm) for x in audio) <= AUDIO_LIMIT
             assert not texts or not was_open
         assert not self.machine.setup.handle or resumed
         if listens and was_open:
-            assert LinkBack(resumed) in self.queues[self.current][before:]
+            back = LinkBack(
+                resumed, heard_again=self.machine._interactions.again is not None
+            )
+            assert back in self.queues[self.current][before:]
+            assert back.heard_again <= bool(again)
 
     @connected
     @rule(code=st.sampled_from([None, 1000, 1006, 1011]), gives_up=flags)
@@ -562,22 +569,25 @@ class Conversation(RuleBasedStateMachine):
     @connected
     @rule(started=flags, item=st.none() | st.sampled_from(["new", "new", "old"]))
     def somebody_speaks(self, started: bool, item: str | None) -> None:
+        again = self.machine._interactions.again is not None  # what was said before
         if started:
             before = len(self.queues.get(self.current, ()))
             self.says(SpeechStarted())
             listens = not self.rests and self.current not in self.deaf
             if listens:
-                assert self.queues[self.current][before:] == [BargedIn()]
+                barged = [] if again else [BargedIn()]
+                assert self.queues[self.current][before:] == barged
         else:
             name = None if item is None else self.item(item)
             known, before = name in self.items, self.current
             with self.step():
-                if not known:
+                if not (known or again):
                     self.have_spoken()
                 self.machine.receive(SpeechStopped(name), self.now)
+            another = self.told and not (known or again)
             if not self.reported:
-                assert (self.current != before) == (self.told and not known)
-            if self.current != before and not self.reported:
+                assert (self.current != before) == another
+            if (another or (again and not known)) and not self.reported:
                 self.named(name)
 
     @connected
@@ -870,7 +880,7 @@ class Conversation(RuleBasedStateMachine):
             unsent = self.machine.unsent
             assert len(unsent._commands) <= COMMANDS
             assert len(unsent._texts) <= TEXTS
-            audio = [len(x.pcm) for x in unsent._audio]
+            audio = [len(x.pcm) for x, _ in unsent._audio if isinstance(x, SendAudio)]
             assert len(audio) <= 1 or sum(audio) <= AUDIO_LIMIT
 
 
