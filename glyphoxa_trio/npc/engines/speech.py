@@ -2,7 +2,8 @@
 
 It owns the conversation with the model and the bridge to the tools. A turn that will
 need slow tools, and that is asked for one by one, goes through the text model instead
-(G37, D23b): what is said then enters the conversation as text.
+(G37, D23b): what is said then enters the conversation as text. Above 300 lines: what
+its model is told, and when, hangs on whose turn it is.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Usage
 from glyphoxa_trio.providers.s2s import Complaint, Line
 from glyphoxa_trio.providers.speech import SpeechError, Synthesizer
+from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
 
 from . import cascaded
@@ -180,7 +182,7 @@ class SpeechEngine(Engine):
         self._deafen()
 
     def overhear(self, line: Overheard) -> None:
-        self._live.remember(Line("user", f"({line})"))
+        self._live.tell(str(line))
 
     def lend(self, name: str, speaker: str, microphone: Microphone) -> bool:
         if self._microphone is not None:
@@ -265,6 +267,7 @@ class SpeechEngine(Engine):
     ) -> None:
         """Answer once, this way or through the text model."""
         self._tell()
+        self._tell_late(turn.exchange)
         config = self._settings.s2s
         slow = self._slow(turn) if config.route and self.asks(utterance) else ()
         if slow and turn.exchange.text:
@@ -330,9 +333,19 @@ class SpeechEngine(Engine):
         while self._elsewhere:
             words, exchange = self._elsewhere.pop(0)
             if words:
-                self._live.remember(Line("user", exchange.text))
+                self._live.tell(Line("user", exchange.text))
             if exchange.heard:
-                self._live.remember(Line("assistant", exchange.heard))
+                self._live.tell(Line("assistant", exchange.heard))
+
+    def _tell_late(self, exchange: Exchange) -> None:
+        """Tell the model what calls came to that it has not made itself: those of a
+        turn that went round, or of an earlier run."""
+        cap = self._live.capabilities.max_result
+        for outcome in exchange.late:
+            if not self._live.knows(outcome.call):
+                text = outcome_text(outcome, cap=cap)
+                self._live.tell_result(outcome.call.name, text)
+                self._bridge.settled(outcome.call.id)
 
     def configure(self, settings: SessionSettings, links: Links) -> bool:
         if settings.npc.engine is not Kind.S2S:

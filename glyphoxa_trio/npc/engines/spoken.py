@@ -84,11 +84,12 @@ class SpokenTurn:
             with trio.move_on_after(_TOOLS_WITHIN):
                 await self.bridge.told()
             interaction = live.begin()
-            if known := turn.exchange.known:
-                live.say(Line("user", known), reply=False)
+            live.know(turn.exchange.known)
             live.say(Line("user", turn.exchange.text))
-        elif self.asks and not interaction.reports:
-            live.respond()
+        else:
+            live.know(turn.exchange.known)
+            if self.asks and not interaction.reports:
+                live.respond()
         self.interaction = interaction
         if interaction.words:
             self._tell_words(interaction.words, interaction.understood)

@@ -46,6 +46,7 @@ TOOL_TIMEOUT = 30.0
 # that usually has answered by then. Seconds.
 _SILENCE: Final = 1.0
 _NEARLY: Final = 1.5
+_A_LITTLE: Final = 0.1
 
 # Why a tool may be of no use for a while. It stays declared, and the gate refuses it.
 _PASSING: Final = (Reason.UNAVAILABLE, Reason.HOLDS_LOOP, Reason.OVER_TIER)
@@ -252,7 +253,7 @@ class Bridge:
         known = self.host.snapshot.by_exposed
         usual = [known[x.name].estimate.seconds for x in calls if x.name in known]
         nearly = any(_SILENCE <= x <= _NEARLY for x in usual)
-        return _NEARLY if nearly else _SILENCE
+        return _NEARLY + _A_LITTLE if nearly else _SILENCE
 
     def _leave(self, outcome: Outcome) -> None:
         """Its turn does not wait for it any more, and it goes on."""
