@@ -208,9 +208,7 @@ class Bridge:
         """
         now, missing = trio.current_time(), len(calls)
         if silent := [x for x in calls if not self.stays_owed(x)]:
-            patience = self.patience(silent)
-            deadline = min(deadline, now + patience)
-            remaining = min(remaining, patience)
+            deadline = min(deadline, now + self.patience(silent))
         left: dict[str, Status] = {}  # how those ended for the turn that go on
 
         def leaves(call: ToolCall, tool: str) -> None:
