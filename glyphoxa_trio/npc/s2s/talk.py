@@ -44,8 +44,7 @@ class Talk:
 
     def calls_begin(self) -> bool:
         """It has called something. Returns whether somebody has to look at it now."""
-        look = not (self.watched or self.fills)
-        self.watched, self.over = self.watched or look, False
+        look, self.watched, self.over = not self.watched, True, False
         return look
 
     def is_due(self) -> None:
