@@ -5,6 +5,7 @@ Above 300 lines, because what a verb can do is said where its options are.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -143,9 +144,7 @@ OptionalTier = Annotated[
 
 def _say_version(wanted: bool) -> None:
     if wanted:
-        import glyphoxa_trio
-
-        typer.echo(f"glyphoxa {glyphoxa_trio.__version__}")
+        typer.echo(f"glyphoxa {version('glyphoxa-trio')}")
         raise typer.Exit
 
 

@@ -79,6 +79,10 @@ class Booking:
         """Give it a limit that is not its own, from when the first attempt began."""
         self.until = self.first.started + seconds
 
+    def cut_at(self, latest: float) -> None:
+        """Wait no longer than until then."""
+        self.until = min(self.until, latest)
+
     def board(self) -> None:
         self.first.flight.board()
 

@@ -519,7 +519,7 @@ class Executor:
         booking = begun.booking
         awaited_until = fan.deadline
         if caller.longest is not None and slot.begun is not None:
-            booking.until = min(booking.until, slot.begun + caller.longest)
+            booking.cut_at(slot.begun + caller.longest)
             if slot.in_vain:
                 awaited_until = slot.begun
         # What leaving early says of the tool: nothing, if nobody's time was up.

@@ -46,6 +46,8 @@ class Capabilities:
       answers_speech: in an ``automatic`` session it answers what it hears by itself;
         else it only hears when somebody has finished, and is asked.
       takes_text: text may be sent at any time, not only as the first history.
+      silent_text: and without being answered; else it waits for text that is.
+      forgets_text: what was sent can be taken back, by its ``item``.
       cancels: a response can be stopped by the client.
       truncates: what was not heard must be cut from the model's history by the
         client; else the server does that itself.
@@ -64,6 +66,8 @@ class Capabilities:
     acknowledges_tools: bool
     asks_for_responses: bool
     takes_text: bool
+    silent_text: bool
+    forgets_text: bool
     cancels: bool
     truncates: bool
     forbids_tools: bool
@@ -152,10 +156,19 @@ class DropAudio:
 @attrs.frozen
 class SendText:
     """Something said in text. Asks for no response on a wire that
-    ``asks_for_responses``; on another, ``reply`` says whether it is answered."""
+    ``asks_for_responses``; on another, ``reply`` says whether it is answered. ``item``
+    names it for `ForgetText`."""
 
     line: Line
     reply: bool = True
+    item: str | None = None
+
+
+@attrs.frozen
+class ForgetText:
+    """Text that was sent holds no more. Only where the wire ``forgets_text``."""
+
+    item: str
 
 
 @attrs.frozen
@@ -230,6 +243,7 @@ Command = (
     | SpeechEnds
     | DropAudio
     | SendText
+    | ForgetText
     | SetTools
     | SetInstructions
     | SendResult

@@ -25,7 +25,7 @@ from glyphoxa_trio.npc.hearsay import Overheard
 from glyphoxa_trio.npc.s2s.bridge import Bridge
 from glyphoxa_trio.npc.s2s.interaction import Interaction
 from glyphoxa_trio.npc.s2s.live import Live
-from glyphoxa_trio.npc.s2s.own_voice import OwnVoice, Recordings
+from glyphoxa_trio.npc.s2s.own_voice import OwnVoice
 from glyphoxa_trio.npc.s2s.shell import Owner
 from glyphoxa_trio.npc.turn.engine import (
     Engine,
@@ -40,6 +40,7 @@ from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Switched, Usage
 from glyphoxa_trio.providers.s2s import Complaint, Line
 from glyphoxa_trio.providers.speech import Synthesizer
+from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
 
 from . import cascaded
@@ -58,8 +59,7 @@ class SpeechEngine(Engine):
       ceiling: the slowest tier that the NPC may use now: its tools are declared.
       spoken: told of each utterance that the model has heard.
       spent, complained: told of tokens, and of what its server did not take.
-      may_ask: whether the model may be spent on now.
-      recordings: of what the model has said, if nothing else can say it.
+      voice: the model's, for words that are not its own.
       switched: told when another model goes on.
     """
 
@@ -71,8 +71,7 @@ class SpeechEngine(Engine):
     _spoken: Callable[[Utterance], None]
     spent: Callable[[Usage], None]
     complained: Callable[[Complaint], None]
-    _may_ask: Callable[[], bool]
-    _recordings: Recordings | None
+    _voice: OwnVoice
     switched: Callable[[Switched], None]
     _microphone: tuple[str, Microphone] | None = attrs.field(default=None, init=False)
     _speaker: str = attrs.field(default="player", init=False)
@@ -81,7 +80,6 @@ class SpeechEngine(Engine):
     _answered: tuple[Utterance, SpokenTurn] | None = attrs.field(
         default=None, init=False
     )
-    _voice: OwnVoice = attrs.field(init=False)
     _failed: bool = attrs.field(default=False, init=False)  # its model, in that turn
     _rests: Signal = attrs.field(factory=Signal, init=False)
     _bridge: Bridge = attrs.field(init=False)
@@ -90,9 +88,6 @@ class SpeechEngine(Engine):
 
     def __attrs_post_init__(self) -> None:
         settings, live = self._settings, self._live
-        self._voice = OwnVoice(
-            live, settings.npc.name, self._recordings or Recordings(), self._may_ask
-        )
         self._bridge = Bridge(
             host=self._host,
             live=live,
@@ -145,7 +140,7 @@ class SpeechEngine(Engine):
         with self._scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._live.run)
-                if self._recordings is not None:
+                if self._voice.records:
                     nursery.start_soon(
                         self._voice.record_at_rest,
                         self._rests,
@@ -172,7 +167,7 @@ class SpeechEngine(Engine):
         self._deafen()
 
     def overhear(self, line: Overheard) -> None:
-        self._live.remember(Line("user", f"({line})"))
+        self._live.tell(str(line))
 
     def lend(self, name: str, speaker: str, microphone: Microphone) -> bool:
         if self._microphone is not None:
@@ -257,6 +252,7 @@ class SpeechEngine(Engine):
     ) -> None:
         """Answer once, this way or through the text model."""
         self._tell()
+        self._tell_late(turn.exchange)
         config = self._settings.s2s
         slow = self._slow(turn) if config.route and self.asks(utterance) else ()
         if slow and turn.exchange.text:
@@ -322,9 +318,19 @@ class SpeechEngine(Engine):
         while self._elsewhere:
             words, exchange = self._elsewhere.pop(0)
             if words:
-                self._live.remember(Line("user", exchange.text))
+                self._live.tell(Line("user", exchange.text))
             if exchange.heard:
-                self._live.remember(Line("assistant", exchange.heard))
+                self._live.tell(Line("assistant", exchange.heard))
+
+    def _tell_late(self, exchange: Exchange) -> None:
+        """Tell the model what calls came to that it has not made itself: those of a
+        turn that went round, or of an earlier run."""
+        cap = self._live.capabilities.max_result
+        for outcome in exchange.late:
+            if not self._live.knows(outcome.call):
+                text = outcome_text(outcome, cap=cap)
+                self._live.tell_result(outcome.call.name, text)
+                self._bridge.settled(outcome.call.id)
 
     def configure(self, settings: SessionSettings, links: Links) -> bool:
         if settings.npc.engine is not Kind.S2S:

@@ -84,11 +84,12 @@ class SpokenTurn:
             with trio.move_on_after(_TOOLS_WITHIN):
                 await self.bridge.told()
             interaction = live.begin()
-            if known := turn.exchange.known:
-                live.say(Line("user", known), reply=False)
+            live.know(turn.exchange.known)
             live.say(Line("user", turn.exchange.text))
-        elif self.asks and not interaction.reports:
-            live.respond()
+        else:
+            live.know(turn.exchange.known)
+            if self.asks and not interaction.reports:
+                live.respond()
         self.interaction = interaction
         if interaction.words:
             self._tell_words(interaction.words, interaction.understood)
@@ -110,7 +111,7 @@ class SpokenTurn:
             if rounds.barged:
                 self.interrupt("the speaker went on")
                 await trio.lowlevel.checkpoint()  # and this ends here
-            if not (self._said or rounds.silent):
+            if not rounds.silent:
                 await self._fall_back()
         except LLMError as error:
             await self._fail(error)
@@ -218,10 +219,13 @@ class SpokenTurn:
 
     async def _fail(self, error: LLMError) -> None:
         await self.turn.fail(error)
-        if not self._said:
-            await self._fall_back(Fallback.MODEL_FAILED)
+        await self._fall_back(Fallback.MODEL_FAILED)
 
     async def _fall_back(self, reason: Fallback | None = None) -> None:
+        """Say something, if nothing was said and somebody has asked."""
+        reports = self.interaction is not None and self.interaction.reports
+        if self._said or reports:
+            return
         if self.sound.is_spoken(self._index):  # without a word of it
             self._round = None
         round_ = self._begin_round()

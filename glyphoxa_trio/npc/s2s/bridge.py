@@ -46,6 +46,7 @@ TOOL_TIMEOUT = 30.0
 # that usually has answered by then. Seconds.
 _SILENCE: Final = 1.0
 _NEARLY: Final = 1.5
+_A_LITTLE: Final = 0.1
 
 # Why a tool may be of no use for a while. It stays declared, and the gate refuses it.
 _PASSING: Final = (Reason.UNAVAILABLE, Reason.HOLDS_LOOP, Reason.OVER_TIER)
@@ -207,9 +208,7 @@ class Bridge:
         """
         now, missing = trio.current_time(), len(calls)
         if silent := [x for x in calls if not self.stays_owed(x)]:
-            patience = self.patience(silent)
-            deadline = min(deadline, now + patience)
-            remaining = min(remaining, patience)
+            deadline = min(deadline, now + self.patience(silent))
         left: dict[str, Status] = {}  # how those ended for the turn that go on
 
         def leaves(call: ToolCall, tool: str) -> None:
@@ -252,7 +251,7 @@ class Bridge:
         known = self.host.snapshot.by_exposed
         usual = [known[x.name].estimate.seconds for x in calls if x.name in known]
         nearly = any(_SILENCE <= x <= _NEARLY for x in usual)
-        return _NEARLY if nearly else _SILENCE
+        return _NEARLY + _A_LITTLE if nearly else _SILENCE
 
     def _leave(self, outcome: Outcome) -> None:
         """Its turn does not wait for it any more, and it goes on."""

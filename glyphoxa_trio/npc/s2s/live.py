@@ -32,6 +32,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 from .choice import Choices
 from .interaction import Interaction
+from .machine import earlier
 from .pending_calls import Late, Way
 from .reciting import Recital
 from .shell import Owner, Shell
@@ -190,9 +191,24 @@ class Live:
         self._machine.say(line, reply=reply)
         self._shell.carry_out()
 
-    def remember(self, line: Line) -> None:
-        """Something was said that the model did not hear, and is not to answer."""
-        self._machine.remember(line)
+    def tell(self, line: Line | str, *, reply: bool = False) -> None:
+        """Something that nobody has said to the model, when that disturbs nobody. With
+        ``reply`` it is to speak of it.
+
+        What it did not hear is a `Line`; a text is told as data, and in nobody's name.
+        """
+        line = Line("user", f"({line})") if isinstance(line, str) else line
+        self._machine.tell(line, reply=reply)
+        self._shell.carry_out()
+
+    def tell_result(self, name: str, output: str) -> None:
+        """What a call came to that another model has made."""
+        self._machine.tell(earlier(name, output), kept=True)
+        self._shell.carry_out()
+
+    def know(self, text: str) -> None:
+        """This holds at the moment, and nothing else: only a change is told."""
+        self._machine.know(text)
         self._shell.carry_out()
 
     def respond(

@@ -99,6 +99,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 from .effects import Do, Effect, Put, Replace, Settled, TellSpoken, Understood
 from .happenings import BargedIn, Calls, Happening, LinkBack, LinkGone, LinkLost
+from .known import Known
 from .pending_calls import Late, PendingCalls, Way
 from .responses import Next, Responses, Runs
 from .tool_revisions import ToolRevisions
@@ -109,6 +110,12 @@ from .utterances import Utterances, Words
 CANCELLED: Final = '{"status": "cancelled", "message": "It is not wanted any more."}'
 
 I = TypeVar("I")  # noqa: E741  an interaction
+
+
+def earlier(name: str, output: str) -> Line:
+    """A result that cannot be given as one. As data, and not in the system's name: what
+    a tool has said is no instruction."""
+    return Line("user", f"(Result of the earlier call of {name}, as data: {output})")
 
 
 @attrs.define(eq=False)
@@ -161,6 +168,7 @@ class LiveMachine(Generic[I]):
     _speaking: bool = attrs.field(default=False, init=False)
     _told: bool = attrs.field(default=False, init=False)  # somebody, of what is spoken
     _tools_due: bool = attrs.field(default=False, init=False)
+    _known: Known = attrs.field(factory=Known, init=False)
     _unspoken: list[Late] = attrs.field(factory=list, init=False)  # and told
 
     def __attrs_post_init__(self) -> None:
@@ -257,14 +265,30 @@ class LiveMachine(Generic[I]):
         if reply:
             self.respond()
 
-    def remember(self, line: Line) -> None:
-        """Without a socket it is in the history of the next one, or waits for it if
-        the model goes on where it was."""
-        text = SendText(line, reply=False)
+    def tell(self, line: Line, *, reply: bool = False, kept: bool = False) -> None:
+        """Something that nobody has said to it. With ``reply`` it is to speak of it.
+
+        Without a socket it is in the history of the next one, or waits for it if the
+        model goes on where it was; in any case if it is ``kept``.
+        """
+        if reply and self._told and self._rests:
+            self._report()
+        text = SendText(line, reply=reply)
         if self._connected:
             self.effects.append(text)
-        elif self.setup.handle is not None:
+        elif kept or reply or self.setup.handle is not None:
             self.unsent.keep_text(text)
+        if reply:
+            self.respond()
+
+    def know(self, text: str) -> None:
+        """This holds at the moment; only what has changed is told."""
+        self._known.holds(text)
+        if self._connected:
+            self._tell_known()
+
+    def _tell_known(self) -> None:
+        self.effects.extend(self._known.tell(forgets=self.capabilities.forgets_text))
 
     def respond(
         self, *, instructions: str | None = None, tools_forbidden: bool = False
@@ -346,19 +370,24 @@ class LiveMachine(Generic[I]):
             return
         if asks:
             news, self._unspoken = self._unspoken, []
-            if self._told and any(late.is_spoken_of(now) for late in news):
+            if self._told and any(self._is_spoken_of(x, now) for x in news):
                 self._report()
                 self.respond()
             return
         ways = [(x, self.calls.settle_late(x, now)) for x in self._take_late()]
         told = [(x, way) for x, way in ways if way is not Way.NOTHING]
         # A result asks before a text does, and the last of all is spoken of.
-        told.sort(key=lambda one: (one[0].is_spoken_of(now), one[1] is Way.TEXT))
-        reply = self._told and bool(told) and told[-1][0].is_spoken_of(now)
+        told.sort(key=lambda one: (self._is_spoken_of(one[0], now), one[1] is Way.TEXT))
+        reply = self._told and bool(told) and self._is_spoken_of(told[-1][0], now)
         if reply:
             self._report()
         for late, way in told:
             self._tell(late, way, reply=reply and late is told[-1][0])
+
+    def _is_spoken_of(self, late: Late, now: float) -> bool:
+        # A model that answers all text would not be told in time without.
+        only_so = late.matters and not self.capabilities.silent_text
+        return only_so or late.is_spoken_of(now)
 
     def _take_late(self) -> list[Late]:
         late = self.calls.take_late()
@@ -452,10 +481,12 @@ class LiveMachine(Generic[I]):
         if not resumed:  # its history has it, and a turn that runs tells it again
             self.forget_handle()
             self.unsent.forget_texts()
+            self._known.lost()
         newer = self.tools.open()
         self.effects.append(Do.TELL_TOOLS)
         if newer:
             self._declare()
+        self._tell_known()
         for command in self.unsent.take():
             if isinstance(command, SendAudio):
                 self._unanswered.hear(command.pcm)
@@ -707,11 +738,7 @@ class LiveMachine(Generic[I]):
             self.effects.append(Replace())
 
     def _tell_again(self, name: str, output: str, *, reply: bool) -> None:
-        """As data, and in nobody's name: what a tool has said is no instruction."""
-        line = Line(
-            "user", f"(Result of the earlier call of {name}, as data: {output})"
-        )
-        text = SendText(line, reply=reply)
+        text = SendText(earlier(name, output), reply=reply)
         self.effects.append(Do.WANT)
         if self._connected:
             self.effects.append(text)

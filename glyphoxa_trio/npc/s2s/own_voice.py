@@ -60,12 +60,14 @@ class OwnVoice:
 
     Args:
       may_ask: whether its model may be spent on now.
+      records: lines are recorded, since nothing else could say them.
     """
 
     live: Live
     npc: str
     recordings: Recordings
     may_ask: Callable[[], bool]
+    records: bool = True
 
     @property
     def label(self) -> str:

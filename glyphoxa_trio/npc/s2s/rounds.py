@@ -308,7 +308,8 @@ class Rounds:
             if trio.current_time() < talk.until + self._pause:
                 continue
             talk.waits(trio.current_time())
-            if not talk.going_on and (talk.due or self._runs_beside_talk):
+            beside = self._runs_beside_talk and not talk.fills
+            if not talk.going_on and (talk.due or beside):
                 self._talk_over()
 
     @property

@@ -11,8 +11,9 @@ import attrs
 
 # Said to a model, for one response.
 STILL_WORKING: Final = (
-    "The result of what you have called is not there yet, it comes later by itself. Say"
-    " so now, in a few words of your own; do not guess it, and call nothing."
+    "What you have called takes a while, and its result comes later by itself. If it is"
+    " not there yet, say so now in a few words of your own; do not guess it, and call"
+    " nothing. If it is there, speak of it."
 )
 
 
@@ -43,8 +44,7 @@ class Talk:
 
     def calls_begin(self) -> bool:
         """It has called something. Returns whether somebody has to look at it now."""
-        look = not (self.watched or self.fills)
-        self.watched, self.over = self.watched or look, False
+        look, self.watched, self.over = not self.watched, True, False
         return look
 
     def is_due(self) -> None:

@@ -23,6 +23,7 @@ from glyphoxa_trio.npc.engines.speech import SpeechEngine
 from glyphoxa_trio.npc.engines.text import TextEngine
 from glyphoxa_trio.npc.events import Fallback, Queued
 from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.s2s.own_voice import OwnVoice
 from glyphoxa_trio.npc.session.messages import (
     Approve,
     Configure,
@@ -227,8 +228,13 @@ class NpcSession:
             spoken=self._spoken,
             spent=self.runner.charge_live,
             complained=self.runner.complained,
-            may_ask=lambda: not services.costs.exhausted(self.memory.id),
-            recordings=services.recordings if services.synthesizer is None else None,
+            voice=OwnVoice(
+                live=live,
+                npc=self.settings.npc.name,
+                recordings=services.recordings,
+                may_ask=lambda: not services.costs.exhausted(self.memory.id),
+                records=services.synthesizer is None,
+            ),
             switched=self.runner.switched,
         )
         self._beside.start_soon(engine.converse)

@@ -65,6 +65,8 @@ class Profile:
             acknowledges_tools=False,
             asks_for_responses=False,
             takes_text=True,
+            silent_text=self.turns,
+            forgets_text=False,
             cancels=self.cancels,
             truncates=False,
             forbids_tools=False,

@@ -114,15 +114,23 @@ def append(pcm: bytes, law: Law | None = None) -> str:
     return f'{{"type":"input_audio_buffer.append","audio":"{audio}"}}'
 
 
-def message(event_id: str, line: Line) -> str:
+def message(event_id: str, line: Line, item_id: str | None = None) -> str:
     """Something said in text, at the end of the conversation."""
     part = "output_text" if line.role == "assistant" else "input_text"
-    item = {
+    item: dict[str, Any] = {
         "type": "message",
         "role": line.role,
         "content": [{"type": part, "text": line.text}],
     }
+    if item_id is not None:
+        item["id"] = item_id
     return _item(event_id, item)
+
+
+def delete(event_id: str, item_id: str) -> str:
+    """What was said in that item is to be forgotten."""
+    kind = "conversation.item.delete"
+    return encoded({"type": kind, "event_id": event_id, "item_id": item_id})
 
 
 def output(event_id: str, result: SendResult) -> str:

@@ -27,6 +27,7 @@ from glyphoxa_trio.providers.s2s import (
     Command,
     DropAudio,
     Event,
+    ForgetText,
     Ready,
     Recite,
     Respond,
@@ -166,8 +167,10 @@ class RealtimeWire:
             case DropAudio():
                 self._uncommitted = 0
                 self._say_after_audio("input_audio_buffer.clear")
-            case SendText(line):
-                self._say(encoding.message(self._event_id("text"), line))
+            case SendText(line, item=item):
+                self._say(encoding.message(self._event_id("text"), line, item))
+            case ForgetText(item):
+                self._say(encoding.delete(self._event_id("forget"), item))
             case SetTools(tools, revision):
                 declared = encoding.tools_of(tools)
                 self._change("tools", {"tools": declared}, revision)

@@ -52,6 +52,7 @@ from glyphoxa_trio.providers.s2s import (
     Committed,
     Complaint,
     Event,
+    ForgetText,
     GoingAway,
     HandleIssued,
     Heard,
@@ -214,6 +215,7 @@ class Conversation(RuleBasedStateMachine):
         self.texts: Counter[str] = Counter()  # results that were told as text
         self.reports: set[int] = set()  # interactions of what calls came to
         self.reported = False  # one has begun in this step
+        self.named_lines: set[str] = set()  # what may be taken back
         self.left: set[str] = set()  # calls that go on, of which nothing came yet
         self.unsettled: set[str] = set()  # of which something came
         self.cancels = 0  # that were sent in this step
@@ -228,7 +230,10 @@ class Conversation(RuleBasedStateMachine):
     def vendor(self, asks: bool, data: st.DataObject) -> None:
         drawn: dict[str, Any] = {
             name: data.draw(flags, label=name)
-            for name in ("live_tools", "cancels", "truncates", "forbids_tools")
+            for name in (
+                *("live_tools", "cancels", "truncates", "forbids_tools"),
+                *("forgets_text", "silent_text"),
+            )
         }
         self.wire = attrs.evolve(ASKS if asks else ANSWERS, **drawn)
         self.machine = machine_of(self.wire, self.reports)
@@ -284,9 +289,16 @@ class Conversation(RuleBasedStateMachine):
                 assert owed.socket == self.socket
                 if output == CANCELLED:
                     self.for_nobody(id_)
-            case SendText(line):
+            case SendText(line, item=item):
                 assert self.open
                 self.tell(line)
+                if item is not None:
+                    assert self.wire.forgets_text
+                    assert not self.named_lines
+                    self.named_lines.add(item)
+            case ForgetText(item):
+                assert self.open
+                self.named_lines.remove(item)
             case Cancel():
                 assert self.open
                 assert self.wire.cancels
@@ -382,18 +394,25 @@ class Conversation(RuleBasedStateMachine):
         was_open, listens = self.open, not self.rests and self.current not in self.deaf
         before = len(self.queues.get(self.current, ()))
         with self.step():
+            if not resumed:
+                self.named_lines.clear()
             self.machine.opened(resumed=resumed)
             if was_open:
                 self.leaves_socket()
             self.socket += 1
             self.open = True
             sent = [x for x in self.machine.effects if isinstance(x, COMMAND)]
-            texts = [x for x in sent if isinstance(x, SendText)]
+            known = self.machine._known.text or "(What you knew"
+            texts = [
+                x
+                for x in sent
+                if isinstance(x, SendText) and not x.line.text.startswith(known)
+            ]
             again = [x for x in sent if isinstance(x, SendAudio) and x.again]
             sent = [x for x in sent if x not in again]
             sent = [x for x in sent if not isinstance(x, SpeechBegins | SpeechEnds)]
             audio = [x for x in sent if isinstance(x, SendAudio)]
-            assert len(sent) - len(audio) <= COMMANDS + TEXTS + 1
+            assert len(sent) - len(audio) <= COMMANDS + TEXTS + 3
             assert len(audio) <= 1 or sum(len(x.pcm) for x in audio) <= AUDIO_LIMIT
             assert not texts or not was_open
         assert not self.machine.setup.handle or resumed
@@ -809,7 +828,15 @@ class Conversation(RuleBasedStateMachine):
     def remember(self, number: int) -> None:
         for _ in range(number):
             with self.step():
-                self.machine.remember(Line("user", "(They left.)"))
+                self.machine.tell(Line("user", "(They left.)"))
+
+    @rule(text=st.sampled_from(["", "It rains.", "The sun shines."]), times=some)
+    def know(self, text: str, times: int) -> None:
+        for at in range(1 + times):
+            with self.step():
+                self.machine.know(text)
+                told = [x for x in self.machine.effects if isinstance(x, SendText)]
+                assert len(told) <= (at == 0 and self.open)
 
     @rule(size=st.sampled_from([1, 60, 500]))
     def hear(self, size: int) -> None:

@@ -480,3 +480,37 @@ async def test_an_estimate_that_is_the_ceiling_runs_on_a_real_clock(
     async with open_voice(wire, model, exact, s2s=S2SConfig(route=False)) as (table, _):
         heard = await ask(table.npc, "What is there?", tier=tier)
     assert [x.status for x in heard.done.outcomes] == [Status.OK]
+
+
+@BOTH
+async def test_a_model_that_says_nothing_to_a_late_result_is_no_failure(
+    wire: Capabilities, autojump_clock: trio.testing.MockClock
+) -> None:  # D23d: nobody has asked it anything
+    ran = Ran()
+    model = Model((["One moment. "], [call("look")]))
+    async with open_voice(wire, model, ran.tool("look", 20.0)) as (table, links):
+        heard = await ask(table.npc)
+        assert heard.done.text.startswith("One moment.")
+        await trio.sleep(40.0)
+        report = table.events.all(TurnDone)[-1]
+        assert (report.turn, report.end, report.text) == (2, TurnEnd.COMPLETED, "")
+        assert not table.events.all(FellBack)
+        (answer,) = links.last.all(SendResult)
+        assert json.loads(answer.output)["message"] == "look is done"
+
+
+async def test_a_late_result_waits_for_a_turn_of_somebody_else(
+    autojump_clock: trio.testing.MockClock,
+) -> None:  # D23d, D23b: it takes its turn, and interrupts nobody
+    ran = Ran()
+    links = Links(ASKS, on_send=Model(([], [call("look")]), (["A door."], [])))
+    script: Script = [[3.0, "It is ", 3.0, "a trap."]]
+    tools = ran.tool("look", 20.0), ran.tool("study", 3.0)
+    async with open_table(script, *tools, live=live(links), npc=BOB) as table:
+        await ask(table.npc, "Look there")
+        text = "Think carefully, investigate it"  # through the text model
+        heard = await ask(table.npc, text, after=17.0, speaker="Ann")
+        assert heard.done.text == "It is a trap."
+        assert heard.done.end is TurnEnd.COMPLETED
+        await trio.sleep(5.0)
+        assert table.events.all(TurnDone)[-1].text == "A door."

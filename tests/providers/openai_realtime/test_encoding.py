@@ -23,6 +23,7 @@ from glyphoxa_trio.providers.s2s import (
     Cancel,
     Command,
     DropAudio,
+    ForgetText,
     Line,
     Respond,
     SendAudio,
@@ -188,6 +189,14 @@ def test_a_line_says_whose_it_is(role: Any, part: str) -> None:
     [sent] = Talk.ready().do(SendText(Line(role, "So be it.")))
     assert sent["item"]["role"] == role
     assert sent["item"]["content"] == [{"type": part, "text": "So be it."}]
+
+
+def test_a_line_with_a_name_can_be_taken_back() -> None:
+    line = Line("user", "It rains.")
+    [sent] = Talk.ready().do(SendText(line, reply=False, item="known_1"))
+    assert sent["item"]["id"] == "known_1"
+    [sent] = Talk.ready().do(ForgetText("known_1"))
+    assert (sent["type"], sent["item_id"]) == ("conversation.item.delete", "known_1")
 
 
 def test_history_goes_out_first_oldest_first() -> None:
