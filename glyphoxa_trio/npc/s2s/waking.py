@@ -1,8 +1,9 @@
 """An open microphone at a model that hears by itself: what keeps its socket open.
 
-Everything goes to the model as it comes. But only speech, as the cheap detector here
-finds it, keeps a socket open or opens one: a microphone that is on all day would be
-heard, and paid for, all day. What was just before speech is sent with it.
+Everything goes to the model. But only speech, as the cheap detector here finds it,
+keeps a socket open or opens one: a microphone that is on all day would be heard, and
+paid for, all day. What was just before speech is sent with it. Speech goes as it comes;
+silence goes in larger pieces, because each message costs the same whatever is in it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from glyphoxa_trio.providers.speech import SpeechError
 from .live import Live
 
 _RATE: Final = 8_000  # is enough to tell, and any model's rate is so often that
+PIECE: Final = 0.1  # seconds of silence that are sent at once
 
 
 def _any_sound() -> IsSpeech:
@@ -40,19 +42,28 @@ class Waking:
 
     live: Live
     _step: int = attrs.field(init=False)
-    _is_speech: IsSpeech = attrs.field(factory=_any_sound, init=False)
+    _is_speech: IsSpeech = attrs.field(factory=_any_sound)
     _endpointer: Endpointer = attrs.field(factory=Endpointer, init=False)
     _framer: Framer = attrs.field(init=False)
+    _held: bytearray = attrs.field(factory=bytearray, init=False)
+    _most: int = attrs.field(init=False)  # bytes that are held
 
     def __attrs_post_init__(self) -> None:
-        self._step = max(1, self.live.capabilities.input_rate // _RATE)
+        rate = self.live.capabilities.input_rate
+        self._step = max(1, rate // _RATE)
         self._framer = Framer(bytes_of(FRAME, _RATE * self._step))
+        self._most = bytes_of(PIECE, rate)
 
     def hear(self, pcm: bytes) -> None:
         """Take a piece of audio. Never waits."""
-        speech = self._endpointer.speaking
+        self._held += pcm
+        sounds = speech = self._endpointer.speaking
         for frame in self._framer.feed(pcm):
             thin = array("h", frame)[:: self._step].tobytes()
-            self._endpointer.feed(thin, self._is_speech(thin))
+            is_speech = self._is_speech(thin)
+            self._endpointer.feed(thin, is_speech)
             speech = speech or self._endpointer.speaking
-        self.live.hear(pcm, speech=speech)
+            sounds = sounds or is_speech or speech
+        if sounds or len(self._held) >= self._most:
+            self.live.hear(bytes(self._held), speech=speech)
+            self._held.clear()
