@@ -211,7 +211,7 @@ class SpeechEngine(Engine):
         """The model has heard something: that is an utterance like any other."""
         self._tell()
         utterance = Utterance(interaction.words, self._speaker, interaction=interaction)
-        interaction.tell_words(utterance.understood)
+        interaction.tell_words(utterance.understood, passes_on=False)
         self._spoken(utterance)
         if self._heard is None:
             utterance.stream.discard()  # nobody listens but the table

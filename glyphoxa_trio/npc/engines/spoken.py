@@ -91,8 +91,6 @@ class SpokenTurn:
             if self.asks and not interaction.reports:
                 live.respond()
         self.interaction = interaction
-        if interaction.words:
-            self._tell_words(interaction.words, interaction.understood)
         interaction.tell_words(self._tell_words)
         rounds = Rounds(
             bridge=self.bridge,

@@ -44,7 +44,8 @@ class Interaction:
     _arrived: Signal = attrs.field(factory=Signal, init=False)
     _heard: trio.Event = attrs.field(factory=trio.Event, init=False)
     _over: bool = attrs.field(default=False, init=False)
-    _words_left: tuple[Heard, ...] = attrs.field(default=(), init=False)
+    _passes_on: bool = attrs.field(default=False, init=False)
+    _passed_on: tuple[str, bool] = attrs.field(default=("", False), init=False)
 
     def put(self, event: Happening) -> bool:
         """Append; False if nobody takes it: it is over, or is now, having too much.
@@ -79,19 +80,25 @@ class Interaction:
     def understand(self, text: str, *, final: bool) -> None:
         """The words so far, or all of them."""
         self.words, self.understood = text, final
-        if self._on_words is not None:
-            self._on_words(text, final)
+        self._tell_words()
         if final:
             self._heard.set()
 
-    def tell_words(self, told: Callable[[str, bool], None]) -> None:
+    def tell_words(
+        self, told: Callable[[str, bool], None], *, passes_on: bool = True
+    ) -> None:
         """Tell ``told`` of them, and whether they are final, from now on; also when the
-        turn is long over. And of the last ones, if nobody has taken them."""
-        self._on_words = told
-        waiting = (x for x in self._events if isinstance(x, Heard))
-        untaken = [*self._words_left, *waiting]
-        if untaken:
-            told(untaken[-1].text, untaken[-1].final)
+        turn is long over. And of those that there are, unless somebody was told before
+        who ``passes_on`` what they are told."""
+        self._on_words, self._passes_on = told, passes_on
+        if self.words and self._passed_on != (self.words, self.understood):
+            self._tell_words()
+
+    def _tell_words(self) -> None:
+        if self._on_words is not None:
+            if self._passes_on:
+                self._passed_on = self.words, self.understood
+            self._on_words(self.words, self.understood)
 
     async def wait_understood(self) -> None:
         """Return once the words are final. Has no end of its own."""
@@ -102,5 +109,4 @@ class Interaction:
         self._over = True
         left = tuple(self._events)
         self._events.clear()
-        self._words_left = tuple(x for x in left if isinstance(x, Heard))
         return left
