@@ -20,7 +20,9 @@ from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.config.voices import Engine, S2SConfig
 from glyphoxa_trio.npc import Npc
 from glyphoxa_trio.npc.s2s import Live, LiveSettings
+from glyphoxa_trio.npc.s2s.waking import PIECE
 from glyphoxa_trio.providers import gemini_live, openai_realtime
+from glyphoxa_trio.providers.audio import bytes_of
 from glyphoxa_trio.providers.gemini_live import GeminiLive
 from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime
 from glyphoxa_trio.runtime.voices import Voices
@@ -125,3 +127,10 @@ def sent_by(server: Server, word: str) -> list[dict[str, Any]]:
         if word in (message.get("type"), (message.get("item") or {}).get("type"))
         or word in message
     ]
+
+
+def heard_whole(server: Server, said: bytes, rate: int) -> bool:
+    """Whether the first socket has heard all of it, but for silence that goes in larger
+    pieces and is not one yet."""
+    heard = server.sessions[0].hearing.audio
+    return said.startswith(heard) and len(said) - len(heard) < bytes_of(PIECE, rate)

@@ -25,7 +25,7 @@ from .support import GEMINI_25, GEMINI_31, GEMINI_38, OPENAI, live_of, open_talk
 from .test_long_tools import connect, hear
 
 BACK = "I am here."
-MOST = 80  # messages of such a turn, and a few more
+MOST = 200  # messages of such a turn, and a few more
 
 
 def script(turn: Turn) -> Reply:

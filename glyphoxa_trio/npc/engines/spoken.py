@@ -205,9 +205,7 @@ class SpokenTurn:
     def _retell(self) -> tuple[Line, ...]:
         """This turn, for a model that was not there."""
         words = self.turn.exchange.text
-        if not words:
-            return ()
-        lines = [Line("user", words)]
+        lines = [Line("user", words)] if words else []
         cap = self.live.capabilities.max_result
         for outcome in self.turn.exchange.outcomes:
             text = outcome_text(outcome, cap=cap)

@@ -481,6 +481,8 @@ class LiveMachine(Generic[I]):
         if not resumed:  # its history has it, and a turn that runs tells it again
             self.forget_handle()
             self.unsent.forget_texts()
+            if self._interactions.lost:  # who is told of this socket asks again
+                self.unsent.forget_asking()
             self._known.lost()
         newer = self.tools.open()
         self.effects.append(Do.TELL_TOOLS)
@@ -711,6 +713,7 @@ class LiveMachine(Generic[I]):
         self._responses.begin()
         began = self._new(spoken, reports)
         self._interactions.current, self._interactions.spoken = began, None
+        self._interactions.lost = False  # the one whose socket it was is over
         self._interactions.listening.add(began)
         self._interactions.earlier = frozenset(self.calls.owed)
         self.effects.append(Do.WANT)

@@ -105,10 +105,14 @@ class Unsent:
         questions = [x for x in self._commands if isinstance(x, SendText) and x.reply]
         asked = any(isinstance(x, Respond) for x in self._commands)
         if not asks:
-            kept = (x for x in self._commands if not isinstance(x, Respond))
-            self._commands = deque(kept)
+            self.forget_asking()
         elif questions and not asked:
             self._commands.append(Respond())
+
+    def forget_asking(self) -> None:
+        """Nobody is asked for an answer: the next socket does not know to what."""
+        kept = (x for x in self._commands if not isinstance(x, Respond))
+        self._commands = deque(kept)
 
     def forget_texts(self) -> None:
         self._texts.clear()
