@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 from cattrs.preconf.json import make_converter
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import glyphoxa_trio
@@ -120,6 +120,7 @@ def test_a_message_survives_a_round_trip_through_bytes(
 ) -> None:
     kind = KINDS[name]
     message = data.draw(SPECIAL[name] if name in SPECIAL else st.from_type(kind))
+    assume("nan" not in repr(message))  # which is never equal to itself
     sent = CONVERTER.dumps(message).encode()
     assert CONVERTER.loads(sent, kind) == message
 

@@ -85,11 +85,11 @@ class Session:
         while SPEECH:
             await self.listen()
             await trio.sleep(THINKS)
+            self.asked = trio.Event()  # whoever asked late asked for something else
             await self.call()
             with trio.move_on_after(PATIENCE):
                 await self.asked.wait()
             if self.asked.is_set():  # else its client turned the turn away
-                self.asked = trio.Event()
                 await self.speak()
             await trio.sleep(THINKS)
 

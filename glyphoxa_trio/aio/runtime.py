@@ -26,6 +26,7 @@ from glyphoxa_trio.runtime import (
 from glyphoxa_trio.runtime import Runtime as NativeRuntime
 from glyphoxa_trio.runtime.grants import Problem, Unapproved
 from glyphoxa_trio.runtime.publisher import CALIBRATION
+from glyphoxa_trio.runtime.unready import Unready
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.usability import Usability
 
@@ -82,6 +83,10 @@ class Runtime:
     def turns_running(self) -> int:
         """How many NPCs are in a turn now."""
         return self._native.turns_running
+
+    def unready(self) -> tuple[Unready, ...]:
+        """What is not fit for people who play."""
+        return self._native.unready()
 
     def npc(self, name: str) -> Npc:
         """The NPC of that name; the beginning of a name is enough if it is unique.

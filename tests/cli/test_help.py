@@ -10,7 +10,9 @@ import pytest
 from .support import environment, run
 
 TEACHES = {
-    (): ["FAST 500 ms", "STANDARD 1500 ms", "DEEP 4000 ms", "glyphoxa play config/"],
+    (): ["FAST 500 ms", "STANDARD 1500 ms", "DEEP 4000 ms", "glyphoxa demo"],
+    ("demo",): ["no key", "oracle", "--model"],
+    ("init",): ["DIR", "--reference", "test"],
     ("play",): ["@Name", "Ctrl-C", "/help", "echo", "--model", "GLYPHOXA_API_KEY"],
     ("ask",): ["--json", "--tier", "NPC", "Exit status: 0", "--base-url", "Ollama"],
     ("tools",): ["--tier", "--npc", "p50 and p99", "what would change it"],

@@ -29,10 +29,12 @@ from glyphoxa_trio.npc import (
     FellBack,
     Filler,
     Flush,
+    Hold,
     LateResult,
     ModelFailed,
     ModelSwitched,
     Queued,
+    Resume,
     Scripted,
     Sentence,
     Shed,
@@ -236,6 +238,8 @@ def test_why_says_what_failed_and_what_was_said_instead() -> None:
     events = [
         ModelFailed(**OF, kind=ErrorKind.SILENCE, detail="the model went silent"),
         FellBack(**OF, reason=Fallback.MODEL_FAILED),
+        Hold(**OF),
+        Resume(**OF),
     ]
     assert why_lines(events) == [
         "the model failed: silence: the model went silent",

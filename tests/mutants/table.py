@@ -56,7 +56,7 @@ MUTANTS: Final = (
     Mutant(
         "a lone call is not cut at its turn's end",
         "host/executor.py",
-        "deadline=min(booking.until, fan.deadline)",
+        "deadline=min(booking.until, awaited_until)",
         "deadline=booking.until",
         Promise.ON_TIME,
     ),
@@ -180,7 +180,7 @@ MUTANTS: Final = (
     Mutant(
         "a write of an unknown tool is cut",
         "host/executor.py",
-        "pending=booking.first.on_trial and definition.side_effects",
+        "pending=writes_on_trial or caller.longest is not None",
         "pending=False",
         Promise.KEPT,
         TRIALS,
@@ -188,7 +188,7 @@ MUTANTS: Final = (
     Mutant(
         "a call that still works is made again",
         "host/executor.py",
-        "caller.pending[slot.listing.key, slot.arguments] = slot.call",
+        "caller.pending[listing.key, slot.arguments] = slot.call",
         "pass",
         Promise.ONCE,
         TRIALS,
@@ -523,8 +523,8 @@ MUTANTS: Final = (
     Mutant(
         "a model's time is only that of one answer",
         "npc/patience.py",
-        "self.scope.deadline = min(now + limit, end)",
-        "self.scope.deadline = now + limit",
+        "self.scope.deadline = min(now + speech + limit, end)",
+        "self.scope.deadline = now + speech + limit",
         Promise.MODEL,
     ),
     # ----------------------------------------------------------------- session
@@ -964,8 +964,8 @@ MUTANTS: Final = (
     Mutant(
         "a spoken conversation rests while it owes a result",
         "npc/s2s/machine.py",
-        "            and not self.calls.owed\n",
-        "",
+        "return self._rests and not self.calls.owed",
+        "return self._rests",
         "it is quiet if nobody waits for anything",
         MACHINE,
     ),

@@ -1074,7 +1074,7 @@ def test_the_page_has_that_recording_and_every_kind_of_line() -> None:
 
 def show(folder: Path) -> Path:
     """A slow seer and a ledger of the examples, as the tavern has them."""
-    servers = Path(__file__).parents[2] / "docs" / "examples" / "servers"
+    servers = Path(__file__).parents[2] / "config" / "servers"
     return written(
         folder,
         npcs=[
