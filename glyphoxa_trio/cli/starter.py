@@ -51,7 +51,7 @@ def init(folder: Path, *, reference: bool) -> int:
         for name in _OWN:
             (folder / name).write_text((shipped() / "starter" / name).read_text())
     except OSError as error:
-        return _refuse(f"cannot be written: {error.strerror} @ {folder}")
+        return _refuse(f"the files cannot be written: {error.strerror} @ {folder}")
     inside = "" if folder == Path() else f"cd {folder}\n"
     sys.stdout.write(
         f"written: {', '.join(_OWN)}\n\n"

@@ -79,9 +79,9 @@ class Caller:
         their turn's time was up, or after an interruption, by key and canonical
         arguments, until their result was told: an identical one is refused. The
         executor adds to it; the code that tells the result removes them.
-      longest: what the turn's time cuts goes on, so many seconds from its beginning at
-        most, and one that is known to take longer than there is time goes on at once.
-        None is only for calls that may write, of tools on trial.
+      longest: a call that outlasts its turn goes on, for at most so many seconds after
+        it began; one that is known to outlast it is not waited for at all. With None
+        only calls that may write go on, of tools on trial.
       approved: ids of the calls that an approver said yes to (D13a).
       showing: what the model of this round was shown; None is everything.
       ahead: calls of this response that were begun before the turn.

@@ -33,8 +33,8 @@ class Activity:
 
     door: Door | None = None
     running: int = attrs.field(default=0, init=False)
-    # Of those that run, the ones that are this process's work: not those of a model
-    # that speaks by itself, most of which are audio that plays.
+    # Of those that run, the ones that are this process's work: not the answers that a
+    # model gives without being asked, which are audio that plays.
     working: int = attrs.field(default=0, init=False)
     _ended: Signal = attrs.field(factory=Signal, init=False)
     _began: Signal = attrs.field(factory=Signal, init=False)

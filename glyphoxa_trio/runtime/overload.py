@@ -19,8 +19,8 @@ nobody had to be turned away for five seconds, there is no limit any more.
 
 How many turns may run is what is limited, and not how many may begin: of those that
 run each has something to do at any time, and a turn that waits for its model for
-longer has less. A turn whose model speaks by itself is none of them: what it costs is
-the same whether anybody answers it or not.
+longer has less. An answer that a speech-to-speech model gives without being asked is
+not counted, because refusing it saves nothing.
 """
 
 from __future__ import annotations

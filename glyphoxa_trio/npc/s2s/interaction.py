@@ -88,8 +88,8 @@ class Interaction:
         self, told: Callable[[str, bool], None], *, passes_on: bool = True
     ) -> None:
         """Tell ``told`` of them, and whether they are final, from now on; also when the
-        turn is long over. And of those that there are, unless somebody was told before
-        who ``passes_on`` what they are told."""
+        turn is long over. Words that are already known are told at once, unless they
+        were told before to a caller that ``passes_on`` what it is told."""
         self._on_words, self._passes_on = told, passes_on
         if self.words and self._passed_on != (self.words, self.understood):
             self._tell_words()

@@ -276,7 +276,9 @@ class LiveMachine(Generic[I]):
         text = SendText(line, reply=reply)
         if self._connected:
             self.effects.append(text)
-        elif kept or reply or self.setup.handle is not None:
+        elif kept or reply:
+            self.unsent.keep(text)
+        elif self.setup.handle is not None:
             self.unsent.keep_text(text)
         if reply:
             self.respond()
@@ -364,8 +366,10 @@ class LiveMachine(Generic[I]):
         asks = self.capabilities.asks_for_responses
         if asks:  # nothing is said to a result by itself
             for late in self._take_late():
-                self._tell(late, self.calls.settle_late(late, now), reply=False)
-                self._unspoken.append(late)
+                way = self.calls.settle_late(late, now)
+                if way is not Way.NOTHING:
+                    self._tell(late, way, reply=False)
+                    self._unspoken.append(late)
         if not self._rests:
             return
         if asks:
@@ -407,7 +411,8 @@ class LiveMachine(Generic[I]):
             )
             self._send(result)
         elif way is Way.TEXT:
-            self._tell_again(late.call.name, late.output, reply=reply)
+            text = SendText(earlier(late.call.name, late.output), reply=reply)
+            self._send(text)  # no turn tells it again, whatever socket comes next
 
     def _report(self) -> None:
         """What comes from now on is said of what calls came to."""

@@ -300,8 +300,7 @@ class Sockets:
         if not spare:
             self._back_off(failure)
             if not failure.retryable:
-                self._replace_by = None
-            self.fault = failure  # and the old one serves on, with the tools it has
+                self._replace_by = None  # the old one serves on, with the tools it has
         return failure
 
     async def _serve(

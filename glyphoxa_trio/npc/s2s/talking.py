@@ -86,14 +86,22 @@ class Talking:
             self._go_on()
 
     async def watch(self) -> None:
-        """End what a microphone has left off, as voice chats do. Until cancelled."""
-        while True:
-            await self._began.take()
-            while self._endpointer.speaking:
-                await trio.sleep_until(self._heard_at + self.how.end)
-                if trio.current_time() >= self._heard_at + self.how.end:
-                    self._endpointer.end()
-                    self._go_on()
+        """End what a microphone has left off, as voice chats do. Until cancelled: then
+        what is being said ends, too, since nothing more of it is heard."""
+        try:
+            while True:
+                await self._began.take()
+                while self._endpointer.speaking:
+                    await trio.sleep_until(self._heard_at + self.how.end)
+                    if trio.current_time() >= self._heard_at + self.how.end:
+                        self._end()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        if self._endpointer.speaking:
+            self._endpointer.end()
+            self._go_on()
 
     def _begin(self) -> None:
         self._number += 1

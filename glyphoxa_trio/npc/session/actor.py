@@ -68,6 +68,8 @@ class NpcSession:
     _queue: TurnQueue[Utterance] = attrs.field(init=False)
     _links: Links = attrs.field(init=False)
     _coming: Links | None = attrs.field(default=None, init=False)
+    # Whether the turn that runs counts as this process's work.
+    _works: bool = attrs.field(default=True, init=False)
     # Who may still hear the rest of a turn that has ended, and since when.
     _told: list[tuple[Listener, float]] = attrs.field(factory=list, init=False)
 
@@ -325,7 +327,8 @@ class NpcSession:
             shed = services.activity.refusal()
         # Else the model answers anyway: whoever refused that would only mute it.
         if not shed:
-            services.activity.begin(works=not self.runner.engine.speaks)
+            self._works = self.runner.engine.asks(utterance)
+            services.activity.begin(works=self._works)
         services.used(self.memory.session)
         self.runner.speculator.meet(utterance.text, utterance.speaker, utterance.number)
         utterance.begin(shed, shed_for)
@@ -346,7 +349,7 @@ class NpcSession:
             if ran:
                 self.runner.speculator.over()
                 if not utterance.shed:
-                    self.services.activity.end(works=not self.runner.engine.speaks)
+                    self.services.activity.end(works=self._works)
             if following is not None:
                 self._begin(following)
             elif ran:

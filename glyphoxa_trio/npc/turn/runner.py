@@ -345,7 +345,7 @@ class TurnRunner:
     def complained(self, complaint: Complaint) -> None:
         """The server of a speech-to-speech model did not take something."""
         self._services.warn(
-            f"the model of {self.settings.npc.name} did not take something:"
+            f"the model of {self.settings.npc.name} rejected a message:"
             f" {complaint.code}: {complaint.detail}"
         )
 

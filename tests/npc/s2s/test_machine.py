@@ -59,6 +59,7 @@ from glyphoxa_trio.providers.s2s import (
     InteractionEnded,
     Interrupted,
     Line,
+    LinkClosed,
     Respond,
     ResponseEnd,
     ResponseEnded,
@@ -113,6 +114,40 @@ def test_a_call_that_its_server_cancelled_spoils_no_answer() -> None:
     machine.receive(ResponseStarted("r2"), 0.0)  # to whoever interrupted
     machine.receive(AudioOut("r2", "i", b"1"), 0.0)
     assert Put(2, AudioOut("r2", "i", b"1")) in machine.effects
+
+
+@pytest.mark.parametrize("wire", [ASKS, ANSWERS], ids=["asks", "answers"])
+@pytest.mark.parametrize("gave_up", [False, True])
+@pytest.mark.parametrize("matters", [False, True])
+def test_what_a_call_came_to_without_a_socket_is_told_on_the_next_one(
+    wire: Capabilities, gave_up: bool, matters: bool
+) -> None:  # D23d: also one that knows nothing of what was before
+    machine = machine_of(wire)
+    machine.tell_spoken(told=True)
+    machine.opened(resumed=False)
+    turn, call = machine.begin(), ToolCall("c", "pay", "{}")
+    machine.receive(ResponseStarted("r1"), 0.0)
+    if wire is ASKS:
+        end = ResponseEnded(response="r1", end=ResponseEnd.COMPLETED, calls=(call,))
+        machine.receive(end, 0.0)
+    else:
+        machine.receive(CallReady("r1", call), 0.0)
+    machine.leave(call, 1.0, interim=None, wanted=True)
+    machine.end(turn, (), 1.0)
+    closed = LinkClosed(ErrorKind.INTERRUPTED, "gone", retryable=not gave_up)
+    machine.lost(closed, 2.0)
+    if gave_up:
+        machine.gave_up(closed)
+    came = Late(call=call, output='{"message": "paid"}', at=3.0, matters=matters)
+    machine.finish(came)
+    machine.effects.clear()
+    machine.opened(resumed=False)
+    sent = [x for x in machine.effects if isinstance(x, SendText)]
+    # A read that was given up is owed to nobody: nothing is told, and nothing asked.
+    told = matters or not gave_up
+    assert sum("paid" in text.line.text for text in sent) == told
+    if not told:
+        assert not [x for x in machine.effects if isinstance(x, Respond)]
 
 
 @pytest.mark.parametrize("wire", [ASKS, ANSWERS], ids=["asks", "answers"])
@@ -253,8 +288,10 @@ class Conversation(RuleBasedStateMachine):
         effects = self.machine.effects
         while effects:
             self.carry_out(effects.popleft())
-        for text in self.machine.unsent._texts:
-            self.tell(text.line)
+        unsent = self.machine.unsent
+        for text in (*unsent._texts, *unsent._commands):
+            if isinstance(text, SendText):
+                self.tell(text.line)
         for id_ in self.owed.keys() - self.machine.calls.owed.keys():
             owed = self.owed.pop(id_)
             if id_ not in self.excused:
@@ -402,6 +439,8 @@ class Conversation(RuleBasedStateMachine):
             self.socket += 1
             self.open = True
             sent = [x for x in self.machine.effects if isinstance(x, COMMAND)]
+            if any(isinstance(x, Respond) for x in sent):  # it had to wait for it
+                self.asked = True
             known = self.machine._known.text or "(What you knew"
             texts = [
                 x
