@@ -369,10 +369,11 @@ class Live:
 
     @property
     def _spoken_with(self) -> tuple[object, ...]:
-        """What a socket was opened with: if it changes, the socket is replaced."""
-        label = self._sockets.choices.of[0].provider.label
-        asked_for = self._asked_for
-        return label, self.voice, self.language, self.automatic, asked_for
+        """What a socket of the first model is opened with, whichever serves: if it
+        changes, the socket is replaced."""
+        first, asked_for = self._sockets.choices.of[0], self._asked_for
+        label = first.provider.label
+        return label, first.voice, first.language, self.automatic, asked_for
 
     def statistics(self) -> LiveStatistics:
         machine, sockets = self._machine, self._sockets

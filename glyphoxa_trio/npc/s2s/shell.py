@@ -89,7 +89,10 @@ class Shell:
         """Go on with its models. ``anew``: those cannot take up what there is."""
         theirs = other.sockets
         if self.at and not anew:  # it stays with the model that it has now
-            self.sockets.become(self.sockets.choices, theirs.settings)
+            mine, given = self.sockets.choices, theirs.choices
+            same = [x.name for x in mine.of] == [x.name for x in given.of]
+            # Perhaps with another key: then the first one is worth another attempt.
+            self.sockets.become(given if same else mine, theirs.settings)
             return
         self.at = 0
         self.sockets.become(theirs.choices, theirs.settings)

@@ -45,6 +45,7 @@ class Waking:
     _is_speech: IsSpeech = attrs.field(factory=_any_sound)
     _endpointer: Endpointer = attrs.field(factory=Endpointer, init=False)
     _framer: Framer = attrs.field(init=False)
+    _silent: bool = attrs.field(default=False, init=False)  # the last frame
     _held: bytearray = attrs.field(factory=bytearray, init=False)
     _most: int = attrs.field(init=False)  # bytes that are held
 
@@ -63,7 +64,8 @@ class Waking:
             is_speech = self._is_speech(thin)
             self._endpointer.feed(thin, is_speech)
             speech = speech or self._endpointer.speaking
-            sounds = sounds or is_speech or speech
-        if sounds or len(self._held) >= self._most:
+            self._silent = not (is_speech or speech)
+            sounds = sounds or not self._silent
+        if sounds or not self._silent or len(self._held) >= self._most:
             self.live.hear(bytes(self._held), speech=speech)
             self._held.clear()

@@ -39,6 +39,7 @@ def test_silence_goes_a_tenth_of_a_second_at_a_time() -> None:
     for _ in range(12):
         waking.hear(bytes(PIECE_20_MS))
     assert [(len(pcm), speech) for pcm, speech in heard.pieces] == [
+        (PIECE_20_MS, False),  # of which nothing was known yet
         (bytes_of(PIECE, RATE), False),
         (bytes_of(PIECE, RATE), False),
     ]
