@@ -238,8 +238,6 @@ def test_why_says_what_failed_and_what_was_said_instead() -> None:
     events = [
         ModelFailed(**OF, kind=ErrorKind.SILENCE, detail="the model went silent"),
         FellBack(**OF, reason=Fallback.MODEL_FAILED),
-        Hold(**OF),
-        Resume(**OF),
     ]
     assert why_lines(events) == [
         "the model failed: silence: the model went silent",
@@ -368,6 +366,8 @@ EVENTS: list[TurnEvent] = [
     UsageReported(**OF, model="b", input_tokens=7, output_tokens=5, cost=0.0125),
     Shed(**OF, reason="8 turns run", speaker="Ann", text="Hello?"),
     FellBack(**OF, reason=Fallback.MODEL_FAILED),
+    Hold(**OF),
+    Resume(**OF),
     LateResult(**OF, outcome=outcome(), speak=True),
     Queued(**OF, position=2),
     SpeculationDone(
