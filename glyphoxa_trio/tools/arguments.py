@@ -21,6 +21,7 @@ MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 32 * 1024
 _AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
+_LARGEST_WHOLE: Final = 2.0**63
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _TOO_DEEP: Final = f"arguments are nested more than {MAX_DEPTH} levels deep"
 
@@ -101,7 +102,8 @@ def _finite(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
         raise InvalidArguments(f"{cut(digits, 40)} is too large a number")
-    return _number(value)
+    # 1e300 stays as it is: schemas tell whole numbers of more than 64 bits from floats.
+    return _number(value) if abs(value) < _LARGEST_WHOLE else value
 
 
 def _no_constant(name: str) -> Any:

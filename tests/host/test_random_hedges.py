@@ -280,9 +280,12 @@ def the_outcome_is_that_of_its_attempts(
             table, seen, key, twin_of(key), latest - wanted
         ):
             twin = seen.snapshot.by_key[twin_of(key)]
-            flown = sum(run.key == twin.key for run in seen.flown)
+            flies = sum(
+                run.key == twin.key and run.began <= wanted <= ends(table, run, inf)[0]
+                for run in seen.flown
+            )
             # A tool on trial has so many seats, and nobody waits for one to hedge.
-            full = twin.estimate.source is Source.TRIAL and flown >= TRIALS_AT_ONCE
+            full = twin.estimate.source is Source.TRIAL and flies >= TRIALS_AT_ONCE
             assert hedged or full, "there was a right to a second attempt"
         b, b_does = -inf, None
         if hedged:

@@ -162,6 +162,15 @@ def test_canonical_text_is_sorted_and_without_spaces() -> None:
     )
 
 
+def test_a_float_of_more_than_64_bits_stays_one() -> None:
+    read = load('{"a": 5.0, "b": 1e300, "c": [-1e300]}')
+    assert [type(x) for x in (read["a"], read["b"], read["c"][0])] == [
+        int,
+        float,
+        float,
+    ]
+
+
 def test_numbers_are_the_same_by_value_and_true_is_not_one() -> None:
     assert canonical({"a": [1.0, -0.0]}) == canonical({"a": (1, 0)})
     assert canonical({"a": 1e300}) == canonical({"a": int(1e300)})

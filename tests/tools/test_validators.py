@@ -111,9 +111,6 @@ def test_schemas_mean_what_they_mean_elsewhere(
     schema: dict[str, Any], defined: dict[str, Any], values: list[Any]
 ) -> None:
     whole = schema | {"$defs": defined}
-    # A constant of more than 64 bits, inside of an object, is equal to no whole number
-    # for one of the two libraries.
-    assume("1e+300" not in json.dumps(whole))
     try:
         ours = compiled(whole, foreign=False)
     except Exception:  # a circle
