@@ -43,8 +43,12 @@ _CLOSED: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 def _is_fault(record: logging.LogRecord) -> bool:
-    """An ended session refuses what still comes in; the SDK takes that for a crash."""
-    return not (record.exc_info and isinstance(record.exc_info[1], _CLOSED))
+    """An ended session refuses what still comes in; the SDK takes that for a crash,
+    whether it comes alone or out of a group of tasks."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(_CLOSED)[1] is not None
+    return not isinstance(error, _CLOSED)
 
 
 logging.getLogger("mcp.server.streamable_http").addFilter(_is_fault)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import trio
@@ -205,6 +205,16 @@ async def _settle(client: Client, served: Served) -> None:
         assert call.answers or call.last_event is None, call.id
 
 
+@example(  # the session ends while the call that it has taken is handed on
+    deeds=[
+        ("listen", 0),
+        ("call", 0, 0.0),
+        ("write", "a"),
+        ("sleep", 0.0),
+        ("delete", 0),
+    ],
+    seed=0,
+)
 @given(
     deeds=st.lists(DEEDS, max_size=25),
     seed=st.integers(0, 2**32 - 1),
