@@ -85,7 +85,7 @@ class Runtime:
         return self._native.turns_running
 
     def unready(self) -> tuple[Unready, ...]:
-        """What is not fit for people who play."""
+        """Return what is not fit for people who play: see the native runtime."""
         return self._native.unready()
 
     def npc(self, name: str) -> Npc:

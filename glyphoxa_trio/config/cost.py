@@ -35,7 +35,7 @@ class Price:
 
     @property
     def of_text_alone(self) -> bool:
-        """Whether audio counts as if it were text."""
+        """True if audio counts as if it were text."""
         return self.audio_input is None or self.audio_output is None
 
 

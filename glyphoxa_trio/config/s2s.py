@@ -52,7 +52,7 @@ class Thinking(StrEnum):
 
 
 class AudioFormat(StrEnum):
-    """What goes over the wire: PCM16, or G.711 as telephones have it."""
+    """The audio on the wire: PCM16, or G.711 as telephones have it."""
 
     PCM = "pcm"
     PCMU = "pcmu"
@@ -88,7 +88,7 @@ class TurnCoverage(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class OpenAIRealtimeConfig:
-    """What only OpenAI Realtime has, by its own words.
+    """The options that only OpenAI Realtime has, by its own words.
 
     ``transcription`` is the model that writes down what people say, None for none;
     ``extra`` are further fields of the session, as they stand.
