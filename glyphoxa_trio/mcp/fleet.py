@@ -59,6 +59,13 @@ class Fleet:
         """
         if spec.name in self._members:
             raise FleetError(f"there is a server {spec.name!r} already")
+        # Its connection reports only after it has read what the last run knew.
+        self._statuses[spec.name] = ServerStatus(
+            name=spec.name,
+            transport=str(spec.transport),
+            state=ServerState.STARTING,
+            since=trio.current_time(),
+        )
         self._members[spec.name] = self._connect(spec, held=False)
 
     async def remove(self, name: str, *, after: float = 0.0) -> None:
@@ -164,7 +171,7 @@ class Fleet:
         """
         with trio.move_on_after(within):
             await self._moved.until(lambda: self._settled(known))
-        return len(self._statuses) == len(self._members) and all(
+        return all(
             status.state is ServerState.READY for status in self._statuses.values()
         )
 
@@ -175,9 +182,7 @@ class Fleet:
 
     def status(self) -> tuple[ServerStatus, ...]:
         """A row for each server, in the order in which they were added."""
-        return tuple(
-            self._statuses[name] for name in self._members if name in self._statuses
-        )
+        return tuple(self._statuses[name] for name in self._members)
 
     async def close(self) -> None:
         """Stop every server, together, within 2 s, also the ones that resist."""
@@ -209,7 +214,7 @@ class Fleet:
         self._moved.set()
 
     def _settled(self, known: bool) -> bool:
-        return len(self._statuses) == len(self._members) and not any(
+        return not any(
             status.state is ServerState.STARTING and not (known and status.tools)
             for status in self._statuses.values()
         )

@@ -40,11 +40,11 @@ class ServerStatus:
     name: str
     transport: str
     state: ServerState
-    tools: tuple[str, ...]
-    restarts: int
+    tools: tuple[str, ...] = ()
+    restarts: int = 0
     since: float
-    last_error: str | None
-    pid: int | None
+    last_error: str | None = None
+    pid: int | None = None
     ready_at: float | None = None
 
 

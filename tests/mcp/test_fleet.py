@@ -119,6 +119,20 @@ async def test_waiting_ends_when_the_time_is_up(autojump_clock: MockClock) -> No
         assert states == [ServerState.STARTING, READY]
 
 
+async def test_a_server_is_starting_from_the_moment_it_is_added(
+    autojump_clock: MockClock,
+) -> None:
+    # Its connection first reads what the last run knew; who asks meanwhile must not
+    # be told that there is no such server.
+    opening = play(one=FakeServer(), two=FakeServer())
+    async with fleet_of(spec("one"), opening=opening) as (fleet, _):
+        fleet.add(spec("two"))
+        rows = {row.name: row.state for row in fleet.status()}
+        assert rows == dict.fromkeys(("one", "two"), ServerState.STARTING)
+        assert not fleet.settled
+        assert await fleet.wait_ready(5)
+
+
 async def test_an_empty_fleet_is_ready(autojump_clock: MockClock) -> None:
     # A11: none but the configured
     async with fleet_of() as (fleet, _):
