@@ -36,8 +36,8 @@ from glyphoxa_trio.campaign.rules import create_character
 from glyphoxa_trio.campaign.sqlite import SqliteFile
 from glyphoxa_trio.campaign.stamps import Stamps
 from glyphoxa_trio.campaign.store import Records
-from glyphoxa_trio.servers.dispatch import Client, Dispatch, Request, RpcError
-from glyphoxa_trio.servers.shelf import campaign as shelf
+from glyphoxa_trio.servers.builtin import campaign as shelf
+from glyphoxa_trio.servers.dispatch import Client, ClientRequest, Dispatch, RpcError
 
 TURN = 50
 NOTES = "A dwarf warrior with a mysterious past, and little patience for elves."
@@ -61,7 +61,7 @@ class Table:
     actors: list[str] = attrs.field(factory=list)
 
     async def ask(self, method: str, **params: Any) -> Any:
-        request = Request(
+        request = ClientRequest(
             method=method, params=params, client=self.client, channel=Nobody()
         )
         return await self.dispatch.answer(request)

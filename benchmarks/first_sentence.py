@@ -42,7 +42,7 @@ from glyphoxa_trio.testing.model_server import (
     Forever,
     Pause,
     Reply,
-    Say,
+    SayText,
     open_model_server,
 )
 
@@ -60,11 +60,15 @@ ENDLESS = "tell me everything"
 def _answer(body: Mapping[str, Any]) -> Reply:
     """The scripted server's."""
     if body["model"] == "fast":
-        return [Pause(FAST), Say(OPENER, every=WORD), Forever(" and so on", every=WORD)]
+        return [
+            Pause(FAST),
+            SayText(OPENER, every=WORD),
+            Forever(" and so on", every=WORD),
+        ]
     if ENDLESS in str(body["messages"]):
         return Forever("Once upon a time. ", every=WORD)
     if body["messages"][-1]["role"] == "tool":
-        return [Pause(STRONG), Say(ANSWER, every=WORD)]
+        return [Pause(STRONG), SayText(ANSWER, every=WORD)]
     return [Pause(STRONG), CallTools([("recall", {})])]
 
 

@@ -41,10 +41,10 @@ from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.host import Caller
 from glyphoxa_trio.npc.events import Flush, Speech, ToolStarted
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
+    ModelTurn,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     UserSpeaks,
 )
 from glyphoxa_trio.tools.gate import EVERYTHING
@@ -101,7 +101,7 @@ async def _measure(times: int) -> list[Figure]:
     ]
 
 
-def _story(turn: Turn) -> Speak:
+def _story(turn: ModelTurn) -> Speak:
     return Speak("A long story.", ms=5000, chunk_ms=20, paced=True)
 
 
@@ -155,7 +155,7 @@ async def _heard_out(turn: AsyncIterator[Any], stops: _Stops) -> None:
 async def _speak(stops: _Stops, model: str, times: int) -> None:
     """The server hears somebody speak, and says so."""
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.user == "Stop":
             return Speak("As you wish.", ms=20)
         after = random.uniform(0.1, 0.2)
@@ -195,11 +195,11 @@ async def _with_tools(left: _Stops, spoken: _Stops, times: int) -> None:
             raise
         return "Nothing came."
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.user == "Stop":
             return Speak("As you wish.", ms=20)
         number = turn.user.rpartition(" ")[2]
-        calls = CallTools(
+        calls = SpokenCallTools(
             [("wait", {"number": int(number)}), (f"mcp__patient__slow_{number}", {})]
         )
         if turn.user.startswith("Speak"):

@@ -28,8 +28,13 @@ from benchmarks.common import Benchmark, Budget, Figure, figure, main
 from glyphoxa_trio import Config, open_runtime
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig, ServerSpec
 from glyphoxa_trio.npc import FanOutDone
-from glyphoxa_trio.simulation.latency import Known, Latency, Stated
-from glyphoxa_trio.simulation.script import Line, ModelPace, Rehearsal, ScriptedModel
+from glyphoxa_trio.simulation.latency import Latency, LatencyOrigin, Stated
+from glyphoxa_trio.simulation.script import (
+    ModelPace,
+    Rehearsal,
+    ScriptedModel,
+    ScriptLine,
+)
 from glyphoxa_trio.simulation.seen import TurnSeen
 from glyphoxa_trio.simulation.simulate import converse, simulate
 from glyphoxa_trio.simulation.survey import survey
@@ -42,7 +47,7 @@ PACE: Final = ModelPace(first_token=Stated(p50=0.03, p95=0.08), word=Stated(exac
 PONDER: Final = "peer.ponder"
 NEVER_RAN: Final = (Status.SKIPPED, Status.UNAVAILABLE, Status.DENIED)
 SCRIPT: Final = tuple(
-    Line(npc="Sage", say="Hm?", pause=0.0, tier=tier, calls=calls)
+    ScriptLine(npc="Sage", say="Hm?", pause=0.0, tier=tier, calls=calls)
     for tier, calls in (
         (Tier.FAST, ((PONDER,),)),
         (Tier.STANDARD, ((PONDER, "dice.roll"), (PONDER,))),
@@ -75,7 +80,8 @@ def measure(quick: bool) -> list[Figure]:
         Rehearsal(model=PACE, script=SCRIPT, turns=turns),
         offers=offers,
         measured={
-            ("local", key): InOrder(tuple(took), Known.MEASURED) for key, took in trace
+            ("local", key): InOrder(tuple(took), LatencyOrigin.MEASURED)
+            for key, took in trace
         },
         seed=SEED,
     )

@@ -34,7 +34,7 @@ import trio
 from trio.testing import MockClock
 
 from benchmarks.common import Benchmark, Budget, Figure, main, percentile
-from glyphoxa_trio.host import CalibratorSettings, Caller, History, open_host
+from glyphoxa_trio.host import CalibratorSettings, Caller, SampleHistory, open_host
 from glyphoxa_trio.storage.measurements import MeasurementFile
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
 from glyphoxa_trio.tools.estimate import TierBy
@@ -90,7 +90,7 @@ async def run_turns(
     seed: int,
     *,
     tiers: tuple[Tier, ...] = (Tier.FAST,),
-    history: History | None = None,
+    history: SampleHistory | None = None,
 ) -> Turns:
     """One run of the host: a turn every `APART` seconds."""
     rng = random.Random(seed)
@@ -148,7 +148,7 @@ def loaded(takes: Takes, tier_by: TierBy, turns: int, seed: int) -> Turns:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "measurements.db"
         history = partial(
-            History, lambda: MeasurementFile.open(path), in_thread=_beside
+            SampleHistory, lambda: MeasurementFile.open(path), in_thread=_beside
         )
         tiers = tuple(Tier)
         simulate(takes, tier_by, 300, -1 - seed, tiers=tiers, history=history())

@@ -56,8 +56,8 @@ from benchmarks.stress.table import count
 from glyphoxa_trio import Tier, Tool, tool
 from glyphoxa_trio.host import open_host
 from glyphoxa_trio.npc.s2s import (
-    Live,
     LiveSettings,
+    RealtimeConversation,
     StandingBridge,
     open_bridge,
     open_live,
@@ -65,7 +65,13 @@ from glyphoxa_trio.npc.s2s import (
 from glyphoxa_trio.providers.gemini_live import GeminiLive
 from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime
 from glyphoxa_trio.providers.s2s import S2S
-from glyphoxa_trio.testing.realtime_server import CallTools, Reply, Script, Speak, Turn
+from glyphoxa_trio.testing.realtime_server import (
+    ModelTurn,
+    Reply,
+    Script,
+    Speak,
+    SpokenCallTools,
+)
 from glyphoxa_trio.tools.gate import Grant
 
 FRAME: Final = 0.02  # seconds of audio
@@ -115,9 +121,9 @@ async def _results(model: str, turns: int) -> list[float]:
         returned.append(perf_counter())
         return "A door, and behind it another one."
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if not turn.outputs:
-            return CallTools([("look", {})])
+            return SpokenCallTools([("look", {})])
         return Speak("A door.", ms=40)
 
     def see(message: Message) -> bool:
@@ -231,9 +237,9 @@ class _Swaps:
 async def _new_socket(swaps: _Swaps, at: int, *, in_a_call: bool) -> None:
     found: list[str] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if in_a_call and not found:
-            return CallTools([("look", {})])
+            return SpokenCallTools([("look", {})])
         return Speak("I see.", ms=40)
 
     settings = IN_A_CALL if in_a_call else LiveSettings()
@@ -322,14 +328,14 @@ async def _bridged(
     settings: LiveSettings | None = None,
     *,
     opens_after: float = 0.0,
-) -> AsyncIterator[tuple[Live, StandingBridge, Fake]]:
+) -> AsyncIterator[tuple[RealtimeConversation, StandingBridge, Fake]]:
     """A bridge without an NPC, at a fake of its vendor."""
     async with (
         open_fake(model, script, opens_after=opens_after) as fake,
         open_host() as host,
     ):
         host.register(*tools)
-        live = Live(
+        live = RealtimeConversation(
             provider=_provider(model, fake), settings=settings or LiveSettings()
         )
         grant = Grant(npc="", tools=("*",))

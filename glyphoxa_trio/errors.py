@@ -22,7 +22,7 @@ class ActorGone(GlyphoxaError):
     """
 
 
-class NotUnderstood(GlyphoxaError):
+class MessageNotUnderstood(GlyphoxaError):
     """The actor does not know this message; nothing else has become of it."""
 
 

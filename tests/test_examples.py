@@ -26,7 +26,7 @@ from glyphoxa_trio.config import (
     ServerSpec,
 )
 from glyphoxa_trio.host import Caller
-from glyphoxa_trio.tools.estimate import Source
+from glyphoxa_trio.tools.estimate import EstimateSource
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
 
@@ -152,7 +152,7 @@ async def test_the_servers_of_the_examples_say_their_tiers_themselves(
             listings = runtime.host.snapshot.by_key
             assert {key: x.estimate.tier for key, x in listings.items()} == TIERS
             estimates = [x.estimate for x in listings.values()]
-            assert {x.source for x in estimates} == {Source.DECLARED}
+            assert {x.source for x in estimates} == {EstimateSource.DECLARED}
             assert {x.samples for x in estimates} == {0}
 
             async def call(name: str, within: float, **arguments: Any) -> Outcome:

@@ -163,7 +163,7 @@ SERVED = (
     "glyphoxa_trio.cli",
     "glyphoxa_trio.servers.program.command",
     "glyphoxa_trio.servers.stdio",
-    "glyphoxa_trio.servers.shelf.dice",
+    "glyphoxa_trio.servers.builtin.dice",
 )
 
 

@@ -15,7 +15,7 @@ from glyphoxa_trio.config.voices import Engine, S2SConfig, S2SProvider
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.gemini_server import GeminiServer, open_gemini_server
 from glyphoxa_trio.testing.realtime_server import (
-    Hang,
+    HangResponse,
     On,
     RealtimeServer,
     Script,
@@ -56,7 +56,7 @@ async def open_table(
 ) -> AsyncIterator[tuple[Runtime, Fake]]:
     """A runtime with one NPC. ``see`` is shown what the fake gets, or has ``sent``."""
     # A trap that never springs sees every message.
-    traps = () if see is None else (On(see, Hang(), sent=sent),)  # type: ignore[arg-type]
+    traps = () if see is None else (On(see, HangResponse(), sent=sent),)  # type: ignore[arg-type]
     provider = S2SProvider.OPENAI_REALTIME
     if model != OPENAI:
         provider = S2SProvider.GEMINI_LIVE

@@ -16,7 +16,7 @@ from glyphoxa_trio import open_runtime
 from glyphoxa_trio.npc import Sentence, Speech, Transcript, TurnDone
 from glyphoxa_trio.providers.espeak import Espeak
 from glyphoxa_trio.providers.pocketsphinx import Pocketsphinx
-from glyphoxa_trio.providers.speech import Voice
+from glyphoxa_trio.providers.speech import VoiceStyle
 
 TAVERN = Path(__file__).parents[2] / "config" / "tavern.yaml"
 EXPECTED = ("What does blinded mean?", "What does charmed mean?", "Good morning.")
@@ -47,7 +47,7 @@ async def main(question: Path | None, answer: Path) -> None:
 
 
 async def ask_aloud() -> tuple[int, bytes]:
-    espeak, voice = Espeak(), Voice(name="en-us", speed=0.85)
+    espeak, voice = Espeak(), VoiceStyle(name="en-us", speed=0.85)
     async with espeak.speak(EXPECTED[0], voice) as pieces:
         return espeak.rate, b"".join([piece async for piece in pieces])
 

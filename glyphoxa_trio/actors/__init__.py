@@ -6,14 +6,20 @@ results travel.
 """
 
 from .call import Call, Request
-from .door import Door
 from .fanout import LATE, FanOut, Late
-from .flight import Flight, FlightCancelled, Flights, FlightStatistics, Landing
 from .handover import Handover
 from .lag import STALL, LoopLag, OwnTime, loop_lag
 from .lone import lone_errors
 from .mailbox import Inbox, MailboxStatistics, Ref, spawn
+from .shared_task import (
+    SharedTask,
+    SharedTaskCancelled,
+    SharedTasks,
+    SharedTaskStatistics,
+    TaskResult,
+)
 from .signal import Signal
+from .stable_ref import StableRef
 from .stream import Stream, StreamStatistics
 from .supervision import (
     Backoff,
@@ -28,7 +34,7 @@ from .supervision import (
 )
 from .told import careful, tell
 from .topic import Lag, Lagged, Subscription, Topic
-from .watchdog import HOLD, Hold, Watchdog, watchdog
+from .watchdog import HOLD, LoopHold, Watchdog, watchdog
 
 __all__ = [
     "HOLD",
@@ -36,21 +42,15 @@ __all__ = [
     "STALL",
     "Backoff",
     "Call",
-    "Door",
     "Failed",
     "FanOut",
-    "Flight",
-    "FlightCancelled",
-    "FlightStatistics",
-    "Flights",
     "GaveUp",
     "Handover",
-    "Hold",
     "Inbox",
     "Lag",
     "Lagged",
-    "Landing",
     "Late",
+    "LoopHold",
     "LoopLag",
     "MailboxStatistics",
     "OnEvent",
@@ -58,12 +58,18 @@ __all__ = [
     "Ref",
     "Request",
     "Restarting",
+    "SharedTask",
+    "SharedTaskCancelled",
+    "SharedTaskStatistics",
+    "SharedTasks",
     "Signal",
+    "StableRef",
     "Started",
     "Stream",
     "StreamStatistics",
     "Subscription",
     "SupervisionEvent",
+    "TaskResult",
     "Topic",
     "Watchdog",
     "careful",

@@ -11,7 +11,7 @@ import outcome
 
 import trio
 
-from glyphoxa_trio.errors import ActorGone, GlyphoxaError, NotUnderstood
+from glyphoxa_trio.errors import ActorGone, GlyphoxaError, MessageNotUnderstood
 
 A = TypeVar("A")  # whom a message is for
 R_co = TypeVar("R_co", covariant=True)
@@ -84,7 +84,7 @@ class Call(Generic[A]):
     ) -> None:
         kind = type(self.request).__name__
         if not understood:
-            self.refuse(NotUnderstood(f"{kind} is a message for another actor"))
+            self.refuse(MessageNotUnderstood(f"{kind} is a message for another actor"))
             return
         gone = ActorGone(f"no answer to {kind}")
         gone.__cause__ = crash

@@ -1,7 +1,7 @@
 """Run the jobs of one fan-out in parallel, under one deadline, keep what is done.
 
 A job is our own code and stops when cancelled; foreign code belongs in a
-`Flight`, on which a job waits.
+`SharedTask`, on which a job waits.
 """
 
 from __future__ import annotations

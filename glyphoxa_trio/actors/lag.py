@@ -19,7 +19,7 @@ import attrs
 
 import trio
 
-from .watchdog import Hold, Watchdog
+from .watchdog import LoopHold, Watchdog
 
 R = TypeVar("R")
 
@@ -109,7 +109,7 @@ class OwnTime(Generic[R]):
     _clock: Callable[[], float]
     _watchdog: Watchdog | None = None
     _whose: str = ""
-    _on_hold: Callable[[Hold], None] | None = None
+    _on_hold: Callable[[LoopHold], None] | None = None
     seconds: float = attrs.field(default=0.0, init=False)
 
     def __await__(self) -> Generator[Any, Any, R]:
@@ -141,7 +141,7 @@ class OwnTime(Generic[R]):
             except BaseException as error:
                 step, value = steps.throw, error
 
-    def _tell(self, hold: Hold) -> None:
+    def _tell(self, hold: LoopHold) -> None:
         if self._on_hold is not None:
             self._on_hold(hold)
 

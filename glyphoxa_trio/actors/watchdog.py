@@ -53,7 +53,7 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
 @attrs.frozen(kw_only=True)
-class Hold:
+class LoopHold:
     """One step held the loop for ``seconds``: it was ``busy`` for so many of them and
     ``asleep`` for so many. ``place`` is the line, "file.py:12 in function"; empty if
     nobody could look."""
@@ -116,7 +116,7 @@ class Watchdog:
         """The step has ended."""
         self._step += 1
 
-    def judge(self, seconds: float) -> Hold | None:
+    def judge(self, seconds: float) -> LoopHold | None:
         """Whether the step that has just ended, after so many seconds, was a hold."""
         if seconds < HOLD:
             return None
@@ -129,7 +129,7 @@ class Watchdog:
         if busy + asleep < HOLD:
             return None
         place = "" if look is None else look.place
-        return Hold(seconds=seconds, busy=busy, asleep=asleep, place=place)
+        return LoopHold(seconds=seconds, busy=busy, asleep=asleep, place=place)
 
     def end(self) -> None:
         self._over = True
@@ -241,7 +241,7 @@ def watchdog() -> Generator[Watchdog]:
 
 
 def place_of(code: CodeType) -> str:
-    """Where a function begins, as `Hold.place`."""
+    """Where a function begins, as `LoopHold.place`."""
     name = Path(code.co_filename).name
     return f"{name}:{code.co_firstlineno} in {code.co_qualname}"
 

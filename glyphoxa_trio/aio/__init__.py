@@ -19,9 +19,9 @@ for a trio run to live beside a loop, and `block` has one of them.
 """
 
 from .bridge import Mode, StillRunning
-from .errands import LoopTaskEnded
 from .npc import Npc
 from .opening import open_runtime
+from .reverse_calls import LoopTaskEnded
 from .runtime import Runtime
 from .scene import Scene
 from .session import Session

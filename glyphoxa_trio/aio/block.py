@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from .bridge import Bridge, Mode
+from .bridge import LoopBridge, Mode
 from .call import outlast
-from .held import Held, worse
+from .context_proxy import ContextProxy, worse
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -21,7 +21,7 @@ U = TypeVar("U")
 
 @attrs.define(eq=False)
 class Block(Generic[T, U]):
-    """A trio context manager in a run of its own; see `Held`.
+    """A trio context manager in a run of its own; see `ContextProxy`.
 
     Args:
       open: makes it, on trio's side.
@@ -29,17 +29,19 @@ class Block(Generic[T, U]):
     """
 
     _mode: Mode
-    _open: Callable[[Bridge], AbstractAsyncContextManager[T]]
-    _hand_out: Callable[[Bridge, T], U]
-    _bridge: Bridge = attrs.field(init=False)
-    _held: Held[T] | None = attrs.field(default=None, init=False)
+    _open: Callable[[LoopBridge], AbstractAsyncContextManager[T]]
+    _hand_out: Callable[[LoopBridge, T], U]
+    _bridge: LoopBridge = attrs.field(init=False)
+    _held: ContextProxy[T] | None = attrs.field(default=None, init=False)
 
     async def __aenter__(self) -> U:
-        self._bridge = bridge = Bridge.begin(self._mode)
+        self._bridge = bridge = LoopBridge.begin(self._mode)
         try:
             if cancelled := await outlast(bridge.ready):
                 raise cancelled
-            held = Held(bridge, partial(self._open, bridge), bridge.lose_patience)
+            held = ContextProxy(
+                bridge, partial(self._open, bridge), bridge.lose_patience
+            )
             resource = await held.__aenter__()
             self._held = held
             return self._hand_out(bridge, resource)

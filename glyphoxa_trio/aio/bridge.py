@@ -1,6 +1,6 @@
 """A trio run and an asyncio loop side by side, and what crosses between them.
 
-A `Call` is a trio function at work for asyncio; an errand (`errands`) is the other
+A `BridgedCall` is a trio function at work for asyncio; an errand (`errands`) is the other
 way round. Either comes back once, as a result or as the exception that it was, and
 whoever stops waiting cancels the work and waits for its end. When the run ends, in
 whatever way, every call has ended.
@@ -24,11 +24,11 @@ from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.runtime import RuntimeClosed
 
-from .call import CLOSED, FAREWELL, Call, outlast
-from .errands import HERE, Errands
+from .call import CLOSED, FAREWELL, BridgedCall, outlast
+from .call_order import Order
 from .guest import GuestRun
 from .interrupts import Interrupts
-from .order import Order
+from .reverse_calls import HERE, ReverseCalls
 from .run import Run
 from .thread import ThreadRun
 
@@ -43,22 +43,22 @@ class StillRunning(GlyphoxaError):
 
 
 @attrs.define(eq=False, repr=False)
-class Bridge:
+class LoopBridge:
     """The two sides. Its methods are the loop's, `main` is the run's."""
 
     loop: asyncio.AbstractEventLoop
     run: Run
-    errands: Errands = attrs.field(init=False)
+    errands: ReverseCalls = attrs.field(init=False)
     ready: asyncio.Future[None] = attrs.field(init=False)
     over: asyncio.Future[outcome.Outcome[None]] = attrs.field(init=False)
     order: Order = attrs.field(factory=Order, init=False)
-    calls: set[Call[Any]] = attrs.field(factory=set, init=False)
+    calls: set[BridgedCall[Any]] = attrs.field(factory=set, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
     _ending: bool = attrs.field(default=False, init=False)
     _patience: asyncio.TimerHandle | None = attrs.field(default=None, init=False)
 
     @classmethod
-    def begin(cls, mode: Mode) -> Bridge:
+    def begin(cls, mode: Mode) -> LoopBridge:
         """A trio run beside the loop that is running here. It must be closed.
 
         Raises:
@@ -74,7 +74,7 @@ class Bridge:
         return bridge
 
     def __attrs_post_init__(self) -> None:
-        self.errands = Errands(self.loop, self.run)
+        self.errands = ReverseCalls(self.loop, self.run)
         self.ready = self.loop.create_future()
         self.over = self.loop.create_future()
 
@@ -96,9 +96,9 @@ class Bridge:
     def closed(self) -> bool:
         return self.over.done()
 
-    def start(self, function: Callable[[], Awaitable[R]]) -> Call[R]:
+    def start(self, function: Callable[[], Awaitable[R]]) -> BridgedCall[R]:
         """Begin ``function`` in trio; it need not be waited for."""
-        call: Call[R] = Call(self.loop, self.run, self.calls.discard)
+        call: BridgedCall[R] = BridgedCall(self.loop, self.run, self.calls.discard)
         if self.closed:
             call.end(outcome.Error(RuntimeClosed(CLOSED)))
             return call
@@ -107,7 +107,7 @@ class Bridge:
         return call
 
     async def ask(self, function: Callable[[], Awaitable[R]]) -> R:
-        """Run ``function`` in trio, and return what it returns; see `Call.wait`.
+        """Run ``function`` in trio, and return what it returns; see `BridgedCall.wait`.
 
         Raises:
           RuntimeClosed: if the run ends first, or has ended.
@@ -140,7 +140,9 @@ class Bridge:
         if asyncio.get_running_loop() is not self.loop:
             raise RuntimeError("this runtime belongs to another loop")
 
-    def _begin(self, call: Call[R], function: Callable[[], Awaitable[R]]) -> None:
+    def _begin(
+        self, call: BridgedCall[R], function: Callable[[], Awaitable[R]]
+    ) -> None:
         try:
             if self._nursery is None:
                 raise RuntimeError("it never opened")

@@ -24,7 +24,7 @@ CLOSED: Final = "it is closed"
 
 
 @attrs.define(eq=False)
-class Call(Generic[R]):
+class BridgedCall(Generic[R]):
     """A trio function at work for asyncio, and the one task that waits for it.
 
     Args:
@@ -33,7 +33,7 @@ class Call(Generic[R]):
 
     _loop: asyncio.AbstractEventLoop
     _run: Run
-    _over: Callable[[Call[Any]], None]
+    _over: Callable[[BridgedCall[Any]], None]
     ended: asyncio.Future[outcome.Maybe[R]] = attrs.field(init=False)
     _found: outcome.Maybe[R] | None = attrs.field(default=None, init=False)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)

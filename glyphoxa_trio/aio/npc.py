@@ -20,7 +20,7 @@ from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.tier import Tier
 
-from .bridge import Bridge
+from .bridge import LoopBridge
 from .turn import Turn
 from .voice import Voice
 
@@ -36,7 +36,7 @@ class Npc:
     """
 
     config: NpcConfig
-    _bridge: Bridge
+    _bridge: LoopBridge
     _find: Callable[[], NativeNpc]
     session: SessionKey = DEFAULT_SESSION
 
@@ -89,13 +89,13 @@ class Npc:
         and knows it in its next turn."""
         await self._ask(lambda npc: npc.overhear(speaker, text, to=to))
 
-    async def situate(self, *context: str) -> None:
+    async def set_scene(self, *context: str) -> None:
         """Tell it what holds where it is, in place of what was told before."""
-        await self._ask(lambda npc: npc.situate(*context))
+        await self._ask(lambda npc: npc.set_scene(*context))
 
-    async def introduce(self, values: Mapping[str, object]) -> None:
+    async def set_variables(self, values: Mapping[str, object]) -> None:
         """Give values to the template variables of its prompt and greeting (A32)."""
-        await self._ask(lambda npc: npc.introduce(values))
+        await self._ask(lambda npc: npc.set_variables(values))
 
     async def approve(self, question: str, yes: bool) -> bool:
         """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.

@@ -18,12 +18,12 @@ from glyphoxa_trio.npc.approval import APPROVAL_TIMEOUT
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, Synthesizer
-from glyphoxa_trio.runtime.world import REAL
+from glyphoxa_trio.runtime.environment import REAL
 from glyphoxa_trio.tools.definition import Tool
 
 from . import tools as adapted
 from .block import Block
-from .bridge import Bridge, Mode
+from .bridge import LoopBridge, Mode
 from .runtime import Runtime
 from .topic import Topic
 
@@ -52,7 +52,7 @@ def open_runtime(
     on_server_line: Callable[[str, str], None] | None = None,
     session_store: native.SessionStore | None = None,
     collector: native.Collector = "leave",
-    world: native.World = REAL,
+    world: native.Environment = REAL,
 ) -> AbstractAsyncContextManager[Runtime]:
     """Everything a configuration describes, running beside this asyncio loop.
 
@@ -92,7 +92,7 @@ def open_runtime(
         if on_warning is not None:
             on_warning(warning)
 
-    def opening(bridge: Bridge) -> AbstractAsyncContextManager[native.Runtime]:
+    def opening(bridge: LoopBridge) -> AbstractAsyncContextManager[native.Runtime]:
         return native.open_runtime(
             config,
             tools=tools,
@@ -116,7 +116,7 @@ def open_runtime(
             world=world,
         )
 
-    def hand_out(bridge: Bridge, one: native.Runtime) -> Runtime:
+    def hand_out(bridge: LoopBridge, one: native.Runtime) -> Runtime:
         return Runtime(
             events=Topic(bridge, one.events),
             overload_events=Topic(bridge, one.overload_events),
@@ -130,7 +130,7 @@ def open_runtime(
 
 
 def _telling(
-    bridge: Bridge, function: Callable[..., None] | None
+    bridge: LoopBridge, function: Callable[..., None] | None
 ) -> Callable[..., None] | None:
     """The function, called on the loop."""
     if function is None:

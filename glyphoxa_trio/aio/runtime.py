@@ -30,10 +30,10 @@ from glyphoxa_trio.runtime.unready import Unready
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.usability import Usability
 
-from .bridge import Bridge
+from .bridge import LoopBridge
 from .npc import Npc
 from .scene import Scene
-from .session import Session, Table
+from .session import LazySession, Session
 from .tools import context
 from .topic import Topic
 
@@ -57,7 +57,7 @@ class Runtime:
     overload_events: Topic[OverloadEvent]
     music: Topic[MusicEvent]
     warnings: deque[ServerWarning]
-    _bridge: Bridge
+    _bridge: LoopBridge
     _native: NativeRuntime
 
     @property
@@ -136,7 +136,7 @@ class Runtime:
             raise RuntimeClosed("it is closed")
         check_session(id, tenant)
         key = SessionKey(id, tenant or "")
-        return Session(self._bridge, Table(self._native, key, variables, restore))
+        return Session(self._bridge, LazySession(self._native, key, variables, restore))
 
     async def sessions(self) -> tuple[SessionKey, ...]:
         """Those that have begun, have not ended, and are not set aside."""

@@ -14,7 +14,7 @@ from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.tier import Tier
 
-from .bridge import Bridge
+from .bridge import LoopBridge
 from .turn import SceneTurn
 from .voice import Voice
 
@@ -29,7 +29,7 @@ class Scene:
     in this scene. Every method raises `RuntimeClosed` when the runtime has ended.
     """
 
-    _bridge: Bridge
+    _bridge: LoopBridge
     _names: frozenset[str]
     _find: Callable[[], NativeScene]
     session: SessionKey = DEFAULT_SESSION

@@ -17,7 +17,7 @@ from glyphoxa_trio.runtime import Runtime as NativeRuntime
 from glyphoxa_trio.runtime import Session as NativeSession
 from glyphoxa_trio.runtime import SessionSnapshot, find_npc
 
-from .bridge import Bridge
+from .bridge import LoopBridge
 from .npc import Npc
 from .scene import Scene
 
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 @attrs.define(eq=False)
-class Table:
+class LazySession:
     """The session on trio's side, which begins with the first thing that is done in it.
     Called there."""
 
@@ -58,8 +58,8 @@ class Session:
     """Made by `Runtime.session`. It begins with the first thing that is done in it, or
     when its block is entered; leaving the block ends it."""
 
-    _bridge: Bridge
-    _table: Table
+    _bridge: LoopBridge
+    _table: LazySession
 
     @property
     def id(self) -> str:
@@ -103,10 +103,10 @@ class Session:
     async def ended(self) -> bool:
         return await self._do(lambda session: session.ended)
 
-    async def introduce(self, values: Mapping[str, object]) -> None:
+    async def set_variables(self, values: Mapping[str, object]) -> None:
         """Give values to template variables, for all of its NPCs, as `Npc.introduce`;
         also for those who are spoken to later."""
-        await self._ask(lambda session: session.introduce(values))
+        await self._ask(lambda session: session.set_variables(values))
 
     async def snapshot(self) -> SessionSnapshot:
         """What it is now, to go on from elsewhere or later (`Runtime.session`)."""

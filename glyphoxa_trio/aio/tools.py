@@ -17,7 +17,7 @@ from glyphoxa_trio.tools.definition import CallContext, Tool
 from glyphoxa_trio.tools.isolated import IsolatedHandler
 from glyphoxa_trio.tools.outcome import ToolResult
 
-from .errands import HERE
+from .reverse_calls import HERE
 
 
 def tool(made: Tool) -> Tool:

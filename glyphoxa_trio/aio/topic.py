@@ -14,8 +14,8 @@ from glyphoxa_trio.actors import Subscription as Subscribed
 from glyphoxa_trio.actors import Topic as Published
 from glyphoxa_trio.actors.topic import Kinds
 
-from .bridge import Bridge
-from .items import END, End, Items
+from .bridge import LoopBridge
+from .iterator_proxy import END, IteratorEnd, IteratorProxy
 
 E = TypeVar("E")
 
@@ -28,14 +28,14 @@ class Subscription(Generic[E]):
     `Lag.CUT_OFF`, and `RuntimeClosed` when the runtime ends.
     """
 
-    _bridge: Bridge
+    _bridge: LoopBridge
     _subscribe: AbstractContextManager[Subscribed[E]]
     missed: int = attrs.field(default=0, init=False)
     _source: Subscribed[E] | None = attrs.field(default=None, init=False)
-    _items: Items[E] = attrs.field(init=False)
+    _items: IteratorProxy[E] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._items = Items(self._bridge)
+        self._items = IteratorProxy(self._bridge)
 
     async def __aenter__(self) -> Self:
         try:
@@ -73,7 +73,7 @@ class Subscription(Generic[E]):
             self._source = None
             self._subscribe.__exit__(None, None, None)
 
-    async def _next(self) -> E | End:
+    async def _next(self) -> E | IteratorEnd:
         source = self._source
         if source is None:
             return END
@@ -87,7 +87,7 @@ class Subscription(Generic[E]):
 class Topic(Generic[E]):
     """Events for whoever listens, as in `glyphoxa_trio.actors.Topic`."""
 
-    _bridge: Bridge
+    _bridge: LoopBridge
     _published: Published[E]
 
     def subscribe(

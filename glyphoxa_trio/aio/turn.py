@@ -13,15 +13,15 @@ from glyphoxa_trio.npc import SceneTurn as NativeSceneTurn
 from glyphoxa_trio.npc import Turn as NativeTurn
 from glyphoxa_trio.npc import TurnDone, TurnEvent
 
-from .bridge import Bridge
-from .items import END, End, Items
-from .order import Place
+from .bridge import LoopBridge
+from .call_order import QueuePosition
+from .iterator_proxy import END, IteratorEnd, IteratorProxy
 
 N = TypeVar("N", bound=NativeTurn)
 
 
 @attrs.define(eq=False)
-class _Turn(Generic[N]):
+class _TurnProxy(Generic[N]):
     """What turns of NPCs and of scenes have in common.
 
     Args:
@@ -29,18 +29,18 @@ class _Turn(Generic[N]):
       to: who is spoken to: they hear it in the order in which turns are entered.
     """
 
-    _bridge: Bridge
+    _bridge: LoopBridge
     _say: Callable[[], N]
     _to: Hashable
     done: TurnDone | None = attrs.field(default=None, init=False)
     _delivered: str = attrs.field(default="", init=False)
     _entered: bool = attrs.field(default=False, init=False)
     _native: N | None = attrs.field(default=None, init=False)
-    _place: Place = attrs.field(init=False)
-    _events: Items[TurnEvent] = attrs.field(init=False)
+    _place: QueuePosition = attrs.field(init=False)
+    _events: IteratorProxy[TurnEvent] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._events = Items(self._bridge)
+        self._events = IteratorProxy(self._bridge)
 
     async def __aenter__(self) -> Self:
         """Speak to the NPC.
@@ -132,7 +132,7 @@ class _Turn(Generic[N]):
             await self._native.__aexit__(None, None, None)
             self._note(self._native)
 
-    async def _next(self) -> TurnEvent | End:
+    async def _next(self) -> TurnEvent | IteratorEnd:
         if self._native is None:
             return END
         try:
@@ -157,7 +157,7 @@ class _Turn(Generic[N]):
 
 
 @attrs.define(eq=False)
-class Turn(_Turn[NativeTurn]):
+class Turn(_TurnProxy[NativeTurn]):
     """One answer, as events. Made by `Npc.say`, entered once, heard by one task.
 
     Leaving the block before the end is the interruption, and so is cancelling the
@@ -168,7 +168,7 @@ class Turn(_Turn[NativeTurn]):
 
 
 @attrs.define(eq=False)
-class SceneTurn(_Turn[NativeSceneTurn]):
+class SceneTurn(_TurnProxy[NativeSceneTurn]):
     """A turn in a scene; its events begin with `Queued` if others are spoken to."""
 
     npc: str = attrs.field(default="", init=False)

@@ -14,9 +14,9 @@ import attrs
 from glyphoxa_trio.npc import TurnEvent
 from glyphoxa_trio.npc import Voice as NativeVoice
 
-from .bridge import Bridge
-from .held import Held
-from .items import END, End, Items
+from .bridge import LoopBridge
+from .context_proxy import ContextProxy
+from .iterator_proxy import END, IteratorEnd, IteratorProxy
 
 # Pieces of audio that wait for a run that is held up: half a minute of usual ones.
 MOST_PIECES: Final = 1500
@@ -35,18 +35,18 @@ class Voice:
     """
 
     rate: int
-    _bridge: Bridge
+    _bridge: LoopBridge
     _open: Callable[[], AbstractAsyncContextManager[NativeVoice]]
-    _held: Held[NativeVoice] = attrs.field(init=False)
+    _held: ContextProxy[NativeVoice] = attrs.field(init=False)
     _native: NativeVoice | None = attrs.field(default=None, init=False)
-    _events: Items[TurnEvent] = attrs.field(init=False)
+    _events: IteratorProxy[TurnEvent] = attrs.field(init=False)
     _heard: deque[bytes] = attrs.field(
         factory=lambda: deque(maxlen=MOST_PIECES), init=False
     )
 
     def __attrs_post_init__(self) -> None:
-        self._held = Held(self._bridge, self._open)
-        self._events = Items(self._bridge)
+        self._held = ContextProxy(self._bridge, self._open)
+        self._events = IteratorProxy(self._bridge)
 
     async def __aenter__(self) -> Self:
         """Switch it on.
@@ -107,7 +107,7 @@ class Voice:
 
     # On trio's side.
 
-    async def _next(self) -> TurnEvent | End:
+    async def _next(self) -> TurnEvent | IteratorEnd:
         return END if self._native is None else await anext(self._native, END)
 
     def _take_in(self) -> None:

@@ -27,7 +27,7 @@ from typing import Annotated, Any, Final
 from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import Tool, ToolError
 
-from .guard import MOST_FILES, QUOTA, Quota, ResourceExhausted, protected
+from .guard import MOST_FILES, QUOTA, Quota, ToolResourceExhausted, protected
 
 MAX_BYTES: Final = 1024 * 1024  # of a file, in UTF-8 (D23)
 MAX_PATH: Final = 1024  # bytes of a path
@@ -106,7 +106,7 @@ def tools(
             except OSError as error:
                 if error.errno not in _FULL:
                     raise
-                raise ResourceExhausted(
+                raise ToolResourceExhausted(
                     "ResourceExhausted: there is no room on the disk"
                 ) from error
         return {"path": "/".join(parts), "bytes": len(data)}

@@ -55,7 +55,7 @@ _SUFFIXES: Final = frozenset(
 )
 
 
-class ResourceExhausted(ToolError):
+class ToolResourceExhausted(ToolError):
     """There is no room for it."""
 
     code = "ResourceExhausted"
@@ -100,12 +100,12 @@ class Quota:
         old, missing = self._there(names)
         over = count + missing > self.most_files
         if over and (missing or size > old):  # else not all of it was counted
-            raise ResourceExhausted(
+            raise ToolResourceExhausted(
                 f"ResourceExhausted: the folder may hold {self.most_files} files and"
                 f" folders ({self.keys[1]})"
             )
         if size > old and used - old + size > self.most_bytes:
-            raise ResourceExhausted(
+            raise ToolResourceExhausted(
                 f"ResourceExhausted: the folder may hold {self.most_bytes} bytes,"
                 f" {used} are taken ({self.keys[0]})"
             )

@@ -15,9 +15,17 @@ from glyphoxa_trio.storage.errors import StorageError, StorageFull
 
 from . import uris
 from .errors import ResourceExhausted, Unavailable
-from .model import Campaign, Character, Member, Participant, R, Record, Session
-from .stamps import Moment, Stamps
-from .store import Kept, Records, Store
+from .model import (
+    Campaign,
+    CampaignMember,
+    CampaignRecord,
+    Character,
+    GameSession,
+    Participant,
+    R,
+)
+from .stamps import Stamps, Timestamp
+from .store import IdempotentResult, Records, Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,7 +64,7 @@ class Campaigns:
 
     async def write(
         self,
-        rule: Callable[Concatenate[Records, Moment, P], T],
+        rule: Callable[Concatenate[Records, Timestamp, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
@@ -113,16 +121,18 @@ class _Noting:
     """Records, and what was changed in them."""
 
     _records: Records
-    touched: set[tuple[type[Record], str]] = attrs.field(factory=set, init=False)
+    touched: set[tuple[type[CampaignRecord], str]] = attrs.field(
+        factory=set, init=False
+    )
     _removed: set[str] = attrs.field(factory=set, init=False)
     _named: bool = attrs.field(default=False, init=False)
 
     def changed(self) -> Sequence[str | None]:
         """The URIs of all that reads differently now."""
         found: dict[str | None, None] = {}
-        members = any(issubclass(kind, Member) for kind, _ in self.touched)
+        members = any(issubclass(kind, CampaignMember) for kind, _ in self.touched)
         for kind, owner in sorted(self.touched, key=lambda one: one[0].WORD):
-            if issubclass(kind, Member):
+            if issubclass(kind, CampaignMember):
                 found[uris.of_list(owner, kind)] = None
                 continue
             found |= dict.fromkeys((uris.CAMPAIGNS, uris.campaign(owner)))
@@ -141,19 +151,19 @@ class _Noting:
     ) -> Sequence[tuple[int, R]]:
         return self._records.page(kind, campaign_id, after, limit)
 
-    def active_session(self, campaign_id: str) -> Session | None:
+    def active_session(self, campaign_id: str) -> GameSession | None:
         return self._records.active_session(campaign_id)
 
-    def add(self, record: Record) -> None:
+    def add(self, record: CampaignRecord) -> None:
         self._named = self._named or isinstance(record, Campaign)
         self._note(record)
         self._records.add(record)
 
-    def replace(self, record: Record) -> None:
+    def replace(self, record: CampaignRecord) -> None:
         self._note(record)
         self._records.replace(record)
 
-    def remove(self, record: Record) -> None:
+    def remove(self, record: CampaignRecord) -> None:
         if isinstance(record, Campaign):
             self._removed.add(record.id)
         self._note(record)
@@ -165,14 +175,14 @@ class _Noting:
             self.touched.add((Character, participant.owner))
         return count
 
-    def kept(self, key: str, since: float) -> Kept | None:
+    def kept(self, key: str, since: float) -> IdempotentResult | None:
         return self._records.kept(key, since)
 
-    def keep(self, key: str, kept: Kept, at: float, since: float) -> None:
+    def keep(self, key: str, kept: IdempotentResult, at: float, since: float) -> None:
         self._records.keep(key, kept, at, since)
 
     def touch(self, campaign_id: str) -> None:
         self._records.touch(campaign_id)
 
-    def _note(self, record: Record) -> None:
+    def _note(self, record: CampaignRecord) -> None:
         self.touched.add((type(record), record.owner))

@@ -12,26 +12,26 @@ from .errors import FailedPrecondition, InvalidArgument
 from .model import (
     GM,
     Campaign,
+    CampaignMember,
+    CampaignRecord,
     Character,
+    CharacterKind,
     Controller,
+    GameSession,
     GmMode,
-    Kind,
-    Member,
     Participant,
     R,
-    Record,
     Role,
-    Session,
-    Status,
+    SessionStatus,
 )
 from .rules import alone, count, find, member
-from .stamps import Moment
+from .stamps import Timestamp
 from .store import Records
 
 
 def update(
     records: Records,
-    moment: Moment,
+    moment: Timestamp,
     kind: type[R],
     campaign_id: str,
     record_id: str,
@@ -51,7 +51,11 @@ def update(
 
 
 def set_controller(
-    records: Records, moment: Moment, campaign_id: str, record_id: str, controller: str
+    records: Records,
+    moment: Timestamp,
+    campaign_id: str,
+    record_id: str,
+    controller: str,
 ) -> Character:
     """Whose the character is by default: the GM's, or one participant's (F29).
 
@@ -72,11 +76,11 @@ def set_controller(
 
 def move_session(
     records: Records,
-    moment: Moment,
+    moment: Timestamp,
     campaign_id: str,
     record_id: str | None,
-    to: Status,
-) -> Session:
+    to: SessionStatus,
+) -> GameSession:
     """Pause, resume or end a session; one that is there already stays as it is.
 
     Args:
@@ -94,14 +98,14 @@ def move_session(
                 "the campaign has no active session: give session_id, or start one"
             )
     else:
-        session = member(records, Session, campaign_id, record_id)
+        session = member(records, GameSession, campaign_id, record_id)
     if session.status is to:
         return session
-    if session.status is Status.ENDED:
+    if session.status is SessionStatus.ENDED:
         raise FailedPrecondition(f"session {session.id} has ended")
-    if to is Status.ACTIVE:
+    if to is SessionStatus.ACTIVE:
         alone(records, campaign_id)
-    ended = moment.text if to is Status.ENDED else None
+    ended = moment.text if to is SessionStatus.ENDED else None
     return _replace(
         records,
         moment,
@@ -112,7 +116,7 @@ def move_session(
 
 
 def delete(
-    records: Records, moment: Moment, kind: type[R], campaign_id: str, record_id: str
+    records: Records, moment: Timestamp, kind: type[R], campaign_id: str, record_id: str
 ) -> int:
     """Remove a record, a campaign with all that is in it.
 
@@ -123,7 +127,7 @@ def delete(
     if isinstance(record, Participant):
         released = records.release(record, moment.text)
     records.remove(record)
-    if isinstance(record, Member):
+    if isinstance(record, CampaignMember):
         count(records, record, -1)
     return released
 
@@ -132,12 +136,12 @@ def delete(
 
 
 def _of(records: Records, kind: type[R], campaign_id: str, record_id: str) -> R:
-    if issubclass(kind, Member):
+    if issubclass(kind, CampaignMember):
         return member(records, kind, campaign_id, record_id)
     return find(records, kind, record_id)
 
 
-def _replace(records: Records, moment: Moment, record: R, **values: Any) -> R:
+def _replace(records: Records, moment: Timestamp, record: R, **values: Any) -> R:
     if attrs.evolve(record, **values) == record:
         return record
     # A clock that was put back does not make it older than it is.
@@ -155,7 +159,7 @@ def _named(field: str) -> Callable[[str], str]:
     return lambda text: checks.name(field, text)
 
 
-_CHECKS: Final[Mapping[tuple[type[Record], str], Callable[[str], Any]]] = {
+_CHECKS: Final[Mapping[tuple[type[CampaignRecord], str], Callable[[str], Any]]] = {
     (Campaign, "name"): _named("name"),
     (Campaign, "gm_mode"): _words("gm_mode", GmMode),
     (Campaign, "theme_prompt"): lambda text: checks.bounded("theme_prompt", text),
@@ -163,9 +167,9 @@ _CHECKS: Final[Mapping[tuple[type[Record], str], Callable[[str], Any]]] = {
     (Participant, "role"): _words("role", Role),
     (Participant, "controller"): _words("controller", Controller),
     (Character, "name"): _named("name"),
-    (Character, "kind"): _words("kind", Kind),
+    (Character, "kind"): _words("kind", CharacterKind),
     (Character, "notes"): lambda text: checks.bounded("notes", text).strip(),
-    (Session, "name"): lambda text: checks.bounded(
+    (GameSession, "name"): lambda text: checks.bounded(
         "name", text, checks.MOST_NAME
     ).strip(),
 }

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from .errors import InvalidArgument
-from .model import Record
+from .model import CampaignRecord
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -53,7 +53,7 @@ def word(place: str, text: str, words: type[E]) -> E:
         raise InvalidArgument(f"{place} must be one of {known}") from None
 
 
-def identifier(kind: type[Record], text: str) -> str:
+def identifier(kind: type[CampaignRecord], text: str) -> str:
     """An id that may be one. Whether it is, the store knows.
 
     Raises:

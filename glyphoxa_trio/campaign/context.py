@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from .errors import FailedPrecondition, ResourceExhausted
-from .model import Campaign, Participant, Session
+from .model import Campaign, GameSession, Participant
 from .rules import find, member
 from .store import Records
 
@@ -18,7 +18,7 @@ MOST_CONTEXTS: Final = 10_000
 
 
 @attrs.frozen(kw_only=True)
-class Context:
+class CampaignContext:
     """What tools mean where an id is not given."""
 
     campaign_id: str
@@ -35,7 +35,7 @@ def checked(
     campaign_id: str,
     session_id: str | None = None,
     participant_id: str | None = None,
-) -> Context:
+) -> CampaignContext:
     """A context of what exists and belongs together (F20 to F24).
 
     Raises:
@@ -44,10 +44,10 @@ def checked(
     """
     find(records, Campaign, campaign_id)
     if session_id is not None:
-        member(records, Session, campaign_id, session_id)
+        member(records, GameSession, campaign_id, session_id)
     if participant_id is not None:
         member(records, Participant, campaign_id, participant_id)
-    return Context(
+    return CampaignContext(
         campaign_id=campaign_id, session_id=session_id, participant_id=participant_id
     )
 
@@ -57,9 +57,9 @@ class Contexts:
     """The contexts of all clients, by their session."""
 
     most: int = MOST_CONTEXTS
-    _contexts: dict[str, Context] = attrs.field(factory=dict, init=False)
+    _contexts: dict[str, CampaignContext] = attrs.field(factory=dict, init=False)
 
-    def of(self, session: str) -> Context | None:
+    def of(self, session: str) -> CampaignContext | None:
         return self._contexts.get(session)
 
     def require(self, session: str) -> None:
@@ -75,7 +75,7 @@ class Contexts:
         if len(self._contexts) >= self.most and session not in self._contexts:
             raise ResourceExhausted(f"{self.most} clients have a context already")
 
-    def put(self, session: str, context: Context) -> None:
+    def put(self, session: str, context: CampaignContext) -> None:
         """In the place of the one before: nothing of it stays (F19).
 
         Raises as `require`.
@@ -89,7 +89,7 @@ class Contexts:
     def as_json(self, session: str) -> dict[str, Any]:
         """All fields, with null for what is not set."""
         context = self.of(session)
-        names = [field.name for field in attrs.fields(Context)]
+        names = [field.name for field in attrs.fields(CampaignContext)]
         return {
             "context": dict.fromkeys(names)
             if context is None

@@ -9,7 +9,7 @@ import attrs
 
 from . import cursors
 from .errors import InvalidArgument
-from .model import Campaign, Record
+from .model import Campaign, CampaignRecord
 from .rules import find
 from .store import Records
 
@@ -22,7 +22,7 @@ _CHUNK: Final = 200
 
 
 @attrs.frozen
-class Listed:
+class RecordPage:
     """Some records as JSON, and where the next ones begin; None at the end."""
 
     records: list[dict[str, Any]]
@@ -37,13 +37,13 @@ class Listed:
 
 def listed(
     records: Records,
-    kind: type[Record],
+    kind: type[CampaignRecord],
     campaign_id: str | None = None,
     *,
     cursor: str | None = None,
     limit: int | None = None,
     size: int,
-) -> Listed:
+) -> RecordPage:
     """The records behind a cursor, in the order of their making.
 
     Args:
@@ -70,8 +70,8 @@ def listed(
             written = record.as_json()
             size -= len(json.dumps(written, ensure_ascii=False).encode()) + 2
             if found and (size < 0 or len(found) == limit):
-                return Listed(found, cursors.written(place, after))
+                return RecordPage(found, cursors.written(place, after))
             found.append(written)
             after = number
         if len(chunk) < most:
-            return Listed(found)
+            return RecordPage(found)

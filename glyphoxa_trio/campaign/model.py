@@ -35,14 +35,14 @@ class Controller(StrEnum):
     AI = "AI"
 
 
-class Kind(StrEnum):
+class CharacterKind(StrEnum):
     """Whether a character is a player's."""
 
     PC = "PC"
     NPC = "NPC"
 
 
-class Status(StrEnum):
+class SessionStatus(StrEnum):
     """Where a session is. From ENDED nothing leads on."""
 
     ACTIVE = "ACTIVE"
@@ -55,7 +55,7 @@ GM: Final = "GM"
 
 
 @attrs.frozen(kw_only=True)
-class Record:
+class CampaignRecord:
     """What all records have. ``WORD`` is what clients call one."""
 
     WORD: ClassVar[str]
@@ -73,7 +73,7 @@ class Record:
 
 
 @attrs.frozen(kw_only=True)
-class Member(Record):
+class CampaignMember(CampaignRecord):
     """What belongs to a campaign."""
 
     campaign_id: str
@@ -84,7 +84,7 @@ class Member(Record):
 
 
 @attrs.frozen(kw_only=True)
-class Campaign(Record):
+class Campaign(CampaignRecord):
     """A game that goes on over many sessions."""
 
     WORD: ClassVar[str] = "campaign"
@@ -106,7 +106,7 @@ class Campaign(Record):
 
 
 @attrs.frozen(kw_only=True)
-class Participant(Member):
+class Participant(CampaignMember):
     """Somebody at the table."""
 
     WORD: ClassVar[str] = "participant"
@@ -120,7 +120,7 @@ class Participant(Member):
 
 
 @attrs.frozen(kw_only=True)
-class Character(Member):
+class Character(CampaignMember):
     """A person of the story: an actor, as clients call it.
 
     ``controller`` is `GM`, the id of a participant, or None if nobody was named.
@@ -130,7 +130,7 @@ class Character(Member):
     PREFIX: ClassVar[str] = "actor_"
 
     name: str
-    kind: Kind = attrs.field(converter=Kind)
+    kind: CharacterKind = attrs.field(converter=CharacterKind)
     notes: str = ""
     controller: str | None = None
     created_at: str
@@ -142,14 +142,14 @@ class Character(Member):
 
 
 @attrs.frozen(kw_only=True)
-class Session(Member):
+class GameSession(CampaignMember):
     """One evening at the table."""
 
     WORD: ClassVar[str] = "session"
     PREFIX: ClassVar[str] = "sess_"
 
     name: str
-    status: Status = attrs.field(converter=Status)
+    status: SessionStatus = attrs.field(converter=SessionStatus)
     started_at: str
     updated_at: str
     ended_at: str | None = None
@@ -159,14 +159,14 @@ class Session(Member):
         return _without(attrs.asdict(self), "ended_at")
 
 
-R = TypeVar("R", bound=Record)
-M = TypeVar("M", bound=Member)
+R = TypeVar("R", bound=CampaignRecord)
+M = TypeVar("M", bound=CampaignMember)
 
 # What a campaign has, by the word that clients know it by.
-LISTS: Final[Mapping[str, type[Member]]] = {
+LISTS: Final[Mapping[str, type[CampaignMember]]] = {
     "participants": Participant,
     "actors": Character,
-    "sessions": Session,
+    "sessions": GameSession,
 }
 
 

@@ -18,26 +18,26 @@ from . import checks
 from .errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from .model import (
     Campaign,
+    CampaignMember,
+    CampaignRecord,
     Character,
+    CharacterKind,
     Controller,
+    GameSession,
     GmMode,
-    Kind,
     M,
-    Member,
     Participant,
     R,
-    Record,
     Role,
-    Session,
-    Status,
+    SessionStatus,
 )
-from .stamps import Moment
-from .store import Kept, Records
+from .stamps import Timestamp
+from .store import IdempotentResult, Records
 
 # How long an idempotency key means the same thing, seconds.
 KEY_EXPIRY: Final = 24 * 3600.0
 
-_COUNTERS: Final[Mapping[type[Record], str]] = {
+_COUNTERS: Final[Mapping[type[CampaignRecord], str]] = {
     Participant: "participant_count",
     Character: "actor_count",
 }
@@ -75,7 +75,7 @@ def member(records: Records, kind: type[M], campaign_id: str, record_id: str) ->
 
 def create_campaign(
     records: Records,
-    moment: Moment,
+    moment: Timestamp,
     *,
     name: str,
     gm_mode: str,
@@ -95,7 +95,7 @@ def create_campaign(
 
 def create_participant(
     records: Records,
-    moment: Moment,
+    moment: Timestamp,
     campaign_id: str,
     *,
     display_name: str,
@@ -117,7 +117,7 @@ def create_participant(
 
 def create_character(
     records: Records,
-    moment: Moment,
+    moment: Timestamp,
     campaign_id: str,
     *,
     name: str,
@@ -129,7 +129,7 @@ def create_character(
         id=moment.new_id(Character.PREFIX),
         campaign_id=checks.identifier(Campaign, campaign_id),
         name=checks.name("name", name),
-        kind=checks.word("kind", kind, Kind),
+        kind=checks.word("kind", kind, CharacterKind),
         notes=checks.bounded("notes", notes).strip(),
         created_at=moment.text,
         updated_at=moment.text,
@@ -139,27 +139,27 @@ def create_character(
 
 def start_session(
     records: Records,
-    moment: Moment,
+    moment: Timestamp,
     campaign_id: str,
     *,
     name: str = "",
     key: str | None = None,
-) -> Session:
+) -> GameSession:
     """At most one session of a campaign is active (F31).
 
     Raises:
       FailedPrecondition: naming the other one.
     """
-    session = Session(
-        id=moment.new_id(Session.PREFIX),
+    session = GameSession(
+        id=moment.new_id(GameSession.PREFIX),
         campaign_id=checks.identifier(Campaign, campaign_id),
         name=checks.bounded("name", name, checks.MOST_NAME).strip(),
-        status=Status.ACTIVE,
+        status=SessionStatus.ACTIVE,
         started_at=moment.text,
         updated_at=moment.text,
     )
 
-    def start() -> Session:
+    def start() -> GameSession:
         find(records, Campaign, campaign_id)
         alone(records, campaign_id)
         return add(records, session)
@@ -172,7 +172,7 @@ def start_session(
 
 def _once(
     records: Records,
-    moment: Moment,
+    moment: Timestamp,
     key: str | None,
     wanted: R,
     create: Callable[[], R],
@@ -198,7 +198,7 @@ def _once(
     kept = records.kept(checks.key(key), since)
     if kept is None:
         record = create()
-        records.keep(key, Kept(digest, record.id), moment.seconds, since)
+        records.keep(key, IdempotentResult(digest, record.id), moment.seconds, since)
         return record
     if kept.arguments != digest:
         raise AlreadyExists("idempotency_key was used with other arguments")
@@ -222,7 +222,7 @@ def join(records: Records, record: M) -> M:
     return added
 
 
-def count(records: Records, record: Member, more: int) -> None:
+def count(records: Records, record: CampaignMember, more: int) -> None:
     """Raises `NotFound` if there is no such campaign."""
     campaign = find(records, Campaign, record.campaign_id)
     counter = _COUNTERS.get(type(record))

@@ -22,9 +22,17 @@ from glyphoxa_trio.storage.database import (
 )
 from glyphoxa_trio.storage.errors import UnusableFile
 
-from .model import Campaign, Character, Participant, R, Record, Session, Status
+from .model import (
+    Campaign,
+    CampaignRecord,
+    Character,
+    GameSession,
+    Participant,
+    R,
+    SessionStatus,
+)
 from .schema import SCHEMA
-from .store import Kept, Records
+from .store import IdempotentResult, Records
 
 T = TypeVar("T")
 
@@ -37,18 +45,18 @@ MOST_KEYS: Final = 10_000
 # millisecond, and more than most statements have.
 _STEPS: Final = 10_000
 
-_TABLES: Final[dict[type[Record], str]] = {
+_TABLES: Final[dict[type[CampaignRecord], str]] = {
     Campaign: "campaign",
     Participant: "participant",
     Character: "character",
-    Session: "session",
+    GameSession: "session",
 }
 
 
-_COLUMNS: Final[dict[type[Record], tuple[str, ...]]] = {
+_COLUMNS: Final[dict[type[CampaignRecord], tuple[str, ...]]] = {
     kind: tuple(field.name for field in attrs.fields(kind)) for kind in _TABLES
 }
-_SELECT: Final[dict[type[Record], str]] = {
+_SELECT: Final[dict[type[CampaignRecord], str]] = {
     kind: f"select number, {', '.join(_COLUMNS[kind])} from {table}"
     for kind, table in _TABLES.items()
 }
@@ -77,14 +85,14 @@ class SqliteRecords:
         )
         return list(self._records(kind, rows))
 
-    def active_session(self, campaign_id: str) -> Session | None:
+    def active_session(self, campaign_id: str) -> GameSession | None:
         rows = self._connection.execute(
-            f"{_SELECT[Session]} where campaign_id = ? and status = '{Status.ACTIVE}'",
+            f"{_SELECT[GameSession]} where campaign_id = ? and status = '{SessionStatus.ACTIVE}'",
             (campaign_id,),
         )
-        return next((record for _, record in self._records(Session, rows)), None)
+        return next((record for _, record in self._records(GameSession, rows)), None)
 
-    def add(self, record: Record) -> None:
+    def add(self, record: CampaignRecord) -> None:
         columns = _COLUMNS[type(record)]
         self._connection.execute(
             f"insert into {_TABLES[type(record)]} ({', '.join(columns)})"
@@ -92,7 +100,7 @@ class SqliteRecords:
             self._values(record),
         )
 
-    def replace(self, record: Record) -> None:
+    def replace(self, record: CampaignRecord) -> None:
         # What it is and whose it is never changes. To write it all the same would
         # have SQLite look for all that refer to it: the campaign's every actor.
         columns = [c for c in _COLUMNS[type(record)] if c not in ("id", "campaign_id")]
@@ -102,7 +110,7 @@ class SqliteRecords:
             (*(getattr(record, column) for column in columns), record.id),
         )
 
-    def remove(self, record: Record) -> None:
+    def remove(self, record: CampaignRecord) -> None:
         self._connection.execute(
             f"delete from {_TABLES[type(record)]} where id = ?", (record.id,)
         )
@@ -117,14 +125,14 @@ class SqliteRecords:
         count: int = self._connection.changes()
         return count
 
-    def kept(self, key: str, since: float) -> Kept | None:
+    def kept(self, key: str, since: float) -> IdempotentResult | None:
         row = self._connection.execute(
             "select arguments, record_id from creation where key = ? and at >= ?",
             (key, since),
         ).fetchone()
-        return None if row is None else Kept(*row)
+        return None if row is None else IdempotentResult(*row)
 
-    def keep(self, key: str, kept: Kept, at: float, since: float) -> None:
+    def keep(self, key: str, kept: IdempotentResult, at: float, since: float) -> None:
         self._connection.execute("delete from creation where at < ?", (since,))
         self._connection.execute(
             "insert or replace into creation (key, arguments, record_id, at)"
@@ -146,7 +154,7 @@ class SqliteRecords:
             (self._connection.last_insert_rowid() - most,),
         )
 
-    def _values(self, record: Record) -> tuple[Any, ...]:
+    def _values(self, record: CampaignRecord) -> tuple[Any, ...]:
         return tuple(getattr(record, column) for column in _COLUMNS[type(record)])
 
     def _records(self, kind: type[R], rows: Any) -> Iterator[tuple[int, R]]:

@@ -37,7 +37,7 @@ def is_time(text: str) -> bool:
 
 
 @attrs.frozen
-class Moment:
+class Timestamp:
     """Now, for one piece of work: as Unix time, and as it is written."""
 
     seconds: float
@@ -53,6 +53,6 @@ class Stamps:
     clock: Callable[[], float] = time.time
     new_id: Callable[[str], str] = new_id
 
-    def moment(self) -> Moment:
+    def moment(self) -> Timestamp:
         seconds = self.clock()
-        return Moment(seconds, rfc3339(seconds), self.new_id)
+        return Timestamp(seconds, rfc3339(seconds), self.new_id)

@@ -12,13 +12,13 @@ from typing import Protocol, TypeVar
 
 import attrs
 
-from .model import Participant, R, Record, Session
+from .model import CampaignRecord, GameSession, Participant, R
 
 T = TypeVar("T")
 
 
 @attrs.frozen
-class Kept:
+class IdempotentResult:
     """What was made under an idempotency key, and from which arguments."""
 
     arguments: str
@@ -41,15 +41,15 @@ class Records(Protocol):
         """
         ...
 
-    def active_session(self, campaign_id: str) -> Session | None: ...
+    def active_session(self, campaign_id: str) -> GameSession | None: ...
 
-    def add(self, record: Record) -> None: ...
+    def add(self, record: CampaignRecord) -> None: ...
 
-    def replace(self, record: Record) -> None:
+    def replace(self, record: CampaignRecord) -> None:
         """The record of the same kind and id."""
         ...
 
-    def remove(self, record: Record) -> None:
+    def remove(self, record: CampaignRecord) -> None:
         """With a campaign goes all that is in it."""
         ...
 
@@ -57,11 +57,11 @@ class Records(Protocol):
         """Take the participant's characters from it; how many there were."""
         ...
 
-    def kept(self, key: str, since: float) -> Kept | None:
+    def kept(self, key: str, since: float) -> IdempotentResult | None:
         """What was made under the key since that moment of Unix time."""
         ...
 
-    def keep(self, key: str, kept: Kept, at: float, since: float) -> None:
+    def keep(self, key: str, kept: IdempotentResult, at: float, since: float) -> None:
         """Remember it; what is older than ``since`` may be forgotten."""
         ...
 

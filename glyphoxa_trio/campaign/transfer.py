@@ -19,19 +19,19 @@ from .model import (
     GM,
     LISTS,
     Campaign,
+    CampaignMember,
+    CampaignRecord,
     Character,
+    CharacterKind,
     Controller,
+    GameSession,
     GmMode,
-    Kind,
-    Member,
     Participant,
-    Record,
     Role,
-    Session,
-    Status,
+    SessionStatus,
 )
 from .rules import add, alone, find, join, member
-from .stamps import Moment, is_time
+from .stamps import Timestamp, is_time
 from .store import Records
 
 FORMAT: Final = "glyphoxa.campaign/1"
@@ -81,7 +81,7 @@ def exported(
 
 
 def imported(
-    records: Records, moment: Moment, document: Mapping[str, Any]
+    records: Records, moment: Timestamp, document: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Take in a document that was exported: all of it, or nothing.
 
@@ -133,7 +133,10 @@ def imported(
                 continue
             if isinstance(record, Character) and record.controller not in (None, GM):
                 member(records, Participant, campaign_id, str(record.controller))
-            if isinstance(record, Session) and record.status is Status.ACTIVE:
+            if (
+                isinstance(record, GameSession)
+                and record.status is SessionStatus.ACTIVE
+            ):
                 alone(records, campaign_id)
             join(records, record)
             new[word] += 1
@@ -144,7 +147,7 @@ def _size(written: Mapping[str, Any]) -> int:
     return len(json.dumps(written, ensure_ascii=False).encode()) + 2
 
 
-def _same(before: Record, record: Record, place: str) -> int:
+def _same(before: CampaignRecord, record: CampaignRecord, place: str) -> int:
     if before != record:
         raise AlreadyExists(f"{place}: there is another {record.WORD} {record.id}")
     return 1
@@ -167,7 +170,9 @@ def _campaign(entry: Any, campaign_id: str) -> Campaign:
     )
 
 
-def _member(kind: type[Member], entry: Any, campaign_id: str, place: str) -> Member:
+def _member(
+    kind: type[CampaignMember], entry: Any, campaign_id: str, place: str
+) -> CampaignMember:
     fields = _fields(kind, entry, place)
     if fields.text("campaign_id") != campaign_id:
         raise InvalidArgument(f"{place}.campaign_id must be document.campaign_id")
@@ -190,16 +195,16 @@ def _member(kind: type[Member], entry: Any, campaign_id: str, place: str) -> Mem
             id=fields.id(kind),
             campaign_id=campaign_id,
             name=checks.name(f"{place}.name", fields.text("name")),
-            kind=checks.word(f"{place}.kind", fields.text("kind"), Kind),
+            kind=checks.word(f"{place}.kind", fields.text("kind"), CharacterKind),
             notes=checks.bounded(f"{place}.notes", fields.text("notes")),
             controller=fields.text("controller") if "controller" in entry else None,
             created_at=fields.time("created_at"),
             updated_at=fields.time("updated_at"),
         )
-    status = checks.word(f"{place}.status", fields.text("status"), Status)
-    if (status is Status.ENDED) != ("ended_at" in entry):
+    status = checks.word(f"{place}.status", fields.text("status"), SessionStatus)
+    if (status is SessionStatus.ENDED) != ("ended_at" in entry):
         raise InvalidArgument(f"{place}: ended_at goes with the status ENDED")
-    return Session(
+    return GameSession(
         id=fields.id(kind),
         campaign_id=campaign_id,
         name=checks.bounded(f"{place}.name", fields.text("name"), checks.MOST_NAME),
@@ -220,7 +225,7 @@ class _Fields:
     def text(self, name: str) -> str:
         return _text(self.entry, name, self.place)
 
-    def id(self, kind: type[Record]) -> str:
+    def id(self, kind: type[CampaignRecord]) -> str:
         text = checks.shaped(f"{self.place}.id", self.text("id"))
         if not text.startswith(kind.PREFIX):
             raise InvalidArgument(f"{self.place}.id must begin with {kind.PREFIX}")
@@ -235,7 +240,7 @@ class _Fields:
         return text
 
 
-def _fields(kind: type[Record], entry: Any, place: str) -> _Fields:
+def _fields(kind: type[CampaignRecord], entry: Any, place: str) -> _Fields:
     if not isinstance(entry, dict):
         raise InvalidArgument(f"{place} must be an object")
     unknown = entry.keys() - {field.name for field in attrs.fields(kind)}

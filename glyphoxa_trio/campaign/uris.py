@@ -9,7 +9,7 @@ import attrs
 
 from . import checks
 from .errors import InvalidArgument, NotFound
-from .model import LISTS, Campaign, Member
+from .model import LISTS, Campaign, CampaignMember
 
 CAMPAIGNS: Final = "campaigns://list"
 CONTEXT: Final = "context://current"
@@ -22,7 +22,7 @@ class OfCampaign:
     """A campaign itself, or one of its lists."""
 
     campaign_id: str
-    kind: type[Member] | None = None
+    kind: type[CampaignMember] | None = None
 
 
 def campaign(campaign_id: str) -> str:
@@ -37,7 +37,7 @@ def every(campaign_id: str) -> list[str]:
     ]
 
 
-def of_list(campaign_id: str, kind: type[Member]) -> str:
+def of_list(campaign_id: str, kind: type[CampaignMember]) -> str:
     word = next(word for word, of in LISTS.items() if of is kind)
     return f"{campaign(campaign_id)}/{word}"
 

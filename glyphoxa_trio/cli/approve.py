@@ -12,14 +12,14 @@ from typing import Any
 
 from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.control import ask
-from glyphoxa_trio.control.desk import Desk
+from glyphoxa_trio.control.admin_socket import AdminSocket
 from glyphoxa_trio.runtime import open_runtime
 from glyphoxa_trio.runtime.looking import looked_lines
 
 from .common import WAIT, Model, run, run_orderly, without_calibration
 from .render import on_screen
 from .status import the_one
-from .terminal import Lines
+from .terminal import InputLines
 from .tools import wide_console
 
 
@@ -51,7 +51,7 @@ def approve_in(tool: str, path: Path, *, yes: bool) -> int:
             without_calibration(config), wait_for_servers=0.0
         ) as runtime:
             await runtime.wait_ready(within=WAIT)
-            desk = Desk(runtime)
+            desk = AdminSocket(runtime)
 
             async def put(request: Mapping[str, Any]) -> Mapping[str, Any]:
                 return desk.put(request)
@@ -89,4 +89,4 @@ async def _agreed() -> bool:
         return False
     sys.stdout.write("approve it as it is? [y/N] ")
     sys.stdout.flush()
-    return (await Lines().next() or "").lower() in ("y", "yes")
+    return (await InputLines().next() or "").lower() in ("y", "yes")

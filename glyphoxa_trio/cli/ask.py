@@ -20,7 +20,7 @@ from glyphoxa_trio.runtime import find_npc, open_runtime
 from glyphoxa_trio.tools.tier import Tier
 
 from .common import WAIT, Model, run, without_calibration
-from .kept import Kept
+from .kept import KeptSession
 from .logs import open_logs
 from .recorded import clock_for, open_record
 from .render import event_json, fan_out_line, on_screen
@@ -42,7 +42,7 @@ def ask(
 
     async def main(config: Config) -> int:
         find_npc(config, npc)  # before any server is waited for
-        kept = await Kept.read(session, config)
+        kept = await KeptSession.read(session, config)
         speaking = False
         async with (
             open_logs(log, config, _warn) as logs,

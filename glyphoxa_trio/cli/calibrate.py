@@ -14,7 +14,7 @@ import trio
 
 from glyphoxa_trio.config import Config
 from glyphoxa_trio.errors import DeadlineExceeded
-from glyphoxa_trio.host import Listing, Probed
+from glyphoxa_trio.host import CatalogueEntry, Probed
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.runtime import Runtime, open_runtime
 
@@ -87,7 +87,7 @@ def calibrate(
 
 def _chosen(
     runtime: Runtime, names: Sequence[str], *, everything: bool
-) -> list[Listing]:
+) -> list[CatalogueEntry]:
     """The tools to probe. Raises UnknownTool, with the nearest names."""
     snapshot = runtime.host.snapshot
     if names:
@@ -95,7 +95,7 @@ def _chosen(
     return list(snapshot.listings) if everything else unnamed(runtime)
 
 
-def _is_as_shown(listing: Listing, runtime: Runtime) -> bool:
+def _is_as_shown(listing: CatalogueEntry, runtime: Runtime) -> bool:
     """Compare the tool with what was announced: it may have changed while we asked."""
     now = runtime.host.snapshot.by_key.get(listing.key)
     return now is not None and now.definition == listing.definition

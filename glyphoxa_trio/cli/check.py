@@ -115,7 +115,7 @@ async def _ask_models(console: SafeConsole, config: Config) -> bool:
 
 
 @attrs.frozen
-class Missing:
+class MissingServer:
     """A grant that names a server which is not there, and why it is not."""
 
     npc: str
@@ -131,10 +131,10 @@ class Missing:
         )
 
 
-def _missing(config: Config, rows: Iterable[ServerStatus]) -> list[Missing]:
+def _missing(config: Config, rows: Iterable[ServerStatus]) -> list[MissingServer]:
     absent = {row.name: row for row in rows if row.state not in _THERE}
     return [
-        Missing(
+        MissingServer(
             need.npc,
             need.pattern,
             need.server,

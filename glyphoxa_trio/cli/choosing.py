@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from .terminal import Lines
+from .terminal import InputLines
 
 MOST_TRIES: Final = 3
 ANSWERS: Final = "all, none, or numbers such as 1 3-5"
@@ -59,7 +59,7 @@ async def choose(
 
     Returns which lines were chosen: none of them if nobody answers.
     """
-    read = Lines().next if answer is None else answer
+    read = InputLines().next if answer is None else answer
     for _ in range(MOST_TRIES):
         tell(f"{question} ({ANSWERS}) [none] ")
         line = await read()

@@ -24,7 +24,7 @@ class NotKept(GlyphoxaError):
 
 
 @attrs.define(eq=False)
-class Kept:
+class KeptSession:
     """A session, and the file that it is kept in; None is the default session, which is
     not kept."""
 

@@ -28,7 +28,7 @@ from .tools import wide_console
 
 
 @attrs.frozen(kw_only=True)
-class Listed:
+class ListedServer:
     """A server as a file has it. ``state`` is unknown unless the file says it."""
 
     name: str
@@ -76,7 +76,7 @@ def show(config: Path | None) -> int:
     return 0
 
 
-def servers_in(path: Path) -> list[Listed]:
+def servers_in(path: Path) -> list[ListedServer]:
     """The servers that a configuration or a ``.mcp.json`` names.
 
     It does not check the servers of a configuration: `check` does.
@@ -102,7 +102,7 @@ def servers_in(path: Path) -> list[Listed]:
     return rows
 
 
-def _shared_in(data: Any, source: Path) -> list[Listed]:
+def _shared_in(data: Any, source: Path) -> list[ListedServer]:
     """The servers of a ``.mcp.json``, each with what keeps it from being started."""
     found, seen = load_mcp_json(source), Seen()
     states = {
@@ -129,10 +129,10 @@ def _in_our_words(entry: Any) -> Mapping[Any, Any]:
         return _mapping(entry)
 
 
-def _listed(name: str, entry: Mapping[str, Any], source: Path) -> Listed:
+def _listed(name: str, entry: Mapping[str, Any], source: Path) -> ListedServer:
     kind = entry.get("type", entry.get("transport"))
     follows = "streamable-http" if isinstance(entry.get("url"), str) else "stdio"
-    return Listed(
+    return ListedServer(
         name=name,
         transport=kind if isinstance(kind, str) else follows,
         target=discreet.target(entry),

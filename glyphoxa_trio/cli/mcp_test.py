@@ -23,7 +23,7 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.config.mcp_json import find_mcp_json, stranger_of
 from glyphoxa_trio.config.secrecy import mask_of
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.mcp import Session, open_session
+from glyphoxa_trio.mcp import ServerSession, open_session
 from glyphoxa_trio.mcp.metadata import describe, result_of
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.tools.arguments import InvalidArguments, load
@@ -166,7 +166,7 @@ class _Steps:
         return failed is None
 
     async def _list(
-        self, session: Session, spec: ServerSpec
+        self, session: ServerSession, spec: ServerSpec
     ) -> tuple[ToolDefinition, ...]:
         self._begin("list")
         listing = await _within(spec.start_timeout, session.list_tools)
@@ -179,7 +179,7 @@ class _Steps:
 
     async def _call(
         self,
-        session: Session,
+        session: ServerSession,
         spec: ServerSpec,
         name: str,
         tools: Iterable[ToolDefinition],

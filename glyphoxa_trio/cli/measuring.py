@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 
-from glyphoxa_trio.host import PROBES, Listing
+from glyphoxa_trio.host import PROBES, CatalogueEntry
 from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.runtime.publisher import CALIBRATION
 from glyphoxa_trio.tools.consent import measured_unnamed
@@ -14,12 +14,14 @@ from glyphoxa_trio.tools.consent import measured_unnamed
 from .render import on_screen
 
 
-def unnamed(runtime: Runtime) -> list[Listing]:
+def unnamed(runtime: Runtime) -> list[CatalogueEntry]:
     """The tools that are measured without being named."""
     return [x for x in runtime.host.snapshot.listings if measured_unnamed(x.definition)]
 
 
-def announce(runtime: Runtime, chosen: Sequence[Listing], errors: Console) -> None:
+def announce(
+    runtime: Runtime, chosen: Sequence[CatalogueEntry], errors: Console
+) -> None:
     """List the tools that are about to be called, with what each says it may do."""
     held = runtime.host.approvals.held
     called = [x for x in chosen if x.key not in held]
@@ -48,11 +50,11 @@ async def measure_unnamed(runtime: Runtime, errors: Console) -> None:
     )
 
 
-def keys_of(listings: Iterable[Listing]) -> list[str]:
+def keys_of(listings: Iterable[CatalogueEntry]) -> list[str]:
     return [listing.key for listing in listings]
 
 
-def _risk(listing: Listing) -> str:
+def _risk(listing: CatalogueEntry) -> str:
     definition = listing.definition
     if definition.probe is not None:
         return "with the arguments that are configured for it"

@@ -20,13 +20,13 @@ from glyphoxa_trio.runtime import open_runtime
 from .approving import settle_approvals
 from .common import INTERRUPTED, Model, run
 from .consent import load_again
-from .kept import Kept
+from .kept import KeptSession
 from .logs import open_logs
 from .recorded import clock_for, open_record
 from .screen import Screen
 from .stand_in import StandIn, open_stand_in
 from .status import changes
-from .table import Table
+from .table import PlayTable
 from .tools import wide_console
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def play(
         if not config.npcs:
             screen.refuse("this configuration has no NPCs to talk to")
             return 1
-        kept = await Kept.read(session, config)
-        table = Table(screen, partial(kept.keep, screen.refuse))
+        kept = await KeptSession.read(session, config)
+        table = PlayTable(screen, partial(kept.keep, screen.refuse))
         given = [config]
 
         def source() -> Config:

@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.runtime.world import REAL, World
+from glyphoxa_trio.runtime.environment import REAL, Environment
 
 
 class RecordingFailed(GlyphoxaError):
@@ -28,7 +28,7 @@ def clock_for(path: Path | None) -> trio.abc.Clock | None:
 @asynccontextmanager
 async def open_record(
     path: Path | None, warn: Callable[[str], None]
-) -> AsyncGenerator[World]:
+) -> AsyncGenerator[Environment]:
     """The world for `open_runtime`, recorded into ``path`` if that is given.
 
     Args:

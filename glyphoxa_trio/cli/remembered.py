@@ -22,7 +22,7 @@ from glyphoxa_trio.host import UnknownTool
 from glyphoxa_trio.runtime.assembly import measurements_of, settings_of
 from glyphoxa_trio.storage.measurements import MeasurementFile
 from glyphoxa_trio.tools.definition import ToolDefinition
-from glyphoxa_trio.tools.history import Measured, Place, recalled
+from glyphoxa_trio.tools.history import Measured, ToolPlace, recalled
 from glyphoxa_trio.tools.naming import exposed_name, matches, nearest
 from glyphoxa_trio.tools.window import LatencyWindow
 
@@ -101,15 +101,15 @@ async def _with_file(config: Config, use: Callable[[MeasurementFile], T]) -> T:
     return await trio.to_thread.run_sync(in_thread, abandon_on_cancel=True)
 
 
-def _read(file: MeasurementFile) -> dict[Place, list[Measured]]:
-    found: dict[Place, list[Measured]] = {}
+def _read(file: MeasurementFile) -> dict[ToolPlace, list[Measured]]:
+    found: dict[ToolPlace, list[Measured]] = {}
     for one in file.load(-_EVER, _EVER):
         found.setdefault(one.place, []).append(one)
     return dict(sorted(found.items()))
 
 
 def _print(
-    found: Mapping[Place, Sequence[Measured]], config: Config, console: Console
+    found: Mapping[ToolPlace, Sequence[Measured]], config: Config, console: Console
 ) -> None:
     table = Table(box=SIMPLE_HEAD)
     for column in _COLUMNS:
@@ -142,8 +142,8 @@ def _print(
 
 
 def _chosen(
-    known: Iterable[Place], names: Sequence[str], config: Config
-) -> list[Place]:
+    known: Iterable[ToolPlace], names: Sequence[str], config: Config
+) -> list[ToolPlace]:
     """The places of the tools that the names mean.
 
     Raises:
@@ -154,7 +154,7 @@ def _chosen(
         place: exposed_name(definition, config.mcp.naming)
         for place, definition in tools.items()
     }
-    chosen: dict[Place, None] = {}
+    chosen: dict[ToolPlace, None] = {}
     for name in names:
         meant = [x for x in tools if matches(name, tools[x], exposed[x])]
         if not meant:
@@ -167,7 +167,7 @@ def _chosen(
     return list(chosen)
 
 
-def _definition(place: Place, config: Config) -> ToolDefinition:
+def _definition(place: ToolPlace, config: Config) -> ToolDefinition:
     """A definition that is enough to find the tool by its names, without its server."""
     group, _, name = place.key.partition(".")
     override = config.tools.get(place.key) or config.tools.get(name)

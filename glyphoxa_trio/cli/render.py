@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.mcp import ServerState, ServerStatus
 from glyphoxa_trio.npc import (
     ContextAdded,
@@ -32,7 +32,7 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.npc.identity import without_default
 from glyphoxa_trio.tools.characters import harmless
-from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status
 from glyphoxa_trio.tools.search import SEARCH
@@ -236,7 +236,7 @@ COLUMNS: Final = (
 )
 
 
-def tool_row(listing: Listing, estimate: Estimate) -> tuple[str, ...]:
+def tool_row(listing: CatalogueEntry, estimate: Estimate) -> tuple[str, ...]:
     """One tool's cells, in the order of `COLUMNS`."""
     declared = listing.definition.estimated_duration
     return (
@@ -259,11 +259,13 @@ def time_or_dash(value: float | None) -> str:
 def _measured(value: float | None, estimate: Estimate) -> str:
     if value is None:
         return time_or_dash(None)
-    few = "" if estimate.source is Source.MEASURED else f" (n={estimate.samples})"
+    few = (
+        "" if estimate.source is EstimateSource.MEASURED else f" (n={estimate.samples})"
+    )
     return f"{in_ms(value)}{few}"
 
 
-def _health(listing: Listing, estimate: Estimate) -> str:
+def _health(listing: CatalogueEntry, estimate: Estimate) -> str:
     if listing.availability != "ready":
         return str(listing.availability)
     return f"degraded: {estimate.degraded}" if estimate.degraded else "good"

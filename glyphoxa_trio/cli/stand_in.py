@@ -27,7 +27,7 @@ from glyphoxa_trio.providers.offline.wire import respond
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.secret import Secret
-from glyphoxa_trio.testing.voice.steps import CallTools, Reply, Speak, Turn
+from glyphoxa_trio.testing.voice.steps import ModelTurn, Reply, Speak, SpokenCallTools
 from glyphoxa_trio.tools.outcome import ToolCall
 
 _KEY = Secret("stand-in")
@@ -44,7 +44,7 @@ class StandIn:
         """It knows the tools that the model was shown by name."""
         self._runtime = runtime
 
-    def __call__(self, turn: Turn) -> Reply:
+    def __call__(self, turn: ModelTurn) -> Reply:
         """One response: words, or calls."""
         calls, words = [], ""
         for event in respond(self._request(turn)):
@@ -56,10 +56,10 @@ class StandIn:
                 case _:
                     pass
         if calls:
-            return CallTools(calls)
+            return SpokenCallTools(calls)
         return Speak(words, ms=_A_WORD * len(words.split()))
 
-    def _request(self, turn: Turn) -> LLMRequest:
+    def _request(self, turn: ModelTurn) -> LLMRequest:
         messages = [
             Message(role="system", content=turn.instructions),
             Message(role="user", content=turn.user),

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from glyphoxa_trio.control import ControlError, ask, running
-from glyphoxa_trio.control.desk import RELOAD
+from glyphoxa_trio.control.admin_socket import RELOAD
 
 from .common import run_orderly
 from .render import on_screen, server_lines

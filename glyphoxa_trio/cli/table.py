@@ -48,7 +48,7 @@ from .render import (
     why_lines,
 )
 from .screen import Screen
-from .terminal import Lines
+from .terminal import InputLines
 from .tools import show_absences, show_tools
 
 # For so many seconds after the first question, questions wait for servers that start.
@@ -59,7 +59,7 @@ _KEEPING: Final = 2.0
 
 
 @attrs.define(eq=False)
-class Table:
+class PlayTable:
     """Where the players sit: who is addressed, and what was said last.
 
     Args:
@@ -106,7 +106,7 @@ class Table:
         await self._address(runtime.npcs[0].name, greet=False)
         self._introduce(path)
         await self._greet()
-        lines = Lines()
+        lines = InputLines()
         while True:
             self.screen.ask(self._npc.name)
             line = await lines.next()

@@ -12,7 +12,7 @@ _CHUNK = 4096
 
 
 @attrs.define(eq=False)
-class Lines:
+class InputLines:
     """Whole lines of a file descriptor.
 
     Read in a thread that may be left behind: it holds no lock of Python's, so

@@ -30,10 +30,10 @@ from glyphoxa_trio.simulation.verify.report import as_json
 from glyphoxa_trio.simulation.verify.verdict import (
     NOTHING,
     Finding,
-    Known,
-    Reach,
+    NpcReach,
     Severity,
     Verdict,
+    VerifyInputs,
 )
 from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.units import in_ms
@@ -60,7 +60,7 @@ def verify(
     in_json: bool,
 ) -> int:
     """Survey in real time, then look on virtual time; 1 if anything is wrong."""
-    found: list[tuple[Config, Known]] = []
+    found: list[tuple[Config, VerifyInputs]] = []
 
     async def prepare() -> int:
         config = await load(path, warn=warn, starts=online)
@@ -69,7 +69,7 @@ def verify(
         measured = await trio.to_thread.run_sync(
             partial(_measured, config), abandon_on_cancel=True
         )
-        known = Known(
+        known = VerifyInputs(
             offers=surveyed.offers,
             absent=surveyed.absent,
             stated={key: one.latency() for key, one in rehearsal.latencies.items()},
@@ -196,7 +196,7 @@ def _say(console: Console, text: str, style: str) -> None:
     console.print(on_screen(text), style=style, markup=False, soft_wrap=True)
 
 
-def _table(reaches: tuple[Reach, ...]) -> Table:
+def _table(reaches: tuple[NpcReach, ...]) -> Table:
     table = Table(box=SIMPLE_HEAD, title="What can be reached", title_justify="left")
     for name in ("NPC", "turn", "tools", "worst turn: tools", "model", "all"):
         table.add_column(name, justify="left" if name in ("NPC", "tools") else "right")

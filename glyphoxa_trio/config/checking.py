@@ -21,7 +21,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .fields import NotEmpty, Unit
 from .model import Config
-from .problems import ConfigError, Misfit, Problems, shown, sort_of
+from .problems import ConfigError, ConfigMisfit, Problems, shown, sort_of
 
 
 def checked(config: object) -> Config:
@@ -37,7 +37,7 @@ def checked(config: object) -> Config:
         )
     try:
         made: Config = _object(config, Config)
-    except Misfit as misfit:
+    except ConfigMisfit as misfit:
         problems = [f"{what} @ {at.removeprefix('.')}" for at, what in misfit.found]
         raise ConfigError(*problems) from None
     named = (("npcs", made.npcs, str.casefold), ("mcp.servers", made.mcp.servers, str))
@@ -58,7 +58,7 @@ def _named_twice(
 
 
 def _fitting(value: Any, kind: Any) -> Any:
-    """Return ``value`` as a ``kind``; raises ValueError, or a `Misfit` with places."""
+    """Return ``value`` as a ``kind``; raises ValueError, or a `ConfigMisfit` with places."""
     if get_origin(kind) in (Union, UnionType):
         if value is None:
             return None

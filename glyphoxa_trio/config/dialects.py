@@ -51,7 +51,7 @@ _VARIABLE: Final = re.compile(
 
 
 @attrs.frozen
-class Entry:
+class TranslatedEntry:
     """An entry, translated into our keys.
 
     Args:
@@ -105,7 +105,7 @@ def switched_off(entry: Mapping[str, Any]) -> bool:
     return off
 
 
-def translated(entry: Mapping[str, Any]) -> Entry:
+def translated(entry: Mapping[str, Any]) -> TranslatedEntry:
     """Translate an entry into our keys.
 
     Raises:
@@ -152,7 +152,7 @@ def translated(entry: Mapping[str, Any]) -> Entry:
             made[key] = _rewritten(value)
     problems.end()
     env_file = made.pop("envFile", None)
-    return Entry(made, spelled, env_file, tuple(notes))
+    return TranslatedEntry(made, spelled, env_file, tuple(notes))
 
 
 _KNOWN: Final = frozenset(layout(ServerSpec)) | _FOREIGN

@@ -114,7 +114,7 @@ _FURTHER_DOWN: Final[Mapping[type, Mapping[str, str]]] = {
 
 
 @attrs.frozen
-class Key:
+class ConfigKey:
     """One key of the file: the type behind it and the field it fills, if any."""
 
     kind: Any
@@ -122,16 +122,16 @@ class Key:
 
 
 @functools.cache
-def layout(model: type) -> Mapping[str, Key]:
+def layout(model: type) -> Mapping[str, ConfigKey]:
     """The keys that a class of the model has in the file, in the model's order."""
     hidden, added = _DIFFERENCES.get(model, (frozenset(), {}))
     hints = get_type_hints(model, include_extras=True)
     keys = {
-        f"{field.name}{_suffix(hints[field.name])}": Key(hints[field.name], field)
+        f"{field.name}{_suffix(hints[field.name])}": ConfigKey(hints[field.name], field)
         for field in attrs.fields(model)
         if field.name not in hidden
     }
-    return keys | {key: Key(kind) for key, kind in added.items()}
+    return keys | {key: ConfigKey(kind) for key, kind in added.items()}
 
 
 def key_of(model: type, field: attrs.Attribute[Any]) -> str:

@@ -24,8 +24,8 @@ from .mcp_json import (
     stranger_of,
 )
 from .model import Config
-from .problems import ConfigError, Misfit
-from .reader import Reader
+from .problems import ConfigError, ConfigMisfit
+from .reader import ConfigReader
 from .scalars import Scalars
 from .servers import McpDefaults
 from .shared import LeftOut
@@ -226,7 +226,9 @@ def parse(
     Raises:
       ConfigError: with every problem, each with its place.
     """
-    reader = Reader(Scalars(os.environ if env is None else env, Path(source).parent))
+    reader = ConfigReader(
+        Scalars(os.environ if env is None else env, Path(source).parent)
+    )
     config: Config = _read_as(reader, data, Config, source)
     for where, what in reader.warnings.found:
         (warn or _ignore)(f"{what} @ {source.name}{where}")
@@ -241,17 +243,17 @@ def load_as(path: str | os.PathLike[str], kind: type[T]) -> T:
     """
     source = Path(path).absolute()
     data, repeated = read_text(read_file(source), source=source)
-    reader = Reader(Scalars(os.environ, source.parent))
+    reader = ConfigReader(Scalars(os.environ, source.parent))
     if repeated:
         raise ConfigError(*repeated)
     return _read_as(reader, {} if data is None else data, kind, source)
 
 
-def _read_as(reader: Reader, data: Any, kind: type[T], source: PurePath) -> T:
+def _read_as(reader: ConfigReader, data: Any, kind: type[T], source: PurePath) -> T:
     try:
         made: T = reader.converter.structure(data, kind)
         return made
-    except Misfit as misfit:
+    except ConfigMisfit as misfit:
         places = misfit.found
     except ConfigError as error:
         places = [("", what) for what in error.problems]

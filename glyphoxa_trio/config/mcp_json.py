@@ -26,7 +26,7 @@ from glyphoxa_trio.secret import Secret
 
 from . import discreet
 from .dialects import (
-    Entry,
+    TranslatedEntry,
     surroundings,
     switched_off,
     translated,
@@ -36,8 +36,8 @@ from .dialects import (
 )
 from .formats import read_file
 from .overrides import ToolOverride
-from .problems import ConfigError, Misfit, place_of, sort_of
-from .reader import Reader
+from .problems import ConfigError, ConfigMisfit, place_of, sort_of
+from .reader import ConfigReader
 from .scalars import Scalars
 from .servers import McpDefaults, ServerSpec, Transport
 from .shared import LeftOut, SharedServer
@@ -150,7 +150,7 @@ def parse_mcp_json(
       ConfigError: if the file as a whole cannot be understood.
     """
     around = surroundings(source.parent, env)
-    reader = Reader(Scalars(around, source.parent), defaults or McpDefaults())
+    reader = ConfigReader(Scalars(around, source.parent), defaults or McpDefaults())
     entries: list[SharedServer] = []
     left_out: list[LeftOut] = []
     warnings: list[str] = []
@@ -186,7 +186,7 @@ def parse_mcp_json(
 
 def _found(error: ValueError | ConfigError) -> list[tuple[str, str]]:
     """Each problem, with its place below the entry."""
-    if isinstance(error, Misfit):
+    if isinstance(error, ConfigMisfit):
         return error.found
     if isinstance(error, ConfigError):
         return [("", what) for what in error.problems]
@@ -194,7 +194,7 @@ def _found(error: ValueError | ConfigError) -> list[tuple[str, str]]:
 
 
 def _server(
-    name: str, written: Mapping[str, Any], source: Path, reader: Reader
+    name: str, written: Mapping[str, Any], source: Path, reader: ConfigReader
 ) -> tuple[SharedServer, tuple[str, ...]]:
     """Read one entry as a server; also returns its oddities, as notes.
 
@@ -213,8 +213,10 @@ def _server(
             key: reader.converter.structure(value, tuple[str, ...])
             for key, value in named.items()
         }
-    except Misfit as misfit:
-        raise Misfit([(entry.place(at), what) for at, what in misfit.found]) from None
+    except ConfigMisfit as misfit:
+        raise ConfigMisfit(
+            [(entry.place(at), what) for at, what in misfit.found]
+        ) from None
     spec = _not_the_operators(spec, notes)
     text = _env_file(entry, spec, reader, notes)
     more = {key: Secret(value) for key, value in variables_in(text or "").items()}
@@ -254,7 +256,7 @@ def _check_name(name: str) -> None:
 
 
 def _env_file(
-    entry: Entry, spec: ServerSpec, reader: Reader, notes: list[str]
+    entry: TranslatedEntry, spec: ServerSpec, reader: ConfigReader, notes: list[str]
 ) -> str | None:
     """The text of the entry's ``envFile``; None if it has none that can be read."""
     if entry.env_file is None or spec.transport is not Transport.STDIO:
@@ -262,7 +264,7 @@ def _env_file(
     try:
         return read_file(reader.scalars.path(entry.env_file, Path))
     except ValueError as error:
-        raise Misfit([(".envFile", str(error))]) from None
+        raise ConfigMisfit([(".envFile", str(error))]) from None
     except ConfigError as error:
         (why,) = error.problems
         notes.append(f"goes on without its envFile, which {why.partition(' @ ')[0]}")

@@ -35,7 +35,7 @@ class ConfigError(GlyphoxaError):
         return "\n".join(self.problems)
 
 
-class Misfit(ValueError):
+class ConfigMisfit(ValueError):
     """What does not fit: pairs of a place, relative, and what is wrong there."""
 
     def __init__(self, found: list[tuple[str, str]]) -> None:
@@ -58,7 +58,7 @@ class Problems:
         place = place_of(step)
         try:
             yield
-        except Misfit as misfit:
+        except ConfigMisfit as misfit:
             self.found += [(place + below, what) for below, what in misfit.found]
         except ConfigError as error:
             self.found += [(place, what) for what in error.problems]
@@ -67,7 +67,7 @@ class Problems:
 
     def end(self) -> None:
         if self.found:
-            raise Misfit(self.found)
+            raise ConfigMisfit(self.found)
 
 
 def place_of(step: object) -> str:

@@ -39,7 +39,7 @@ _Hook = Callable[[Any, Any], Any]
 
 
 @attrs.define(eq=False)
-class Reader:
+class ConfigReader:
     """Reads one file. ``defaults`` is what servers get that do not state it,
     ``warnings`` what was odd and no error.
     """

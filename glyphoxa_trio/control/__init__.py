@@ -10,7 +10,7 @@ so is the answer: ``{"status": …}``, or ``{"error": "…"}``. Likewise ``reloa
 clients, the length of a line, and how long anybody is waited for.
 """
 
-from .desk import open_control
+from .admin_socket import open_control
 from .sockets import ControlError, ask, control_folders, running
 from .status import status_of
 

@@ -4,41 +4,41 @@
 inside their limits, `host` is the door to all three.
 """
 
-from .ahead import Ahead, AheadStatistics
 from .approvals import Approvals, ApprovalStore, ChangedAgain
 from .calibrator import PROBES, Probed, Sampled
-from .catalogue import Catalogue, Listing, Snapshot, UnknownTool
+from .catalogue import Catalogue, CatalogueEntry, Snapshot, UnknownTool
 from .executor import Caller, RunsCalls
-from .history import History, HistoryFile, HistoryStatistics
+from .history import HistoryFile, HistoryStatistics, SampleHistory
 from .host import HostStatistics, ToolHost, open_host
 from .measurements import CalibratorSettings
-from .search import Shelf, Showing, showing
+from .search import LoadedTools, VisibleTools, showing
+from .speculative_calls import SpeculativeCalls, SpeculativeCallStatistics
 from .stalls import ToolStalled
 
 __all__ = [
     "PROBES",
-    "Ahead",
-    "AheadStatistics",
     "ApprovalStore",
     "Approvals",
     "CalibratorSettings",
     "Caller",
     "Catalogue",
+    "CatalogueEntry",
     "ChangedAgain",
-    "History",
     "HistoryFile",
     "HistoryStatistics",
     "HostStatistics",
-    "Listing",
+    "LoadedTools",
     "Probed",
     "RunsCalls",
+    "SampleHistory",
     "Sampled",
-    "Shelf",
-    "Showing",
     "Snapshot",
+    "SpeculativeCallStatistics",
+    "SpeculativeCalls",
     "ToolHost",
     "ToolStalled",
     "UnknownTool",
+    "VisibleTools",
     "open_host",
     "showing",
 ]

@@ -10,7 +10,7 @@ show and to run, until it is approved again or is as it was.
 A person may approve a tool as it is, even if the configuration does not: `agreed`
 are the tools that are still as they were then. One that changes is held back as well.
 
-`Approvals` is the state and its rules, without a clock or I/O; `Keeper` loads and
+`Approvals` is the state and its rules, without a clock or I/O; `ApprovalKeeper` loads and
 saves it beside, so that no call ever waits for a disk. Above 300 lines, because what
 is kept and how are read together.
 """
@@ -32,7 +32,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.fingerprint import difference, first_line, stated_lines
 
-from .catalogue import Listing
+from .catalogue import CatalogueEntry
 
 # Remembered of one server. A new tool beyond that is held back as well: whoever
 # invents names for ever must not push out what was approved.
@@ -141,7 +141,7 @@ class Approvals:
         for key in keys:
             self._offered.pop(key, None)
 
-    def review(self, listings: Iterable[Listing]) -> None:
+    def review(self, listings: Iterable[CatalogueEntry]) -> None:
         """Decide anew what is held back, and remember what is seen first."""
         known = Counter(map(_group_of, self._remembered))
         anything_new = False
@@ -276,7 +276,7 @@ def _alike(key: str) -> str:
 
 
 @attrs.define(eq=False)
-class Keeper:
+class ApprovalKeeper:
     """Loads approvals from their store, and saves them beside everything else.
 
     A store that cannot be read is left as it is: nothing is saved over it.

@@ -17,7 +17,7 @@ import outcome
 
 import trio
 
-from glyphoxa_trio.actors import Flight, Flights, LoopLag
+from glyphoxa_trio.actors import LoopLag, SharedTask, SharedTasks
 from glyphoxa_trio.errors import GlyphoxaError, TooManyFlights
 from glyphoxa_trio.tools import foreign
 from glyphoxa_trio.tools.breaker import Breaker, BreakerState, Ticket
@@ -28,12 +28,12 @@ from glyphoxa_trio.tools.definition import (
     ToolError,
     ToolUnavailable,
 )
-from glyphoxa_trio.tools.estimate import Source
+from glyphoxa_trio.tools.estimate import EstimateSource
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.window import Sample, SampleKind
 from glyphoxa_trio.units import in_ms
 
-from .catalogue import Listing
+from .catalogue import CatalogueEntry
 from .stalls import Stalls
 from .timing import Timing
 
@@ -93,7 +93,7 @@ class Life:
 class Attempt:
     """One flight of one tool. ``signature`` differs for calls with other arguments."""
 
-    listing: Listing
+    listing: CatalogueEntry
     timing: Timing
     signature: int
     _life: Life
@@ -107,7 +107,7 @@ class Attempt:
     second: Attempt | None = attrs.field(default=None, init=False)
     no_second: bool = attrs.field(default=False, init=False)  # there was no budget
     _reckoned: bool = attrs.field(default=False, init=False)  # as won or lost
-    flight: Flight[Any] = attrs.field(init=False)
+    flight: SharedTask[Any] = attrs.field(init=False)
     # Its tool was hidden, and is shown once more for this call.
     is_trial: bool = attrs.field(default=False, init=False)
     # Its tool was refused because it held the loop, and is shown once for this call.
@@ -140,7 +140,7 @@ class Attempt:
     def own_deadline(self) -> float:
         """When the tool's or its server's own limit is reached; never, once it
         has landed: a result may be waited for by somebody who comes later."""
-        if self.flight.landed and not self.flight.cancelled:
+        if self.flight.done and not self.flight.cancelled:
             return math.inf
         return self.started + self.listing.definition.own_limit
 
@@ -163,7 +163,7 @@ class Attempts:
       trial_said_nothing: told if such a call has ended and left no sample.
     """
 
-    _flights: Flights
+    _flights: SharedTasks
     _observe: Callable[[str, Sample], None]
     _health_anew: Callable[[str], None]
     _lag: LoopLag
@@ -178,28 +178,28 @@ class Attempts:
     _ahead: set[Attempt] = attrs.field(factory=set, init=False)
     _seats: dict[str, trio.Semaphore] = attrs.field(factory=dict, init=False)
     # Tools of which a write was cut: it may still write until it really stops.
-    _cut_writes: dict[str, Listing] = attrs.field(factory=dict, init=False)
+    _cut_writes: dict[str, CatalogueEntry] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._flights.when_stray_stops(self._stray_stopped)
+        self._flights.when_lingering_stops(self._stray_stopped)
 
     def _stray_stopped(self, key: object) -> None:
         listing = self._cut_writes.get(str(key))
         if listing is not None:
             self.wrote(listing)
 
-    def _life_of(self, listing: Listing, whose: Whose) -> Life:
+    def _life_of(self, listing: CatalogueEntry, whose: Whose) -> Life:
         place = _place(listing, whose)
         life = self._lives.get(place)
         if life is None:
             life = self._lives[place] = Life()
         return life
 
-    def _breaker(self, listing: Listing, whose: Whose) -> Breaker | None:
+    def _breaker(self, listing: CatalogueEntry, whose: Whose) -> Breaker | None:
         life = self._lives.get(_place(listing, whose))
         return None if life is None else life.breakers.get(listing.key)
 
-    def obstacle(self, listing: Listing, whose: Whose = NOBODYS) -> str | None:
+    def obstacle(self, listing: CatalogueEntry, whose: Whose = NOBODYS) -> str | None:
         """Why the tool cannot be called right now, in words; None if it can."""
         breaker = self._breaker(listing, whose)
         now = trio.current_time()
@@ -216,10 +216,10 @@ class Attempts:
         """The attempt that an identical call may join."""
         return None if key is None else self._in_flight.get(key)
 
-    def seat(self, listing: Listing) -> trio.Semaphore | None:
+    def seat(self, listing: CatalogueEntry) -> trio.Semaphore | None:
         """The seats for calls of a tool on trial: each needs one before it departs.
         None if the tool is not on trial."""
-        if listing.estimate.source is not Source.TRIAL:
+        if listing.estimate.source is not EstimateSource.TRIAL:
             return None
         seat = self._seats.get(listing.key)
         if seat is None:
@@ -228,7 +228,7 @@ class Attempts:
             )
         return seat
 
-    def has_seat(self, listing: Listing) -> bool:
+    def has_seat(self, listing: CatalogueEntry) -> bool:
         """Whether a call of it need not wait for one on trial to end."""
         seat = self.seat(listing)
         return seat is None or seat.value > 0
@@ -243,9 +243,9 @@ class Attempts:
         for place in [x for x in self._lives if x[1:] == (whose,)]:
             del self._lives[place]
 
-    def depart(
+    def start(
         self,
-        listing: Listing,
+        listing: CatalogueEntry,
         arguments: dict[str, Any],
         context: CallContext,
         cache_key: CacheKey | None,
@@ -299,14 +299,14 @@ class Attempts:
         attempt.is_loop_trial = self.stalls.begun(listing.key)
         return attempt
 
-    def begin_ahead(self, attempt: Attempt) -> None:
+    def start_speculative(self, attempt: Attempt) -> None:
         """Somebody may want this one later: take note of what outdates it."""
         self._ahead.add(attempt)
 
     def end_ahead(self, attempt: Attempt) -> None:
         self._ahead.discard(attempt)
 
-    def undoubted(self, listing: Listing, whose: Whose) -> bool:
+    def is_trusted(self, listing: CatalogueEntry, whose: Whose) -> bool:
         """True if a call of it is nobody's trial, and no earlier one lingers."""
         breaker = self._breaker(listing, whose)
         closed = breaker is None or breaker.state is BreakerState.CLOSED
@@ -314,12 +314,12 @@ class Attempts:
 
     def launch(
         self,
-        listing: Listing,
+        listing: CatalogueEntry,
         arguments: dict[str, Any],
         context: CallContext,
         timing: Timing,
         on_landed: Callable[[outcome.Maybe[Any]], None] | None = None,
-    ) -> Flight[Any]:
+    ) -> SharedTask[Any]:
         """The bare flight: no breaker, no record.
 
         Raises:
@@ -333,21 +333,21 @@ class Attempts:
                 timing.sent()
                 return foreign.received(tool.handler, tool.handler(arguments, context))
 
-            return flights.launch_in_thread(key, in_thread, on_landed=on_landed)
+            return flights.start_in_thread(key, in_thread, on_landed=on_landed)
         if tool.remote:
             asks = cast("Callable[..., Awaitable[Any]]", tool.handler)
             begin = getattr(asks, "begin", None)
             if begin is not None:
                 begin = partial(begin, arguments, context)
-            return flights.launch(
+            return flights.start(
                 key, asks, arguments, context, on_landed=on_landed, begin=begin
             )
-        return flights.launch(
+        return flights.start(
             key, timing.run, tool.handler, arguments, context, on_landed=on_landed
         )
 
     async def probe(
-        self, listing: Listing, arguments: dict[str, Any], *, deadline: float
+        self, listing: CatalogueEntry, arguments: dict[str, Any], *, deadline: float
     ) -> ProbeResult:
         """Call a tool to measure it, past gate, cache and breaker; nothing is recorded.
 
@@ -359,28 +359,28 @@ class Attempts:
         context = CallContext(call_id="probe", deadline=deadline)
         timing = Timing(self._lag, self.stalls, listing.tool)
         flight = self.launch(listing, arguments, context, timing)
-        flight.board()
+        flight.add_waiter()
         try:
             with trio.CancelScope(deadline=deadline):
-                answer = ToolResult.of(await flight.landing())
+                answer = ToolResult.of(await flight.result())
                 return ProbeResult(answer, timing.ended())
             life = self._life_of(listing, NOBODYS)
             first = _first_in_life(life, listing, timing)
             return ProbeResult(None, None if first else timing.cut())
         finally:
             self.probe_ended(listing)
-            flight.leave()
+            flight.release()
             self.wrote(listing)
 
     def leave(self, attempt: Attempt, early: SampleKind | None) -> bool:
         """Get off; ``early`` is what it says of the tool if that ended the flight,
         and that is what is returned.
         """
-        if not attempt.flight.leave():
+        if not attempt.flight.release():
             return False
         if attempt.listing.definition.side_effects:
             self._cut_writes[attempt.listing.key] = attempt.listing
-        self._gone(attempt)
+        self._retire(attempt)
         if attempt.is_loop_trial and not attempt.timing.held_loop:
             self.stalls.ended(attempt.listing.key, well=None)
         self._record(attempt, early)
@@ -396,7 +396,7 @@ class Attempts:
         self.cache.drop_tool(key)
         self._join_no_more(lambda listing: listing.key == key)
 
-    def wrote(self, listing: Listing) -> None:
+    def wrote(self, listing: CatalogueEntry) -> None:
         """A call of the tool is over: what it wrote outdates reads of its group."""
         definition = listing.definition
         if definition.side_effects:
@@ -408,12 +408,12 @@ class Attempts:
         asked = attempt.instead_of or attempt  # whose answer it is
         epoch = asked._epoch
         undisturbed = epoch == self.cache.epoch
-        self._gone(attempt)
+        self._retire(attempt)
         if undisturbed:  # what it dropped just now is older than its own result
             epoch = self.cache.epoch
         if attempt.is_loop_trial and not attempt.timing.held_loop:
             self.stalls.ended(attempt.listing.key, well=True)
-        kind, answer = kind_of(result)
+        kind, answer = classify(result)
         if self._same_death(attempt, result):
             kind = None
         self._record(attempt, kind)
@@ -438,7 +438,7 @@ class Attempts:
                 return attempt._life.dies_again(key, attempt.started, now)
         return False
 
-    def _gone(self, attempt: Attempt) -> None:
+    def _retire(self, attempt: Attempt) -> None:
         """It is down: nobody joins it, and what it wrote outdates cached reads."""
         key = attempt.cache_key
         if key is not None and self._in_flight.get(key) is attempt:
@@ -447,7 +447,7 @@ class Attempts:
             attempt._seat.release()
         self.wrote(attempt.listing)
 
-    def _join_no_more(self, outdated: Callable[[Listing], bool]) -> None:
+    def _join_no_more(self, outdated: Callable[[CatalogueEntry], bool]) -> None:
         """Later calls must not share reads that may be from before a change."""
         self._in_flight = {
             key: attempt
@@ -491,23 +491,23 @@ class Attempts:
         ):
             self._health_anew(key)
 
-    def probe_ended(self, listing: Listing) -> None:
+    def probe_ended(self, listing: CatalogueEntry) -> None:
         """A call that measures it is over."""
         self._life_of(listing, NOBODYS).ended(trio.current_time())
 
 
-def _place(listing: Listing, whose: Whose) -> str | tuple[str, Whose]:
+def _place(listing: CatalogueEntry, whose: Whose) -> str | tuple[str, Whose]:
     group = listing.definition.group
     return (group, whose) if listing.tool.per_session else group
 
 
-def _first_in_life(life: Life, listing: Listing, timing: Timing) -> bool:
+def _first_in_life(life: Life, listing: CatalogueEntry, timing: Timing) -> bool:
     """Whether the call began before any other had ended in this life of its server.
     Such a call may be slow because it loads an index, or fills a cache."""
     return listing.tool.remote and timing.departed < life.first_end
 
 
-def kind_of(
+def classify(
     result: outcome.Maybe[Any],
 ) -> tuple[SampleKind | None, ToolResult | None]:
     """What a landing says of the tool; None if it never reached it."""

@@ -30,7 +30,7 @@ from glyphoxa_trio.tools.window import Sample, SampleKind
 from glyphoxa_trio.units import in_ms
 
 from .attempts import ProbeResult
-from .catalogue import Catalogue, Listing
+from .catalogue import Catalogue, CatalogueEntry
 from .measurements import Measurements
 
 PROBES = 5  # per tool: as many samples as "measured" needs (D1)
@@ -145,7 +145,7 @@ class Calibrate(Request["Calibrator", tuple[Probed, ...]]):
 
 
 @attrs.frozen
-class Report(Request["Calibrator", dict[str, Estimate]]):
+class ReportEstimates(Request["Calibrator", dict[str, Estimate]]):
     """Asked: the estimate of every tool as of now."""
 
 
@@ -158,7 +158,7 @@ class Probe(Protocol):
     """Call a tool past gate, cache and breaker, as `Attempts.probe` does."""
 
     async def __call__(
-        self, listing: Listing, arguments: dict[str, Any], *, deadline: float
+        self, listing: CatalogueEntry, arguments: dict[str, Any], *, deadline: float
     ) -> ProbeResult: ...
 
 
@@ -214,7 +214,7 @@ class Calibrator:
                             self._measurements.forget(key)
                     case Calibrate() as request:
                         nursery.start_soon(self._calibrate, call, request)
-                    case Report():
+                    case ReportEstimates():
                         with call.answering():
                             call.reply(self._report())
                     case Examine():
@@ -314,7 +314,7 @@ class Calibrator:
             ]
             done: list[Probed] = []
 
-            async def one(listing: Listing) -> None:
+            async def one(listing: CatalogueEntry) -> None:
                 async with self._slots:
                     samples, note = await self._probe_tool(listing, request.word)
                 probed = Probed(
@@ -340,7 +340,9 @@ class Calibrator:
                     nursery.start_soon(some)
             call.reply(tuple(done))
 
-    def _is_meant(self, listing: Listing, word: Word, granted: Iterable[Grant]) -> bool:
+    def _is_meant(
+        self, listing: CatalogueEntry, word: Word, granted: Iterable[Grant]
+    ) -> bool:
         if word is Word.NAMED:
             return True  # if it may not be called, whoever named it is told why
         if self._why_not(listing, word, granted) is not None:
@@ -350,7 +352,7 @@ class Calibrator:
         return word is Word.UNNAMED or few
 
     def _why_not(
-        self, listing: Listing, word: Word, granted: Iterable[Grant]
+        self, listing: CatalogueEntry, word: Word, granted: Iterable[Grant]
     ) -> str | None:
         """Why the tool may not be called now, in words; None if it may."""
         key, definition = listing.key, listing.definition
@@ -376,7 +378,7 @@ class Calibrator:
             return "it does not only read what is here"
         return None
 
-    async def _probe_tool(self, listing: Listing, word: Word) -> tuple[int, str]:
+    async def _probe_tool(self, listing: CatalogueEntry, word: Word) -> tuple[int, str]:
         """Measure one tool; how many samples there are, and what went wrong.
 
         It ends with the first call that fails, since the next one would fail as well.

@@ -28,7 +28,7 @@ class UnknownTool(GlyphoxaError):
 
 
 @attrs.frozen(kw_only=True)
-class Listing:
+class CatalogueEntry:
     """One tool in the catalogue. Its schema is compiled once, for all snapshots,
     and so are the words by which it is found. ``ready_at`` is when its server, which
     is starting, will answer, on trio's clock; None if that is not known.
@@ -67,19 +67,19 @@ class Snapshot:
     as soon as the others with its name are gone.
     """
 
-    listings: tuple[Listing, ...] = ()
-    by_exposed: Mapping[str, Listing] = MappingProxyType({})
-    by_key: Mapping[str, Listing] = MappingProxyType({})
+    listings: tuple[CatalogueEntry, ...] = ()
+    by_exposed: Mapping[str, CatalogueEntry] = MappingProxyType({})
+    by_key: Mapping[str, CatalogueEntry] = MappingProxyType({})
     revision: int = 0
-    left_out: tuple[Listing, ...] = ()
+    left_out: tuple[CatalogueEntry, ...] = ()
     collisions: tuple[Collision, ...] = ()
 
     @property
-    def offered(self) -> tuple[Listing, ...]:
+    def offered(self) -> tuple[CatalogueEntry, ...]:
         """The tools that are listed, and those that are left out."""
         return self.listings + self.left_out
 
-    def find(self, name: str) -> Listing:
+    def find(self, name: str) -> CatalogueEntry:
         """By exposed name or canonical key.
 
         Raises:
@@ -162,7 +162,7 @@ class Catalogue:
     ) -> None:
         """A server came, went, or restarts: its tools follow."""
 
-        def moved(listings: Iterable[Listing]) -> list[Listing]:
+        def moved(listings: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:
             return [
                 attrs.evolve(listing, availability=availability, ready_at=ready_at)
                 if listing.definition.group == group
@@ -189,10 +189,10 @@ class Catalogue:
     def _listing(
         self,
         tool: Tool,
-        before: Mapping[str, Listing],
+        before: Mapping[str, CatalogueEntry],
         availability: Availability,
         ready_at: float | None = None,
-    ) -> Listing:
+    ) -> CatalogueEntry:
         if self._stand_in is not None:
             tool = self._stand_in(tool)
         known = before.get(tool.key)
@@ -204,7 +204,7 @@ class Catalogue:
         schema = ArgumentSchema(definition.parameters, foreign=definition.external)
         if not definition.external:  # whoever brings those has looked at them
             schema.warm()
-        return Listing(
+        return CatalogueEntry(
             tool=tool,
             exposed=definition.name,  # settled in _rebuild, for all at once
             estimate=self._reckon(definition),
@@ -213,7 +213,7 @@ class Catalogue:
             ready_at=ready_at,
         )
 
-    def _rebuild(self, listings: list[Listing]) -> None:
+    def _rebuild(self, listings: list[CatalogueEntry]) -> None:
         # The search is no entry: each turn has its own. But its names are taken.
         definitions = [SEARCH, *(x.definition for x in listings)]
         exposed = expose_all(definitions, self.naming)
@@ -239,8 +239,8 @@ class Catalogue:
 
     def _swap(
         self,
-        listings: Iterable[Listing],
-        left_out: Iterable[Listing],
+        listings: Iterable[CatalogueEntry],
+        left_out: Iterable[CatalogueEntry],
         collisions: tuple[Collision, ...] | None = None,
     ) -> None:
         listed = tuple(listings)

@@ -36,15 +36,15 @@ from glyphoxa_trio.tools.schema import BadSchema
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
-from . import verdict
-from .ahead import Ahead, may_go_ahead
+from . import call_outcome
 from .approvals import Approvals
 from .attempts import NOBODYS, Attempt, Attempts, Whose
-from .booking import Booking
-from .catalogue import Catalogue, Listing
+from .call_outcome import PendingCall
+from .catalogue import Catalogue, CatalogueEntry
+from .hedged_call import HedgedCall
 from .hedging import Hedging, HedgingStatistics
-from .search import SEARCHING, Showing
-from .verdict import Slot
+from .search import SEARCHING, VisibleTools
+from .speculative_calls import SpeculativeCalls, may_go_ahead
 
 # When a call ends at the latest that goes on after its turn, if neither its tool nor
 # its server has a limit. Seconds.
@@ -104,9 +104,9 @@ class Caller:
     pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
     approved: frozenset[str] = frozenset()
     longest: float | None = None
-    showing: Showing | None = None
-    ahead: Ahead | None = None
-    on_start: Callable[[int, Listing], None] | None = None
+    showing: VisibleTools | None = None
+    ahead: SpeculativeCalls | None = None
+    on_start: Callable[[int, CatalogueEntry], None] | None = None
     on_outcome: Callable[[int, Outcome], None] | None = None
     on_left: Callable[[ToolCall, str], None] | None = None
     on_late: Callable[[Outcome], None] | None = None
@@ -144,7 +144,7 @@ class ExecutorStatistics:
     hedging: HedgingStatistics
 
 
-class _Refused(Exception):
+class _GateRefused(Exception):
     """Carries a refusal to the one place that turns it into an outcome."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -170,16 +170,16 @@ class Executor:
 
     def visible(
         self, grant: Grant, *, tier: Tier, remaining: float, whose: Whose = NOBODYS
-    ) -> tuple[Listing, ...]:
+    ) -> tuple[CatalogueEntry, ...]:
         """The tools a model may be shown now, in the catalogue's stable order."""
         explained = self.explain(grant, tier=tier, remaining=remaining, whose=whose)
         return tuple(listing for listing, no in explained if no is None)
 
     def explain(
         self, grant: Grant, *, tier: Tier, remaining: float, whose: Whose = NOBODYS
-    ) -> list[tuple[Listing, Refusal | None]]:
+    ) -> list[tuple[CatalogueEntry, Refusal | None]]:
         """Every tool, and why it may not be shown, if it may not."""
-        explained: list[tuple[Listing, Refusal | None]] = []
+        explained: list[tuple[CatalogueEntry, Refusal | None]] = []
         missed: list[str] = []
         for listing in self._catalogue.current.listings:
             candidate = self._candidate(listing, whose)
@@ -191,7 +191,7 @@ class Executor:
             self._missed(missed)
         return explained
 
-    def candidates(self) -> list[tuple[Listing, Candidate]]:
+    def candidates(self) -> list[tuple[CatalogueEntry, Candidate]]:
         """Every tool as the gate would look at it now. Does not count as a turn."""
         return [
             (x, self._candidate(x, NOBODYS)) for x in self._catalogue.current.listings
@@ -224,10 +224,12 @@ class Executor:
         if approved:
             often = Counter([call.id for call in calls])
             approved = frozenset(x for x in approved if often[x] == 1)
-        slots = [Slot(at, call, call.id in approved) for at, call in enumerate(calls)]
+        slots = [
+            PendingCall(at, call, call.id in approved) for at, call in enumerate(calls)
+        ]
         outcomes: list[Outcome | None] = [None] * len(slots)
 
-        def settle(slot: Slot, end: Outcome) -> None:
+        def settle(slot: PendingCall, end: Outcome) -> None:
             slot.settle()
             outcomes[slot.index] = end
             self._outcomes[end.status] += 1
@@ -236,7 +238,7 @@ class Executor:
             if caller.on_outcome is not None:
                 caller.on_outcome(slot.index, end)
 
-        def settle_rest(end: Callable[[Slot, float], Outcome]) -> None:
+        def settle_rest(end: Callable[[PendingCall, float], Outcome]) -> None:
             for slot in slots:
                 if not slot.settled:
                     settle(slot, end(slot, trio.current_time()))
@@ -244,20 +246,22 @@ class Executor:
         fan: FanOut[None] = FanOut(deadline)
         if remaining is None:
             remaining = deadline - trio.current_time()
-        queues: dict[str, _Place] = {}  # for the seats of tools on trial
+        queues: dict[str, _QueuePlace] = {}  # for the seats of tools on trial
 
-        def begin(slot: Slot, left: float, seat: trio.Semaphore | None = None) -> None:
+        def begin(
+            slot: PendingCall, left: float, seat: trio.Semaphore | None = None
+        ) -> None:
             match self._begin(slot, caller, left, fan, seat):
                 case Outcome() as end:
                     settle(slot, end)
                 case _Begun() as begun:
-                    slot.fly(begun)
+                    slot.started(begun)
                 case trio.Semaphore() as full:
                     key = slot.listing.key if slot.listing is not None else ""
-                    queues[key] = place = _Place(queues.get(key))
+                    queues[key] = place = _QueuePlace(queues.get(key))
                     slot.queue(full, place)
 
-        async def job(slot: Slot, turn: _Place | None) -> None:
+        async def job(slot: PendingCall, turn: _QueuePlace | None) -> None:
             if turn is not None and turn.waits:
                 await turn.wait()
                 begin(slot, fan.deadline - trio.current_time())
@@ -296,12 +300,14 @@ class Executor:
         except BaseException:  # several jobs are cancelled as a group
             for slot in slots:
                 self._abandon(slot)
-            settle_rest(verdict.interrupted)
+            settle_rest(call_outcome.interrupted)
             raise
-        settle_rest(verdict.cut)
+        settle_rest(call_outcome.cut)
         return [end for end in outcomes if end is not None]
 
-    def ahead(self, caller: Caller, *, remaining: float, until: float) -> Ahead:
+    def ahead(
+        self, caller: Caller, *, remaining: float, until: float
+    ) -> SpeculativeCalls:
         """The calls of a response that a turn of ``caller`` may make later.
 
         Args:
@@ -311,10 +317,10 @@ class Executor:
         depart = partial(
             self._depart_ahead, caller=caller, remaining=remaining, until=until
         )
-        return Ahead(self._nursery, self._attempts, depart)
+        return SpeculativeCalls(self._nursery, self._attempts, depart)
 
     def _depart_ahead(
-        self, slot: Slot, *, caller: Caller, remaining: float, until: float
+        self, slot: PendingCall, *, caller: Caller, remaining: float, until: float
     ) -> Attempt | None:
         """Begin a call that no turn waits for yet; None if it has to wait for one.
 
@@ -353,7 +359,7 @@ class Executor:
                 seat.acquire_nowait()
             return self._depart(listing, arguments, context, cache_key, slot, seat)
         except (
-            _Refused,
+            _GateRefused,
             InvalidArguments,
             BadSchema,
             ToolUnavailable,
@@ -371,21 +377,23 @@ class Executor:
             else HedgingStatistics(),
         )
 
-    def _write_turns(self, slots: list[Slot], caller: Caller) -> dict[int, _Place]:
+    def _write_turns(
+        self, slots: list[PendingCall], caller: Caller
+    ) -> dict[int, _QueuePlace]:
         """Calls with side effects on one group wait for the one before (D3a)."""
-        turns: dict[int, _Place] = {}
-        last: dict[str, _Place] = {}
+        turns: dict[int, _QueuePlace] = {}
+        last: dict[str, _QueuePlace] = {}
         for slot in slots:
             listing = self._resolve(slot.call.name, caller)
             slot.resolve(listing)
             if listing is not None and listing.definition.side_effects:
                 group = listing.definition.group
-                turns[slot.index] = last[group] = _Place(last.get(group))
+                turns[slot.index] = last[group] = _QueuePlace(last.get(group))
         return turns
 
     def _begin(
         self,
-        slot: Slot,
+        slot: PendingCall,
         caller: Caller,
         remaining: float,
         fan: FanOut[None],
@@ -409,16 +417,16 @@ class Executor:
             arguments = listing.schema.parse(slot.call.arguments)
             slot.say(canonical(arguments))
             if (listing.key, slot.arguments) in caller.pending:
-                raise _Refused(Refusal(reason=Reason.REPEATED, text=_STILL_WORKING))
+                raise _GateRefused(Refusal(reason=Reason.REPEATED, text=_STILL_WORKING))
             if (listing.key, slot.arguments) in caller.unknown_effects:
-                raise _Refused(Refusal(reason=Reason.REPEATED, text=_REPEATED))
+                raise _GateRefused(Refusal(reason=Reason.REPEATED, text=_REPEATED))
             attempt = None if caller.ahead is None else caller.ahead.find(slot)
             cache_key = _cache_key(slot, listing, caller)
             if attempt is None and cache_key is not None:
                 hit = self._attempts.cache.get(cache_key, now)
                 if hit is not None:
                     kept = outcome.Value(hit)
-                    return verdict.judged(slot, kept, now, cached=True)
+                    return call_outcome.to_outcome(slot, kept, now, cached=True)
             shared = False
             if attempt is None:
                 attempt = self._attempts.in_flight(cache_key)
@@ -444,7 +452,7 @@ class Executor:
                     listing, arguments, context, cache_key, slot, begun_with
                 )
             if self._hedging is None:
-                booking = Booking(self._attempts, attempt)
+                booking = HedgedCall(self._attempts, attempt)
             else:
                 end = min(fan.deadline, attempt.own_deadline)
                 booking = self._hedging.book(
@@ -454,23 +462,23 @@ class Executor:
                     permits=partial(self._permits, caller, end),
                     shared=shared,
                 )
-        except _Refused as no:
+        except _GateRefused as no:
             self._refusals[no.refusal.reason] += 1
             if slot.listing is not None and _was_slow(slot.listing, no.refusal):
                 self._missed([slot.listing.key])
-            return verdict.refused(slot, no.refusal, now)
+            return call_outcome.refused(slot, no.refusal, now)
         except (InvalidArguments, BadSchema) as error:
-            return verdict.invalid(slot, str(error), now)
+            return call_outcome.invalid(slot, str(error), now)
         except ToolUnavailable as error:
             self._refusals[Reason.UNAVAILABLE] += 1
             text = f"{slot.call.name} cannot be used now: {error}"
             no_ = Refusal(reason=Reason.UNAVAILABLE, text=text)
-            return verdict.refused(slot, no_, now)
+            return call_outcome.refused(slot, no_, now)
         finally:
             if taken is not None:  # it was not needed after all
                 taken.release()
-        slot.take_off()
-        booking.board()
+        slot.leave_queue()
+        booking.add_waiter()
         if caller.ahead is not None:  # now that this call waits for the flight itself
             caller.ahead.let_go(slot)
         if caller.on_start is not None:
@@ -479,15 +487,15 @@ class Executor:
 
     def _depart(
         self,
-        listing: Listing,
+        listing: CatalogueEntry,
         arguments: dict[str, Any],
         context: CallContext,
         cache_key: CacheKey | None,
-        slot: Slot,
+        slot: PendingCall,
         seat: trio.Semaphore | None,
     ) -> Attempt:
         try:
-            return self._attempts.depart(
+            return self._attempts.start(
                 listing,
                 arguments,
                 context,
@@ -500,14 +508,14 @@ class Executor:
                 seat.release()
             raise
 
-    def _abandon(self, slot: Slot) -> None:
+    def _abandon(self, slot: PendingCall) -> None:
         """Leave the flight of a call whose landing is not awaited yet."""
         begun = slot.hand_over()
         if begun is not None:
             begun.booking.leave(None)
 
     async def _await_landing(
-        self, slot: Slot, fan: FanOut[None], caller: Caller
+        self, slot: PendingCall, fan: FanOut[None], caller: Caller
     ) -> Outcome | None:
         """Wait as one passenger among several, to the tool's own limit at most.
 
@@ -530,28 +538,30 @@ class Executor:
                     result = await booking.settled()
                     slot.learn(booking.failed, booking.answered_by)
                     now = trio.current_time()
-                    return verdict.judged(slot, result, now, shared=begun.shared)
+                    return call_outcome.to_outcome(
+                        slot, result, now, shared=begun.shared
+                    )
                 now = trio.current_time()
                 if now < booking.until and (fan.time_is_up or now >= awaited_until):
                     early = self._leave_behind(slot, True, booking, caller)
                     if slot.pending:
-                        return verdict.cut(slot, trio.current_time())
+                        return call_outcome.cut(slot, trio.current_time())
                     return None
                 if not booking.extended():
                     break
             early = SampleKind.TIMEOUT
             slot.learn(booking.failed, booking.answered_by)
             limit = _whose_limit(booking, caller)
-            return verdict.timed_out(slot, trio.current_time(), limit=limit)
+            return call_outcome.timed_out(slot, trio.current_time(), limit=limit)
         except trio.Cancelled:
             early = self._leave_behind(slot, fan.time_is_up, booking, caller)
             raise
         finally:
             if not slot.goes_on:
-                booking.leave(early)
+                booking.release(early)
 
     def _leave_behind(
-        self, slot: Slot, time_is_up: bool, booking: Booking, caller: Caller
+        self, slot: PendingCall, time_is_up: bool, booking: HedgedCall, caller: Caller
     ) -> SampleKind | None:
         """The turn waits for this call no more, since its ``time_is_up``, or since it
         was interrupted; what that says of the tool."""
@@ -574,7 +584,9 @@ class Executor:
             self._nursery.start_soon(self._finish, slot, booking, caller)
         return early
 
-    async def _finish(self, slot: Slot, booking: Booking, caller: Caller) -> None:
+    async def _finish(
+        self, slot: PendingCall, booking: HedgedCall, caller: Caller
+    ) -> None:
         """Wait for the end of a call that its turn does not wait for any more."""
         end: Outcome | None = None
         early: SampleKind | None = None
@@ -588,30 +600,35 @@ class Executor:
                 with trio.CancelScope(deadline=booking.until):
                     result = await booking.settled()
                     slot.learn(booking.failed, booking.answered_by)
-                    end = verdict.judged(slot, result, trio.current_time())
+                    end = call_outcome.to_outcome(slot, result, trio.current_time())
                 if end is None and not booking.extended():
                     break
             # The tool has failed only if the limit was its own or its server's.
             early = SampleKind.TIMEOUT if limit is None else SampleKind.CENSORED
             slot.learn(booking.failed, booking.answered_by)
         finally:
-            booking.leave(early)
+            booking.release(early)
         if caller.on_late is not None:
             now = trio.current_time()
-            caller.on_late(end or verdict.timed_out(slot, now, limit=limit))
+            caller.on_late(end or call_outcome.timed_out(slot, now, limit=limit))
 
-    def _resolve(self, name: str, caller: Caller) -> Listing | None:
+    def _resolve(self, name: str, caller: Caller) -> CatalogueEntry | None:
         if caller.showing is not None and (own := caller.showing.own(name)):
             return own
         snapshot = self._catalogue.current
         return snapshot.by_exposed.get(name) or snapshot.by_key.get(name)
 
     def _admit(
-        self, slot: Slot, caller: Caller, remaining: float, *, calling: bool = False
-    ) -> Listing:
+        self,
+        slot: PendingCall,
+        caller: Caller,
+        remaining: float,
+        *,
+        calling: bool = False,
+    ) -> CatalogueEntry:
         """The tool that the call names, if the gate lets it through."""
         if slot.index >= caller.max_calls:
-            raise _Refused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
+            raise _GateRefused(Refusal(reason=Reason.TOO_MANY, text=_NO_MORE_CALLS))
         grant, tier = caller.rights
         listing = self._resolve(slot.call.name, caller)
         slot.resolve(listing)
@@ -622,7 +639,7 @@ class Executor:
             near = nearest(slot.call.name, [x.exposed for x in shown])
             hint = f", did you mean {' or '.join(near)}?" if near else ""
             text = f"there is no tool {slot.call.name[:64]!r}{hint}"
-            raise _Refused(Refusal(reason=Reason.UNKNOWN, text=text))
+            raise _GateRefused(Refusal(reason=Reason.UNKNOWN, text=text))
         view = caller.showing
         no = refusal(
             self._candidate(listing, caller.whose, calling=calling),
@@ -634,14 +651,14 @@ class Executor:
         if no is None and view is not None:
             no = view.not_loaded(listing)
         if no is not None:
-            raise _Refused(no)
+            raise _GateRefused(no)
         if not slot.approved and not self._is_approved(listing, grant):
             # It was shown because somebody could be asked; nobody said yes.
             text = f"{listing.exposed} was not approved"
-            raise _Refused(Refusal(reason=Reason.NEEDS_APPROVAL, text=text))
+            raise _GateRefused(Refusal(reason=Reason.NEEDS_APPROVAL, text=text))
         return listing
 
-    def _reader(self, listing: Listing, caller: Caller) -> str | None:
+    def _reader(self, listing: CatalogueEntry, caller: Caller) -> str | None:
         """The exposed name of the tool that reads the resources of the same server;
         None if there is none, or the caller may not use it."""
         key = f"{listing.definition.group}.{READ_RESOURCE}"
@@ -654,7 +671,7 @@ class Executor:
         no = refusal(candidate, grant, tier=tier, remaining=float("inf"))
         return reading.exposed if no is None else None
 
-    def _permits(self, caller: Caller, end: float, listing: Listing) -> bool:
+    def _permits(self, caller: Caller, end: float, listing: CatalogueEntry) -> bool:
         """Whether a tool that the model did not name may answer its call until then.
 
         Nobody was asked about it, so a yes to the call is none to this; nor was it
@@ -673,14 +690,14 @@ class Executor:
             agreed=listing.key in self._approvals.agreed,
         )
 
-    def _is_approved(self, listing: Listing, grant: Grant) -> bool:
+    def _is_approved(self, listing: CatalogueEntry, grant: Grant) -> bool:
         """Whether the tool may be called without asking a person."""
         return listing.key in self._approvals.agreed or grant.approves(
             listing.definition, listing.exposed
         )
 
     def _candidate(
-        self, listing: Listing, whose: Whose, *, calling: bool = False
+        self, listing: CatalogueEntry, whose: Whose, *, calling: bool = False
     ) -> Candidate:
         held, agreed = self._approvals.held, self._approvals.agreed
         ready_at = listing.ready_at if calling else None
@@ -717,15 +734,15 @@ class Executor:
 class _Begun:
     """A call that flies, and whether it shares the flight of an identical one."""
 
-    booking: Booking
+    booking: HedgedCall
     shared: bool
 
 
 @attrs.define(eq=False)
-class _Place:
+class _QueuePlace:
     """A place in a queue of calls within one response."""
 
-    _before: _Place | None
+    _before: _QueuePlace | None
     _over: trio.Event = attrs.field(factory=trio.Event)
 
     @property
@@ -740,7 +757,7 @@ class _Place:
         self._over.set()
 
 
-def _was_slow(listing: Listing, no: Refusal) -> bool:
+def _was_slow(listing: CatalogueEntry, no: Refusal) -> bool:
     """Whether the tool is refused because of what was measured of it, or because it
     held the loop, and waits to be tried again."""
     if no.reason is Reason.HOLDS_LOOP:
@@ -749,13 +766,13 @@ def _was_slow(listing: Listing, no: Refusal) -> bool:
     return hidden and no.reason in (Reason.OVER_TIER, Reason.OVER_BUDGET)
 
 
-def _whose_limit(booking: Booking, caller: Caller) -> Limit | None:
+def _whose_limit(booking: HedgedCall, caller: Caller) -> Limit | None:
     """Whose the limit of a call is; None is the tool's own, or its server's."""
     shorter = booking.until < booking.first.own_deadline
     return Limit.HOST if caller.longest is not None and shorter else None
 
 
-def _latest_end(listing: Listing, now: float, turn: float) -> float:
+def _latest_end(listing: CatalogueEntry, now: float, turn: float) -> float:
     """When a call that starts now is cut at the latest, whoever waits for it."""
     definition = listing.definition
     own = now + definition.own_limit
@@ -764,7 +781,9 @@ def _latest_end(listing: Listing, now: float, turn: float) -> float:
     return own if own < math.inf else now + LONGEST_FLIGHT
 
 
-def _cache_key(slot: Slot, listing: Listing, caller: Caller) -> CacheKey | None:
+def _cache_key(
+    slot: PendingCall, listing: CatalogueEntry, caller: Caller
+) -> CacheKey | None:
     definition = listing.definition
     if not definition.cacheable:
         return None

@@ -25,7 +25,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Flight
+from glyphoxa_trio.actors import SharedTask
 from glyphoxa_trio.tools.definition import CallContext, ToolDefinition
 from glyphoxa_trio.tools.gate import Availability
 from glyphoxa_trio.tools.hedging import (
@@ -37,8 +37,8 @@ from glyphoxa_trio.tools.hedging import (
 from glyphoxa_trio.tools.window import LatencyWindow, SampleKind
 
 from .attempts import Attempt, Attempts
-from .booking import Booking
-from .catalogue import Catalogue, Listing
+from .catalogue import Catalogue, CatalogueEntry
+from .hedged_call import HedgedCall
 
 # An answer at the very p95 is in time, and floats of the same time differ. Seconds.
 _A_HAIR: Final = 1e-6
@@ -82,9 +82,9 @@ class Hedging:
         *,
         arguments: dict[str, Any],
         context: CallContext,
-        permits: Callable[[Listing], bool],
+        permits: Callable[[CatalogueEntry], bool],
         shared: bool,
-    ) -> Booking:
+    ) -> HedgedCall:
         """A caller's wait for ``attempt``, with a second one if it comes to that.
 
         Args:
@@ -94,13 +94,13 @@ class Hedging:
         """
         listing = attempt.listing
         if not hedgeable(listing.tool) or not self._others(listing):
-            return Booking(self._attempts, attempt)
+            return HedgedCall(self._attempts, attempt)
         if not shared:
             self._budget(listing.key).called()
         wait = self._p95(listing)
         if wait is None:
-            return Booking(self._attempts, attempt)
-        return Booking(
+            return HedgedCall(self._attempts, attempt)
+        return HedgedCall(
             self._attempts,
             attempt,
             self,
@@ -111,13 +111,13 @@ class Hedging:
     def statistics(self) -> HedgingStatistics:
         return self._figures
 
-    def _others(self, listing: Listing) -> list[Listing]:
+    def _others(self, listing: CatalogueEntry) -> list[CatalogueEntry]:
         """The tools of that name at the servers that may answer for this one."""
         name, known = listing.definition.name, self._catalogue.current.by_key
         keys = (f"{x}.{name}" for x in self.rules.partners(listing.definition.group))
         return [known[key] for key in keys if key in known]
 
-    def _p95(self, listing: Listing) -> float | None:
+    def _p95(self, listing: CatalogueEntry) -> float | None:
         """Seconds; None while too little is known of the tool."""
         window, now = self._window(listing.definition), trio.current_time()
         if window.latency_count(now) < self.rules.min_samples:
@@ -137,7 +137,7 @@ class Hedging:
         first: Attempt,
         arguments: dict[str, Any],
         context: CallContext,
-        permits: Callable[[Listing], bool],
+        permits: Callable[[CatalogueEntry], bool],
     ) -> Attempt | None:
         """The second attempt, somebody else's or a new one; None if there is none."""
         if first.second is not None:
@@ -150,7 +150,7 @@ class Hedging:
             for other in self._others(first.listing)
             if may_stand_in(other.tool, first.listing.tool)
             and other.availability is Availability.READY
-            and self._attempts.undoubted(other, (context.tenant, context.session))
+            and self._attempts.is_trusted(other, (context.tenant, context.session))
             and self._attempts.has_seat(other)
             and permits(other)
         ]
@@ -167,7 +167,7 @@ class Hedging:
         if seat is not None:
             seat.acquire_nowait()
         # It is undoubted, so nothing refuses to let it depart.
-        second = self._attempts.depart(
+        second = self._attempts.start(
             other,
             arguments,
             attrs.evolve(context, deadline=latest),
@@ -180,7 +180,7 @@ class Hedging:
         self._count(started=1)
         return second
 
-    async def one_landed(self, *flights: Flight[Any]) -> None:
+    async def one_landed(self, *flights: SharedTask[Any]) -> None:
         """Wait until one of them has; also when the host is closed meanwhile.
 
         The tasks are the host's: in a nursery of the caller's, its cancellation
@@ -216,7 +216,7 @@ class Hedging:
         self._figures = attrs.evolve(old, **new)
 
 
-async def _tell(flight: Flight[Any], news: trio.Event) -> None:
+async def _tell(flight: SharedTask[Any], news: trio.Event) -> None:
     try:
         await flight.settled()
     finally:

@@ -21,7 +21,7 @@ import trio
 
 from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.storage.errors import UnusableFile
-from glyphoxa_trio.tools.history import ASKEW, Measured, Place, kept, recalled
+from glyphoxa_trio.tools.history import ASKEW, Measured, ToolPlace, kept, recalled
 from glyphoxa_trio.tools.window import Sample
 
 # How long opening waits for what was measured, seconds.
@@ -74,7 +74,7 @@ def _one_thread() -> Callable[..., Awaitable[Any]]:
 
 
 @attrs.define(eq=False)
-class History:
+class SampleHistory:
     """Samples on their way to a file, and back from it.
 
     Args:
@@ -94,12 +94,12 @@ class History:
         factory=_one_thread, kw_only=True
     )
     _file: HistoryFile | None = attrs.field(default=None, init=False)
-    _waiting: deque[tuple[Place, Sample]] = attrs.field(
+    _waiting: deque[tuple[ToolPlace, Sample]] = attrs.field(
         factory=lambda: deque(maxlen=MOST_WAITING), init=False
     )
     # Taken from the queue and not on the disk yet. Only the thread touches it, so
     # nothing is written twice, whoever gave up waiting.
-    _writing: list[tuple[Place, Sample]] = attrs.field(factory=list, init=False)
+    _writing: list[tuple[ToolPlace, Sample]] = attrs.field(factory=list, init=False)
     _came: Signal = attrs.field(factory=Signal, init=False)
     _given_up: bool = attrs.field(default=False, init=False)
     _failing: bool = attrs.field(default=False, init=False)
@@ -107,7 +107,7 @@ class History:
     _written: int = attrs.field(default=0, init=False)
     _lost: int = attrs.field(default=0, init=False)
 
-    def add(self, place: Place, sample: Sample) -> None:
+    def add(self, place: ToolPlace, sample: Sample) -> None:
         """Have it written, in a while; the oldest makes room if a disk is stuck."""
         if self._given_up:
             return
@@ -120,7 +120,7 @@ class History:
 
         Samples come in the order of their ends, or nearly. Probes stay, as in windows.
         """
-        probes: list[tuple[Place, Sample]] = []
+        probes: list[tuple[ToolPlace, Sample]] = []
         with suppress(IndexError):  # a thread may take the last one from under us
             while self._waiting[-1][1].at >= since:
                 newest = self._waiting.pop()
@@ -136,7 +136,7 @@ class History:
             lost=self._lost,
         )
 
-    async def load(self, expiry: float) -> list[tuple[Place, Sample]]:
+    async def load(self, expiry: float) -> list[tuple[ToolPlace, Sample]]:
         """What earlier runs measured and has not expired, oldest first.
 
         Takes at most `LOADING` seconds; what cannot be known by then is unknown to
@@ -146,7 +146,7 @@ class History:
         why = f"no answer after {LOADING:g} s"
         with trio.move_on_after(LOADING):
             try:
-                samples: list[tuple[Place, Sample]]
+                samples: list[tuple[ToolPlace, Sample]]
                 samples = await self._in_thread(self._read, expiry, now, today)
             except Exception as error:  # border: the file is foreign code
                 why = self._failed(error)
@@ -205,7 +205,7 @@ class History:
 
     def _read(
         self, expiry: float, now: float, today: float
-    ) -> list[tuple[Place, Sample]]:
+    ) -> list[tuple[ToolPlace, Sample]]:
         """``now`` and ``today`` are one moment on two clocks."""
         return [
             (one.place, sample)

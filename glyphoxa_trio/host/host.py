@@ -22,11 +22,11 @@ import trio
 
 from glyphoxa_trio.actors import (
     Backoff,
-    Flights,
-    FlightStatistics,
     Inbox,
     MailboxStatistics,
     Ref,
+    SharedTasks,
+    SharedTaskStatistics,
     SupervisionEvent,
     Topic,
     lone_errors,
@@ -52,8 +52,7 @@ from glyphoxa_trio.tools.recommendation import Evidence
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import Sample
 
-from .ahead import Ahead
-from .approvals import Approvals, Keeper
+from .approvals import ApprovalKeeper, Approvals
 from .attempts import NOBODYS, Attempts, Whose
 from .calibrator import (
     Calibrate,
@@ -67,17 +66,18 @@ from .calibrator import (
     Observe,
     Probed,
     Reckon,
-    Report,
+    ReportEstimates,
     Sampled,
     TrialBegan,
     TrialSaidNothing,
     Word,
 )
-from .catalogue import Catalogue, Listing, Snapshot
+from .catalogue import Catalogue, CatalogueEntry, Snapshot
 from .executor import Caller, Executor, ExecutorStatistics
 from .hedging import Hedging
-from .history import History, HistoryStatistics
+from .history import HistoryStatistics, SampleHistory
 from .measurements import CalibratorSettings, Measurements
+from .speculative_calls import SpeculativeCalls
 from .stalls import Stalls, ToolStalled
 
 # Each call that reached its tool is a `Sampled`: tap those, or subscribe to `only` the
@@ -91,7 +91,7 @@ _PATIENCE = 2.0
 @attrs.frozen(kw_only=True)
 class HostStatistics:
     executor: ExecutorStatistics
-    flights: FlightStatistics
+    flights: SharedTaskStatistics
     calibrator: MailboxStatistics
     tools: int
     history: HistoryStatistics | None = None
@@ -107,10 +107,10 @@ class ToolHost:
     _catalogue: Catalogue
     _executor: Executor
     _attempts: Attempts
-    _flights: Flights
+    _flights: SharedTasks
     _calibrator: Ref[Calibrator]
     granted: Callable[[], Iterable[Grant]] = tuple
-    _history: History | None = None
+    _history: SampleHistory | None = None
 
     # The catalogue.
 
@@ -193,7 +193,7 @@ class ToolHost:
         """A session has ended, or was set aside, and so have connections of its own."""
         self._attempts.leave_session((tenant, session))
 
-    def _forget_gone(self, before: Mapping[str, Listing]) -> None:
+    def _forget_gone(self, before: Mapping[str, CatalogueEntry]) -> None:
         """Forget what was kept of tools that cannot be called any more."""
         for key in before.keys() - self._catalogue.current.by_key.keys():
             self._attempts.forget(key)
@@ -251,7 +251,7 @@ class ToolHost:
         grant: Grant = EVERYTHING,
         remaining: float | None = None,
         whose: Whose = NOBODYS,
-    ) -> tuple[Listing, ...]:
+    ) -> tuple[CatalogueEntry, ...]:
         """The tools that fit ``tier`` and what remains of its budget (seconds), for a
         session, by tenant and id."""
         left = self.settings.limits.ceiling(tier) if remaining is None else remaining
@@ -264,12 +264,12 @@ class ToolHost:
         grant: Grant = EVERYTHING,
         remaining: float | None = None,
         whose: Whose = NOBODYS,
-    ) -> list[tuple[Listing, Refusal | None]]:
+    ) -> list[tuple[CatalogueEntry, Refusal | None]]:
         """Every tool with the reason why it is hidden, if it is."""
         left = self.settings.limits.ceiling(tier) if remaining is None else remaining
         return self._executor.explain(grant, tier=tier, remaining=left, whose=whose)
 
-    def candidates(self) -> list[tuple[Listing, Candidate]]:
+    def candidates(self) -> list[tuple[CatalogueEntry, Candidate]]:
         """Every tool as the gate would look at it now, for `tools.usability.judge`.
 
         It does not count as a turn, unlike `explain` with the grant of an NPC.
@@ -315,7 +315,9 @@ class ToolHost:
             calls, caller, deadline=deadline, remaining=remaining
         )
 
-    def ahead(self, caller: Caller, *, remaining: float, until: float) -> Ahead:
+    def ahead(
+        self, caller: Caller, *, remaining: float, until: float
+    ) -> SpeculativeCalls:
         """For calls that are begun before their turn; see `Executor.ahead`."""
         return self._executor.ahead(caller, remaining=remaining, until=until)
 
@@ -371,7 +373,7 @@ class ToolHost:
 
     async def report(self) -> dict[str, Estimate]:
         """The exact estimate of every tool, by key."""
-        return await self._calibrator.ask(Report(), within=_PATIENCE)
+        return await self._calibrator.ask(ReportEstimates(), within=_PATIENCE)
 
     async def evidence(self) -> dict[str, Evidence]:
         """What each ``tier_by`` makes of the tools, by key; of those only that have
@@ -395,7 +397,7 @@ async def open_host(
     naming: NamingStyle = NamingStyle.DOUBLE,
     lingering_limit: int = 2,
     approvals: Approvals | None = None,
-    history: History | None = None,
+    history: SampleHistory | None = None,
     hedging: HedgingRules = NO_HEDGING,
     stand_in: Callable[[Tool], Tool] | None = None,
     granted: Callable[[], Iterable[Grant]] = tuple,
@@ -420,12 +422,12 @@ async def open_host(
     catalogue = Catalogue(measurements.reckon, naming, stand_in)
     events: Topic[HostEvent] = Topic()
     approvals = approvals or Approvals()
-    keeper = Keeper(approvals, approvals.store) if approvals.store else None
+    keeper = ApprovalKeeper(approvals, approvals.store) if approvals.store else None
     if keeper is not None:
         await keeper.load()
     with lone_errors(), loop_lag() as lag, ExitStack() as stack:
         async with trio.open_nursery() as nursery:
-            flights = Flights(nursery, lingering_limit=lingering_limit)
+            flights = SharedTasks(nursery, lingering_limit=lingering_limit)
             ref: Ref[Calibrator]
 
             def observe(key: str, sample: Sample) -> None:

@@ -14,19 +14,19 @@ from glyphoxa_trio.tools.estimate import (
     ENOUGH_SAMPLES,
     HYSTERESIS,
     Estimate,
-    Source,
+    EstimateSource,
     TierBy,
     Unknown,
     estimate,
 )
 from glyphoxa_trio.tools.health import degraded
-from glyphoxa_trio.tools.history import Place
+from glyphoxa_trio.tools.history import ToolPlace
 from glyphoxa_trio.tools.readmission import RELAPSE, Readmission, on_trial, reach
 from glyphoxa_trio.tools.recommendation import Evidence, evidence
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier, TierLimits
 from glyphoxa_trio.tools.window import LatencyWindow, Sample, SampleKind
 
-from .history import History
+from .history import SampleHistory
 
 # Then the one that was there first goes: a server may rename its tools for ever.
 _MOST_WINDOWS: Final = 10_000
@@ -52,18 +52,20 @@ class Measurements:
     """The windows, by environment and tool. They outlive a crash of the actor."""
 
     settings: CalibratorSettings
-    _history: History | None = None
-    _windows: dict[Place, LatencyWindow] = attrs.field(factory=dict, init=False)
+    _history: SampleHistory | None = None
+    _windows: dict[ToolPlace, LatencyWindow] = attrs.field(factory=dict, init=False)
     # The tools that measurement has put out of reach, and their way back.
-    _hidden: dict[Place, Readmission] = attrs.field(factory=dict, init=False)
+    _hidden: dict[ToolPlace, Readmission] = attrs.field(factory=dict, init=False)
     # For tools that came back a short while ago: how many good calls they need if they
     # are hidden again, and until when that holds.
-    _relapses: dict[Place, tuple[int, float]] = attrs.field(factory=dict, init=False)
+    _relapses: dict[ToolPlace, tuple[int, float]] = attrs.field(
+        factory=dict, init=False
+    )
 
-    def place(self, definition: ToolDefinition) -> Place:
+    def place(self, definition: ToolDefinition) -> ToolPlace:
         """What has the tool's history of measurements (D10, G25)."""
         environment = definition.environment or self.settings.environment
-        return Place(environment, definition.origin, definition.key)
+        return ToolPlace(environment, definition.origin, definition.key)
 
     def window(self, definition: ToolDefinition) -> LatencyWindow:
         """What was measured of the tool where it runs now."""
@@ -97,14 +99,14 @@ class Measurements:
                 window.start_health_anew()
             self._readmit(place, hidden)
 
-    def recall(self, samples: Iterable[tuple[Place, Sample]]) -> None:
+    def recall(self, samples: Iterable[tuple[ToolPlace, Sample]]) -> None:
         """What earlier runs measured, oldest first.
 
         It says nothing of health: failures that were forgiven must not come back,
         and what failed then has been started anew. What was measured of a server's
         tools is from an earlier life of the server.
         """
-        found: set[Place] = set()
+        found: set[ToolPlace] = set()
         for place, sample in samples:
             self._window(place).record(sample)
             found.add(place)
@@ -155,7 +157,7 @@ class Measurements:
                 self._hidden.pop(place, None)
                 self._relapses.pop(place, None)
 
-    def _window(self, place: Place) -> LatencyWindow:
+    def _window(self, place: ToolPlace) -> LatencyWindow:
         window = self._windows.get(place)
         if window is None:
             if len(self._windows) >= _MOST_WINDOWS:
@@ -193,7 +195,10 @@ class Measurements:
                     self._readmit(place, hidden)
                 else:
                     del self._hidden[place]
-        elif fresh.source in (Source.MEASURED, Source.TRIAL) or fresh.degraded:
+        elif (
+            fresh.source in (EstimateSource.MEASURED, EstimateSource.TRIAL)
+            or fresh.degraded
+        ):
             needs = reach(fresh, limits)  # what is in the fastest tier hides from none
             tier = (
                 Tier.FAST
@@ -208,7 +213,7 @@ class Measurements:
         return self._as_it_waits(definition, place, fresh)
 
     def _as_it_waits(
-        self, definition: ToolDefinition, place: Place, fresh: Estimate
+        self, definition: ToolDefinition, place: ToolPlace, fresh: Estimate
     ) -> Estimate:
         """The estimate, with what is known of the tool's way back if it is hidden."""
         hidden = self._hidden.get(place)
@@ -249,7 +254,7 @@ class Measurements:
         limits = self.settings.limits
         return min(limits.threshold(tier), limits.ceiling(tier))
 
-    def _readmit(self, place: Place, hidden: Readmission) -> None:
+    def _readmit(self, place: ToolPlace, hidden: Readmission) -> None:
         del self._hidden[place]
         self._relapses[place] = hidden.again(), trio.current_time() + RELAPSE
 

@@ -2,8 +2,8 @@
 rest (N24 to N26).
 
 Deferring is presentation, not permission: the gate has decided before, and it
-decides again when a call arrives. A `Showing` is fixed for its round; what a
-search or an early call loads is on the NPC's `Shelf`, and shown from the next
+decides again when a call arrives. A `VisibleTools` is fixed for its round; what a
+search or an early call loads is on the NPC's `LoadedTools`, and shown from the next
 round on. The list of functions begins with our own tools and `tool_search`, and
 the loaded ones follow in the order in which they came: loading one more keeps
 all before it as it was, for a model's prompt cache.
@@ -20,14 +20,14 @@ import trio
 
 from glyphoxa_trio.tools.arguments import cut
 from glyphoxa_trio.tools.definition import CallContext, Tool
-from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource
 from glyphoxa_trio.tools.gate import Grant, Reason, Refusal
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.schema import ArgumentSchema
 from glyphoxa_trio.tools.search import FOUND, SEARCH, search, summary
 from glyphoxa_trio.tools.tier import Tier
 
-from .catalogue import Listing
+from .catalogue import CatalogueEntry
 
 LOADED: Final = 15  # tools that one conversation keeps loaded
 _DESCRIPTION: Final = 2000  # characters of one, in an answer
@@ -38,7 +38,7 @@ SEARCHING: Final = Grant(tools=(SEARCH.key,))
 _AT_ONCE: Final = Estimate(
     seconds=SEARCH.estimated_duration or 0.0,
     tier=Tier.FAST,
-    source=Source.DECLARED,
+    source=EstimateSource.DECLARED,
     p50=None,
     p99=None,
     samples=0,
@@ -46,12 +46,12 @@ _AT_ONCE: Final = Estimate(
     tier_by_number=None,
 )
 
-Permitted = Callable[[float], Sequence[Listing]]
+Permitted = Callable[[float], Sequence[CatalogueEntry]]
 """The tools that the gate lets through, with so many seconds left."""
 
 
 @attrs.define(eq=False)
-class Shelf:
+class LoadedTools:
     """The tools that one conversation has loaded: the ``capacity`` used last.
 
     What is loaded or used in a round counts from the next `settle` on, and in the
@@ -72,9 +72,9 @@ class Shelf:
         """In the order in which they were loaded."""
         return tuple(self._last_use)
 
-    def copy(self) -> Shelf:
+    def copy(self) -> LoadedTools:
         """Another one that holds the same: what happens to it is no trace here."""
-        other = Shelf(self.capacity)
+        other = LoadedTools(self.capacity)
         other.schema = self.schema
         other._last_use, other._uses = dict(self._last_use), self._uses
         other._used, other._wanted = set(self._used), set(self._wanted)
@@ -115,7 +115,7 @@ class Shelf:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Showing:
+class VisibleTools:
     """What one round's model is shown.
 
     Args:
@@ -127,25 +127,25 @@ class Showing:
       search: the tool that finds them, made for this round; one of ``shown``.
     """
 
-    shown: tuple[Listing, ...]
-    hidden: tuple[tuple[Listing, Refusal], ...] = ()
-    deferred: tuple[Listing, ...] = ()
+    shown: tuple[CatalogueEntry, ...]
+    hidden: tuple[tuple[CatalogueEntry, Refusal], ...] = ()
+    deferred: tuple[CatalogueEntry, ...] = ()
     summary: str = ""
-    search: Listing | None = None
-    _shelf: Shelf | None = None
+    search: CatalogueEntry | None = None
+    _shelf: LoadedTools | None = None
     _to_load: frozenset[str] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         keys = frozenset(listing.key for listing in self.deferred)
         object.__setattr__(self, "_to_load", keys)
 
-    def own(self, name: str) -> Listing | None:
+    def own(self, name: str) -> CatalogueEntry | None:
         """The tool of that name that exists in this showing alone."""
         if self.search is not None and name in (SEARCH.name, SEARCH.key):
             return self.search
         return None
 
-    def not_loaded(self, listing: Listing) -> Refusal | None:
+    def not_loaded(self, listing: CatalogueEntry) -> Refusal | None:
         """The answer to a call of a tool whose schema the model has not seen.
 
         It holds the schema, and loads the tool for the next round.
@@ -165,12 +165,12 @@ class Showing:
 
 
 def showing(
-    explained: Sequence[tuple[Listing, Refusal | None]],
-    shelf: Shelf,
+    explained: Sequence[tuple[CatalogueEntry, Refusal | None]],
+    shelf: LoadedTools,
     *,
     threshold: int,
     permitted: Permitted,
-) -> Showing:
+) -> VisibleTools:
     """Everything that the gate lets through, or what is loaded and a search.
 
     Args:
@@ -183,9 +183,9 @@ def showing(
     hidden = tuple((listing, no) for listing, no in explained if no is not None)
     external = {x.key: x for x in visible if x.definition.external}
     if len(external) <= threshold:
-        return Showing(shown=tuple(visible), hidden=hidden)
+        return VisibleTools(shown=tuple(visible), hidden=hidden)
     shelf.schema.warm()  # here, where no tool time runs
-    search_ = Listing(
+    search_ = CatalogueEntry(
         tool=Tool(definition=SEARCH, handler=_finder(shelf, permitted)),
         exposed=SEARCH.name,
         estimate=_AT_ONCE,
@@ -193,7 +193,7 @@ def showing(
     )
     ours = [listing for listing in visible if not listing.definition.external]
     loaded = {key: external[key] for key in shelf.keys if key in external}
-    return Showing(
+    return VisibleTools(
         shown=(*ours, search_, *loaded.values()),
         hidden=hidden,
         deferred=tuple(x for key, x in external.items() if key not in loaded),
@@ -205,7 +205,7 @@ def showing(
 
 
 def _finder(
-    shelf: Shelf, permitted: Permitted
+    shelf: LoadedTools, permitted: Permitted
 ) -> Callable[[Mapping[str, Any], CallContext], Any]:
     async def find(arguments: Mapping[str, Any], context: CallContext) -> ToolResult:
         left = context.awaited_until - trio.current_time()
@@ -225,7 +225,7 @@ def _finder(
     return find
 
 
-def _described(listing: Listing) -> dict[str, Any]:
+def _described(listing: CatalogueEntry) -> dict[str, Any]:
     definition = listing.definition
     return {
         "name": listing.exposed,

@@ -12,10 +12,10 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Hold, Watchdog
+from glyphoxa_trio.actors import LoopHold, Watchdog
 from glyphoxa_trio.actors.watchdog import place_of
 from glyphoxa_trio.tools.definition import Tool
-from glyphoxa_trio.tools.holding import REMEDY, Held, Holding
+from glyphoxa_trio.tools.holding import REMEDY, HeldTool, Holding
 from glyphoxa_trio.units import in_ms
 
 
@@ -61,7 +61,7 @@ class Stalls:
     _tell: Callable[[ToolStalled], None] = lambda event: None
     _tools: dict[str, Holding] = attrs.field(factory=dict, init=False)
 
-    def held(self, tool: Tool, hold: Hold) -> None:
+    def held(self, tool: Tool, hold: LoopHold) -> None:
         """A call of the tool has held the loop; for each call once."""
         place = hold.place or _begins(tool)
         holding = self._tools.setdefault(tool.key, Holding())
@@ -77,7 +77,7 @@ class Stalls:
             )
         )
 
-    def refused(self, key: str) -> Held | None:
+    def refused(self, key: str) -> HeldTool | None:
         """Why the tool may not be called now, if that is why."""
         holding = self._tools.get(key) if self._tools else None
         return None if holding is None else holding.refused()

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import attrs
 
-from glyphoxa_trio.actors import Hold, LoopLag, OwnTime
+from glyphoxa_trio.actors import LoopHold, LoopLag, OwnTime
 from glyphoxa_trio.tools import foreign
 from glyphoxa_trio.tools.definition import CallContext, Handler, Tool
 from glyphoxa_trio.tools.outcome import ToolResult
@@ -67,7 +67,7 @@ class Timing:
         )
         return await self._own
 
-    def _hold(self, hold: Hold) -> None:
+    def _hold(self, hold: LoopHold) -> None:
         if not self.held_loop:
             self.held_loop = True
             self._stalls.held(self._tool, hold)

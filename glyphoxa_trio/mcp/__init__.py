@@ -1,35 +1,35 @@
 """Other people's servers: connect, list, call, and begin again when they are lost.
 
-Knows nothing of the host that serves the tools: `open_fleet` hands each server's
+Knows nothing of the host that serves the tools: `open_server_pool` hands each server's
 tools to a callable. Importing this does not import the MCP SDK (D27).
 """
 
-from .approved import Approved
+from .approval_store import ToolApprovals
 from .connection import spawn_connection
-from .fleet import Fleet, FleetError, open_fleet
-from .known import Known
-from .member import Member
 from .messages import CallTool
 from .opening import open_session
+from .server import Server
+from .server_pool import ServerPool, ServerPoolError, open_server_pool
 from .status import Publish, ServerState, ServerStatus, ServerWarning
-from .transport import ConnectionFailed, Loss, OpenSession, Session
+from .tool_cache import ToolCache
+from .transport import ConnectionFailed, OpenSession, ServerSession, SessionLost
 
 __all__ = [
-    "Approved",
     "CallTool",
     "ConnectionFailed",
-    "Fleet",
-    "FleetError",
-    "Known",
-    "Loss",
-    "Member",
     "OpenSession",
     "Publish",
+    "Server",
+    "ServerPool",
+    "ServerPoolError",
+    "ServerSession",
     "ServerState",
     "ServerStatus",
     "ServerWarning",
-    "Session",
-    "open_fleet",
+    "SessionLost",
+    "ToolApprovals",
+    "ToolCache",
+    "open_server_pool",
     "open_session",
     "spawn_connection",
 ]

@@ -24,9 +24,9 @@ from . import bounds
 from .condensing import Condenser, Unasked
 from .discovery import challenge_of
 from .streams import (
-    Asked,
-    Events,
+    EventStream,
     Open,
+    PendingRequest,
     TooMuch,
     gathered,
     read,
@@ -64,7 +64,7 @@ async def judged(
     clean: Clean,
     condenser: Condenser,
     opened: Open,
-    asked: Asked | None,
+    asked: PendingRequest | None,
 ) -> httpx2.Response:
     """The answer to a POST, or a JSON-RPC error that says what it means.
 
@@ -117,7 +117,7 @@ async def _small(
     response: httpx2.Response,
     body: bytearray,
     condenser: Condenser,
-    asked: Asked,
+    asked: PendingRequest,
 ) -> httpx2.Response:
     try:
         message = await small_answer(condenser, asked, body)
@@ -132,10 +132,10 @@ def events(
     response: httpx2.Response,
     condenser: Condenser,
     opened: Open,
-    asked: Asked | None = None,
+    asked: PendingRequest | None = None,
 ) -> httpx2.Response:
     """The same stream, each of its events small enough for the loop."""
-    stream = Events(response, condenser, opened, asked)
+    stream = EventStream(response, condenser, opened, asked)
     return httpx2.Response(
         response.status_code,
         headers=_headers(response),

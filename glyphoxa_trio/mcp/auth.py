@@ -43,8 +43,8 @@ from .discovery import (
     discover,
     resource_of,
 )
+from .log_redaction import hush
 from .masking import Masking
-from .quiet import hush
 
 _LONGEST_FETCH: Final = 10.0
 _SHARE: Final = 0.8  # of a server's start: enough is left to say what went wrong

@@ -16,10 +16,10 @@ from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.tools.definition import Tool
 
-from .lives import Starts
 from .process import LastLines
+from .restart_policy import StartTimes
 from .status import Publish, ServerState, ServerStatus, ServerWarning
-from .transport import Session
+from .transport import ServerSession
 
 _SHOWN_LINES: Final = 5
 _MOST_TOLD: Final = 200
@@ -42,9 +42,9 @@ class Board:
     _warn: Callable[[ServerWarning], None]
     state: ServerState = attrs.field(default=ServerState.STARTING, init=False)
     tools: tuple[Tool, ...] = attrs.field(default=(), init=False)
-    session: Session | None = attrs.field(default=None, init=False)
+    session: ServerSession | None = attrs.field(default=None, init=False)
     last_error: str | None = attrs.field(default=None, init=False)
-    starts: Starts = attrs.field(factory=Starts, init=False)
+    starts: StartTimes = attrs.field(factory=StartTimes, init=False)
     turned: Signal = attrs.field(factory=Signal, init=False)
     wanted: trio.Event = attrs.field(factory=trio.Event, init=False)
     stopping: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -79,7 +79,7 @@ class Board:
         """This is what its process says."""
         self._stderr = stderr
 
-    def serve(self, session: Session) -> None:
+    def serve(self, session: ServerSession) -> None:
         """Calls are sent there."""
         self.session = session
         self.become(ServerState.READY)

@@ -24,7 +24,7 @@ from glyphoxa_trio.tools.definition import CallContext, ToolUnavailable
 from glyphoxa_trio.tools.outcome import ToolResult
 
 from .calls import ask
-from .messages import Attempt, CallTool, ConnectionMessages, Drain
+from .messages import CallTool, ConnectionMessages, Drain, SendAttempt
 
 MOST_BRANCHES: Final = 32  # at once, of one server
 
@@ -74,7 +74,7 @@ class Branches:
         return bool(context.session)
 
     async def ask(
-        self, context: CallContext, request: CallTool, attempt: Attempt
+        self, context: CallContext, request: CallTool, attempt: SendAttempt
     ) -> ToolResult:
         """Call a tool by the connection of the caller's session.
 

@@ -17,7 +17,7 @@ import outcome
 
 import trio
 
-from glyphoxa_trio.actors import Handover, Landing, Ref, Signal
+from glyphoxa_trio.actors import Handover, Ref, Signal, TaskResult
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
@@ -26,17 +26,17 @@ from glyphoxa_trio.units import milliseconds
 
 from .board import Board
 from .liveness import Liveness
-from .messages import Attempt, CallTool, ConnectionMessages
+from .messages import CallTool, ConnectionMessages, SendAttempt
 from .metadata import PREFIX, result_of
 from .status import ServerState
-from .transport import Busy, NeverSent, Session
+from .transport import Busy, NeverSent, ServerSession
 
 _BACKSTOP: Final = 1.0  # the executor owns the deadline; this only catches its bugs
 _SOON: Final = 0.05  # seconds; a shorter wait is not worth telling
 
 
 @attrs.define(eq=False)
-class Delivery:
+class RetryingCall:
     """Sends one call, and once more where that is right.
 
     Args:
@@ -45,8 +45,8 @@ class Delivery:
     """
 
     request: CallTool
-    attempt: Attempt
-    ready: Callable[[CallTool], Awaitable[Session]]
+    attempt: SendAttempt
+    ready: Callable[[CallTool], Awaitable[ServerSession]]
     meta: Callable[[CallTool], Mapping[str, Any]]
     _again: bool = attrs.field(default=True, init=False)
 
@@ -54,7 +54,7 @@ class Delivery:
         """The server's answer.
 
         Raises:
-          ToolError, ToolUnavailable, ConnectionLost: as `Session.call_tool`.
+          ToolError, ToolUnavailable, ConnectionLost: as `ServerSession.call_tool`.
         """
         try:
             return await self._sent(self.attempt.met)
@@ -71,7 +71,7 @@ class Delivery:
 
     async def _sent(self, met: Exception | None = None) -> Mapping[str, Any]:
         request = self.request
-        session: Session | None = None
+        session: ServerSession | None = None
         while True:
             try:
                 if met is not None:
@@ -102,12 +102,12 @@ async def ask(
     handover: Handover,
     spec: ServerSpec,
     request: CallTool,
-    attempt: Attempt,
+    attempt: SendAttempt,
 ) -> ToolResult:
     """Call a tool by way of a connection's mailbox.
 
     Raises:
-      ToolError, ToolUnavailable, ConnectionLost: as `Session.call_tool`.
+      ToolError, ToolUnavailable, ConnectionLost: as `ServerSession.call_tool`.
     """
     try:
         with handover.offered(attempt) as offer:
@@ -120,7 +120,7 @@ async def ask(
 
 
 @attrs.define(eq=False, kw_only=True)
-class Calls:
+class InFlightCalls:
     """The calls of one server that are on their way.
 
     Args:
@@ -140,11 +140,11 @@ class Calls:
         """Return as soon as none is in flight."""
         await self._idle.until(lambda: not self._in_flight)
 
-    async def ask(self, request: CallTool, attempt: Attempt) -> ToolResult:
+    async def ask(self, request: CallTool, attempt: SendAttempt) -> ToolResult:
         """Call a tool by way of the mailbox, wherever the server is now.
 
         Raises:
-          ToolError, ToolUnavailable, ConnectionLost: as `Session.call_tool`.
+          ToolError, ToolUnavailable, ConnectionLost: as `ServerSession.call_tool`.
         """
         spec = self.board.spec
         if self.board.state is ServerState.STOPPED:
@@ -153,10 +153,10 @@ class Calls:
 
     async def answer(self, request: CallTool) -> ToolResult:
         """Send what came by the mailbox."""
-        attempt = self._handover.take(request.attempt, Attempt) or Attempt()
+        attempt = self._handover.take(request.attempt, SendAttempt) or SendAttempt()
         self._in_flight += 1
         try:
-            delivery = Delivery(request, attempt, self._ready_for, self._meta)
+            delivery = RetryingCall(request, attempt, self._ready_for, self._meta)
             answer = await delivery.run()
             self.liveness.heard()
             return result_of(answer)
@@ -171,7 +171,7 @@ class Calls:
             self._one_less()
 
     def begin(
-        self, request: CallTool, attempt: Attempt, landing: Landing[ToolResult]
+        self, request: CallTool, attempt: SendAttempt, landing: TaskResult[ToolResult]
     ) -> Callable[[], None] | None:
         """Send a call now, past the mailbox and without a task, if there is a session
         that can; returns what leaves it, or None."""
@@ -188,17 +188,17 @@ class Calls:
             match answer:
                 case outcome.Value(result):
                     self.liveness.heard()
-                    landing.land(outcome.capture(result_of, result))
+                    landing.set(outcome.capture(result_of, result))
                 case outcome.Error(ToolError()):
                     self.liveness.heard()
-                    landing.land(answer)
+                    landing.set(answer)
                 case outcome.Error(Exception() as error) if self._may_go_on(
                     session, request, attempt, error
                 ):
                     attempt.went_wrong(error)
-                    landing.go_on(partial(self.ask, request, attempt))
+                    landing.continue_with(partial(self.ask, request, attempt))
                 case _:
-                    landing.land(answer)
+                    landing.set(answer)
 
         forget = session.begin_call(
             request.tool,
@@ -213,14 +213,18 @@ class Calls:
         return partial(self._leave, request, attempt, forget)
 
     def _leave(
-        self, request: CallTool, attempt: Attempt, forget: Callable[[], None]
+        self, request: CallTool, attempt: SendAttempt, forget: Callable[[], None]
     ) -> None:
         forget()
         self._one_less()
         self._left_unanswered(request, attempt)
 
     def _may_go_on(
-        self, session: Session, request: CallTool, attempt: Attempt, error: Exception
+        self,
+        session: ServerSession,
+        request: CallTool,
+        attempt: SendAttempt,
+        error: Exception,
     ) -> bool:
         """Whether what did not go well at once may do so another time."""
         match error:
@@ -231,7 +235,7 @@ class Calls:
                 return request.repeatable
         return isinstance(error, Busy)
 
-    def _left_unanswered(self, request: CallTool, attempt: Attempt) -> None:
+    def _left_unanswered(self, request: CallTool, attempt: SendAttempt) -> None:
         """Note that nobody waits for this call any more. If its time was up, the server
         may hang; an interruption says nothing about the server."""
         sent, now = attempt.at, trio.current_time()
@@ -242,7 +246,7 @@ class Calls:
         ):
             self.liveness.cut(sent)
 
-    async def _ready_for(self, request: CallTool) -> Session:
+    async def _ready_for(self, request: CallTool) -> ServerSession:
         """The session, if there is one while somebody still waits for the call.
 
         Raises:
@@ -263,7 +267,7 @@ class Calls:
         left = self.board.starts.left
         return f", ready in about {left:.1f} s," if left >= _SOON else ""
 
-    async def _ready(self) -> Session:
+    async def _ready(self) -> ServerSession:
         """The session, waiting for one as long as there is hope.
 
         Raises:

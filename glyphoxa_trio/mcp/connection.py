@@ -29,13 +29,13 @@ from glyphoxa_trio.actors import (
     Failed,
     Handover,
     Inbox,
-    Landing,
     OnEvent,
     Ref,
     Restarting,
     Signal,
     Started,
     SupervisionEvent,
+    TaskResult,
     crash_report,
     spawn,
 )
@@ -53,22 +53,22 @@ from glyphoxa_trio.units import in_ms
 
 from .board import Board
 from .branches import Branches
-from .calls import Calls
-from .known import Known, Memory
+from .calls import InFlightCalls
 from .liveness import Liveness
-from .lives import keep_alive
-from .messages import Attempt, CallTool, ConnectionMessages, Drain
+from .messages import CallTool, ConnectionMessages, Drain, SendAttempt
 from .metadata import compile_schemas, describe_in_turn, in_turn
 from .opening import open_session
 from .process import LastLines
 from .resources import READER
+from .restart_policy import run_with_restarts
 from .status import Publish, ServerState, ServerStatus, ServerWarning
+from .tool_cache import ServerToolCache, ToolCache
 from .transport import (
     ConnectionFailed,
-    Listing,
-    Loss,
     OpenSession,
-    Session,
+    ServerSession,
+    SessionLost,
+    ToolListing,
 )
 
 # A first turn goes before sixteen processes that would compete with it for the
@@ -97,7 +97,7 @@ def spawn_connection(
     log: Callable[[str], None] | None = None,
     on_event: OnEvent | None = None,
     open_session: OpenSession = open_session,
-    known: Known | None = None,
+    known: ToolCache | None = None,
     rng: random.Random | None = None,
     handover: Handover | None = None,
     branches: Branches | None = None,
@@ -117,7 +117,7 @@ def spawn_connection(
       handover: where attempts are handed over by those who do not call its tools.
       branches: where calls of sessions go, if it is not for them.
     """
-    memory = Memory(known, spec)  # they outlive its faults
+    memory = ServerToolCache(known, spec)  # they outlive its faults
     handover = handover or Handover()
 
     def live(inbox: Inbox[ConnectionMessages]) -> Awaitable[None]:
@@ -125,7 +125,9 @@ def spawn_connection(
         liveness = Liveness(spec.timeout)
         return _Connection(
             board=board,
-            calls=Calls(board=board, liveness=liveness, ref=ref, handover=handover),
+            calls=InFlightCalls(
+                board=board, liveness=liveness, ref=ref, handover=handover
+            ),
             liveness=liveness,
             log=log,
             on_event=on_event,
@@ -155,16 +157,16 @@ class _Connection:
     """One life of the actor."""
 
     board: Board
-    calls: Calls
+    calls: InFlightCalls
     _liveness: Liveness
     log: Callable[[str], None] | None
     on_event: OnEvent | None
     open_session: OpenSession
-    _memory: Memory
+    _memory: ServerToolCache
     rng: random.Random | None
     _branches: Branches | None
     _list_changed: Signal = attrs.field(factory=Signal, init=False)
-    _listed: Listing = attrs.field(factory=lambda: Listing(()), init=False)
+    _listed: ToolListing = attrs.field(factory=lambda: ToolListing(()), init=False)
     _served: bool = attrs.field(default=False, init=False)
     _warned: bool = attrs.field(default=False, init=False)
 
@@ -185,7 +187,7 @@ class _Connection:
                     with trio.move_on_after(math.inf if lazily else _HEAD_START):
                         await self.board.wanted.wait()
                     self.board.become(ServerState.STARTING)
-                await keep_alive(
+                await run_with_restarts(
                     self._life,
                     self.spec.restart,
                     name=self.spec.name,
@@ -242,7 +244,7 @@ class _Connection:
             await self.board.turned.changed()
 
     async def _keep(self) -> None:
-        kept: Listing | None = None
+        kept: ToolListing | None = None
         while kept is not self._listed:
             kept = self._listed
             await self._memory.keep(kept)
@@ -267,7 +269,7 @@ class _Connection:
             if not lost.forgotten or trio.current_time() - born < _FORGETFUL:
                 raise ConnectionFailed(lost.why)
 
-    async def _serve(self) -> Loss | None:
+    async def _serve(self) -> SessionLost | None:
         """One session, to its end: how it was lost, None if it is not wanted.
 
         Raises:
@@ -280,7 +282,7 @@ class _Connection:
         born = trio.current_time()
         patience = born + self.spec.start_timeout
         self.board.expect()
-        lost: Loss | None = None
+        lost: SessionLost | None = None
         try:
             async with self.open_session(
                 self.spec,
@@ -309,7 +311,7 @@ class _Connection:
             self.board.lose()
         return lost
 
-    async def _list(self, session: Session, *, until: float) -> Listing:
+    async def _list(self, session: ServerSession, *, until: float) -> ToolListing:
         with trio.move_on_at(until):
             listing = await session.list_tools()
             await compile_schemas(self.spec, listing.tools)
@@ -317,7 +319,7 @@ class _Connection:
         limit = in_ms(self.spec.start_timeout)
         raise _TooSlow(f"no list of tools within {limit}")
 
-    async def _follow(self, session: Session) -> None:
+    async def _follow(self, session: ServerSession) -> None:
         """Read the list again whenever the server says that it changed."""
         while True:
             await self._list_changed.take()
@@ -337,7 +339,7 @@ class _Connection:
                 self.board.announce()
             await trio.sleep(_RELIST_PAUSE)
 
-    async def _time_round_trip(self, session: Session) -> None:
+    async def _time_round_trip(self, session: ServerSession) -> None:
         """Measure the round trip of a new session, while it serves calls already."""
         if await self._liveness.time(session):
             before = None
@@ -376,7 +378,7 @@ class _Connection:
 
     # ------------------------------------------------------- what others see
 
-    async def _adopt(self, listing: Listing, *, sound: bool = False) -> None:
+    async def _adopt(self, listing: ToolListing, *, sound: bool = False) -> None:
         described = await describe_in_turn(self.spec, listing.tools, sound=sound)
         reader = READER if READER in listing.tools else {}
         tools = [
@@ -418,7 +420,7 @@ class _Connection:
 class _Handler:
     """The code behind one tool of a server."""
 
-    _calls: Calls = attrs.field(repr=False)
+    _calls: InFlightCalls = attrs.field(repr=False)
     _tool: str
     _repeatable: bool
     _branches: Branches | None
@@ -426,7 +428,7 @@ class _Handler:
     async def __call__(
         self, arguments: Mapping[str, Any], context: CallContext
     ) -> ToolResult:
-        request, attempt = self._request(arguments, context), Attempt(context.sent)
+        request, attempt = self._request(arguments, context), SendAttempt(context.sent)
         branches = self._branches
         if branches is not None and branches.serves(context):
             return await branches.ask(context, request, attempt)
@@ -436,13 +438,13 @@ class _Handler:
         self,
         arguments: Mapping[str, Any],
         context: CallContext,
-        landing: Landing[ToolResult],
+        landing: TaskResult[ToolResult],
     ) -> Callable[[], None] | None:
-        """As calling it, without a task; see `Flights.launch`."""
+        """As calling it, without a task; see `SharedTasks.launch`."""
         if self._branches is not None:
             return None
         request = self._request(arguments, context)
-        return self._calls.begin(request, Attempt(context.sent), landing)
+        return self._calls.begin(request, SendAttempt(context.sent), landing)
 
     def _request(self, arguments: Mapping[str, Any], context: CallContext) -> CallTool:
         return CallTool(

@@ -32,7 +32,7 @@ _EXACT: Final = json.JSONEncoder(allow_nan=False)
 _LONGEST_INTEGER: Final = 18  # digits: whatever we count stays below
 
 
-class NotSendable(ValueError):
+class FrameNotSendable(ValueError):
     """What was to be sent has no place in JSON."""
 
 
@@ -45,7 +45,7 @@ class Large:
 
 
 @attrs.define(eq=False)
-class TooLarge:
+class LineTooLarge:
     """A line that exceeds a bound and is dropped. It comes as soon as that is known,
     with the bytes that it begins with, and again with its last bytes when it ends.
     """
@@ -65,7 +65,7 @@ class Framing:
 
     _unfinished: bytearray = attrs.field(factory=bytearray, init=False)
     _nodes: int = attrs.field(default=0, init=False)
-    _dropped: TooLarge | None = attrs.field(default=None, init=False)
+    _dropped: LineTooLarge | None = attrs.field(default=None, init=False)
     _lost: int = attrs.field(default=0, init=False)
 
     @property
@@ -78,10 +78,10 @@ class Framing:
         """Whether the line that comes in now will not be read."""
         return self._dropped is not None
 
-    def feed(self, chunk: bytes | bytearray) -> list[bytes | Large | TooLarge]:
+    def feed(self, chunk: bytes | bytearray) -> list[bytes | Large | LineTooLarge]:
         """The lines that ``chunk`` completes, and those that exceed a bound."""
         *finished, rest = bytes(chunk).split(b"\n")
-        lines: list[bytes | Large | TooLarge] = []
+        lines: list[bytes | Large | LineTooLarge] = []
         for piece in finished:
             if self._unfinished or self._dropped is not None or len(piece) > _CHEAP:
                 self._grow(piece, lines)
@@ -91,7 +91,7 @@ class Framing:
         self._grow(rest, lines)
         return lines
 
-    def _grow(self, piece: bytes, lines: list[bytes | Large | TooLarge]) -> None:
+    def _grow(self, piece: bytes, lines: list[bytes | Large | LineTooLarge]) -> None:
         if self._dropped is not None:
             self._dropped.tail = (self._dropped.tail + piece[-_ENDS:])[-_ENDS:]
             self._lost += len(piece)
@@ -106,11 +106,11 @@ class Framing:
         bound = bounds.beyond(len(self._unfinished), self._nodes)
         if bound is not None:
             head, tail = self._unfinished[:_ENDS], self._unfinished[-_ENDS:]
-            self._dropped = TooLarge(bound, bytes(head), bytes(tail))
+            self._dropped = LineTooLarge(bound, bytes(head), bytes(tail))
             self._unfinished, self._lost = bytearray(), 0
             lines.append(attrs.evolve(self._dropped, tail=b""))
 
-    def _end(self, lines: list[bytes | Large | TooLarge]) -> None:
+    def _end(self, lines: list[bytes | Large | LineTooLarge]) -> None:
         line, nodes = self._unfinished, self._nodes
         if self._dropped is not None:
             lines.append(self._dropped)
@@ -126,7 +126,7 @@ class Framing:
 
 
 @attrs.define(eq=False)
-class Outbox:
+class ByteOutbox:
     """What waits to be written, in order, within bounds; what waits can go back.
 
     Answers have a small bound of their own: a server that asks without end must
@@ -191,7 +191,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
         if b"NaN" in line or b"Infinity" in line:  # in a text, we hope
             _EXACT.encode(message)
     except (ValueError, TypeError, RecursionError) as error:
-        raise NotSendable(str(error)) from error
+        raise FrameNotSendable(str(error)) from error
     return line + b"\n"
 
 

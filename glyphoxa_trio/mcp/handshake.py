@@ -23,7 +23,7 @@ from glyphoxa_trio.units import in_ms
 
 from . import http
 from .transport import ConnectionFailed
-from .wire import Ended, Unsent
+from .wire import ConnectionEnded, RequestUnsent
 
 _RELISTEN: Final = 1.0
 
@@ -61,7 +61,7 @@ async def _negotiate(client: ClientSession, spec: ServerSpec) -> None:
     try:
         await first()
     except (MCPError, RuntimeError, ValidationError) as refusal:
-        if isinstance(refusal, Ended | Unsent) or (
+        if isinstance(refusal, ConnectionEnded | RequestUnsent) or (
             spec.url is not None
             and isinstance(refusal, MCPError)
             and refusal.code in _HOPELESS

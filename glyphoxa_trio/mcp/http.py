@@ -34,8 +34,8 @@ from .answers import wait_of as wait_of
 from .auth import Token, Tokens, open_tokens
 from .condensing import Condenser
 from .discovery import NoToken
+from .log_redaction import hush
 from .masking import Masking
-from .quiet import hush
 from .statuses import count_statuses
 from .streams import Open
 
@@ -90,7 +90,7 @@ async def open_client(
             )
         elif spec.token is not None:
             headers["Authorization"] = f"Bearer {spec.token.reveal()}"
-        client = _Client(
+        client = _RedactingClient(
             headers=headers,
             timeout=httpx2.Timeout(
                 connect=min(_CONNECT, spec.start_timeout),
@@ -111,7 +111,7 @@ async def open_client(
         yield await stack.enter_async_context(client)
 
 
-class _Client(httpx2.AsyncClient):
+class _RedactingClient(httpx2.AsyncClient):
     address: httpx2.URL
     tokens: Tokens | None = None
     masking: Masking

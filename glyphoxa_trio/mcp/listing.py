@@ -31,7 +31,7 @@ from glyphoxa_trio.tools.condense import LISTS
 
 from .bounds import MOST_PAGES, MOST_TOOLS
 from .condensing import Condenser, is_unusable
-from .transport import Listing
+from .transport import ToolListing
 
 _MOST_NAMED: Final = 20  # of the tools that are left out
 _SHOWN: Final = 64  # characters of a tool's name
@@ -41,7 +41,7 @@ _CURSOR: Final = 10_000  # characters
 
 
 @attrs.define(eq=False)
-class Sieve:
+class ListFilter:
     """An SDK `Dispatcher` that lets malformed tools fall out of another's lists.
 
     Until ``version`` is known, nothing is sieved. A long page is passed on in slices,
@@ -207,7 +207,7 @@ def _no_names(tool: Any) -> str | None:
 
 async def paginate(
     fetch: Callable[[str | None], Awaitable[types.ListToolsResult]],
-) -> Listing:
+) -> ToolListing:
     """Every page, up to 1,000 tools; a cursor that comes again is the end, and so is a
     page that cannot be read."""
     tools: list[Mapping[str, Any]] = []
@@ -220,7 +220,7 @@ async def paginate(
             if cursor is None or not is_unusable(error):
                 raise
             warning = f"of its list what came so far is taken: {error.error.message}"
-            return Listing(tuple(tools), (warning,))
+            return ToolListing(tuple(tools), (warning,))
         ours = (page.next_cursor or "").startswith(_NEXT)
         tools += [
             tool.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -229,14 +229,14 @@ async def paginate(
         cursor = page.next_cursor
         if len(tools) > MOST_TOOLS or (cursor and len(tools) == MOST_TOOLS):
             warning = f"it offers more than {MOST_TOOLS} tools: the rest is left out"
-            return Listing(tuple(tools[:MOST_TOOLS]), (warning,))
+            return ToolListing(tuple(tools[:MOST_TOOLS]), (warning,))
         if not cursor:
-            return Listing(tuple(tools))
+            return ToolListing(tuple(tools))
         if ours:
             continue
         if len(cursor) > _CURSOR or cursor in seen or len(seen) >= MOST_PAGES:
             warning = "its list of tools does not end: what came so far is taken"
-            return Listing(tuple(tools), (warning,))
+            return ToolListing(tuple(tools), (warning,))
         seen.add(cursor)
 
 

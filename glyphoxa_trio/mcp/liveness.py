@@ -18,7 +18,7 @@ from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.units import in_ms
 
-from .transport import Session
+from .transport import ServerSession
 
 LONGEST_ROUND_TRIP: Final = 0.05  # seconds; a longer one counts as this
 PATIENCE: Final = 1.0  # seconds that a ping waits for its answer
@@ -62,7 +62,7 @@ class Liveness:
             self._silent_since = sent
             self._doubted.set()
 
-    async def time(self, session: Session) -> bool:
+    async def time(self, session: ServerSession) -> bool:
         """Measure the pings of a new session; returns whether ``round_trip`` changed.
 
         If its process is lost before it has answered, no later one is pinged: some
@@ -95,7 +95,7 @@ class Liveness:
         self.round_trip = fastest
         return True
 
-    async def watch(self, session: Session) -> None:
+    async def watch(self, session: ServerSession) -> None:
         """Report the loss of a session whose server hangs; runs until cancelled.
 
         One that dies of pings is not asked: its slow calls meet their own limits.
@@ -121,7 +121,7 @@ class Liveness:
                 )
                 await trio.sleep_forever()
 
-    async def _hear_from(self, session: Session) -> None:
+    async def _hear_from(self, session: ServerSession) -> None:
         try:
             await session.ping()
         except GlyphoxaError:  # no sign of life

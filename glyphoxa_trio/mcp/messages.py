@@ -20,7 +20,7 @@ def _nothing() -> None: ...
 
 
 @attrs.define(eq=False)
-class Attempt:
+class SendAttempt:
     """What became of a call so far. ``at``: when it was last sent; from then on it may
     have had an effect. ``met``: what went wrong the first time, if it did.
 
@@ -56,7 +56,7 @@ class CallTool(Request[ConnectionMessages, ToolResult]):
     ``deadline`` is until when the answer is of use, ``awaited_until`` until when
     somebody waits: a call that could not even be sent by then has done nothing.
     ``repeatable``: the tool only reads, or the operator says that twice is as good as
-    once. ``attempt``: an `Attempt` was handed over under that name.
+    once. ``attempt``: an `SendAttempt` was handed over under that name.
     """
 
     tool: str

@@ -32,7 +32,7 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
 
 from . import resources
-from .known import identity
+from .tool_cache import identity
 
 T = TypeVar("T")
 

@@ -20,13 +20,13 @@ from glyphoxa_trio.quiet import quiet
 from .masking import Masking
 from .process import LastLines, running
 from .starts import starting
-from .transport import ConnectionFailed, Session
+from .transport import ConnectionFailed, ServerSession
 
 
 @asynccontextmanager
 async def open_session(
     spec: ServerSpec, *, on_tools_changed: Callable[[], None], stderr: LastLines
-) -> AsyncGenerator[Session]:
+) -> AsyncGenerator[ServerSession]:
     """Start or reach the server of ``spec``, and shake hands with it.
 
     Args:

@@ -19,7 +19,7 @@ import httpx2
 
 from glyphoxa_trio.builtin.web.addresses import Allowed
 from glyphoxa_trio.builtin.web.connecting import CheckedBackend
-from glyphoxa_trio.builtin.web.refusals import Refused, SiteFails
+from glyphoxa_trio.builtin.web.refusals import PageRefused, SiteFails
 
 from .discovery import NoToken
 
@@ -47,7 +47,7 @@ class _Outward(CheckedBackend):
         """Raises `NoToken` for an address inside, `ConnectError` if nobody is there."""
         try:
             return await super().connect_tcp(host, port, *args, **more)
-        except Refused:
+        except PageRefused:
             raise NoToken(
                 f"the server sends us to {host}:{port} for a token, which is not on the"
                 " public internet and which nobody named here: if it is right, give"

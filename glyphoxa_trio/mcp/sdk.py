@@ -41,15 +41,15 @@ from glyphoxa_trio.tools.output import OutputSchema
 from . import http, resources
 from .condensing import Condenser, Unusable, readers
 from .handshake import agree, announces_tools, follow_tools, offers_resources
-from .listing import Sieve, paginate
+from .listing import ListFilter, paginate
 from .logs import hush_the_sdk
 from .masking import Masked, Masking, masked
 from .process import LastLines
 from .starts import Start
 from .stdio import open_wire
 from .tracing import tracing
-from .transport import Busy, ConnectionFailed, Listing, Loss, NeverSent
-from .wire import Ended, Unsent, Wire
+from .transport import Busy, ConnectionFailed, NeverSent, SessionLost, ToolListing
+from .wire import ConnectionEnded, PipeDispatcher, RequestUnsent
 
 _CUT: Final = 300  # of an error's text
 
@@ -93,7 +93,7 @@ async def open_session(
     """As `transport.open_session`, with the SDK loaded and the ``server`` running."""
     hush_the_sdk()
     masking = Masking.of(spec) if masking is None else masking
-    loss = Loss(clean=masking.text)
+    loss = SessionLost(clean=masking.text)
     condenser = Condenser(lambda: masking.mask.pattern)
     begun = trio.current_time()
 
@@ -106,7 +106,9 @@ async def open_session(
             readers(),
             _dispatcher(spec, loss, stderr, server, condenser, masking) as dispatcher,
             ClientSession(
-                dispatcher=(sieve := Sieve(Masked(dispatcher, masking), condenser)),
+                dispatcher=(
+                    sieve := ListFilter(Masked(dispatcher, masking), condenser)
+                ),
                 message_handler=on_message,
             ) as client,
             trio.open_nursery() as nursery,
@@ -123,7 +125,7 @@ async def open_session(
                 yield SdkSession(
                     client,
                     sieve,
-                    dispatcher if isinstance(dispatcher, Wire) else None,
+                    dispatcher if isinstance(dispatcher, PipeDispatcher) else None,
                     masking,
                     condenser,
                     loss,
@@ -147,11 +149,11 @@ class SdkSession:
     """A `transport.Session` over the SDK's `ClientSession`."""
 
     _client: ClientSession
-    _sieve: Sieve
-    _wire: Wire | None
+    _sieve: ListFilter
+    _wire: PipeDispatcher | None
     _masking: Masking
     _condenser: Condenser
-    loss: Loss
+    loss: SessionLost
     pid: int | None
     timed: bool
     # Reading the list anew tells a server that is gone from one that stumbled.
@@ -182,7 +184,7 @@ class SdkSession:
             return False
         return True
 
-    async def list_tools(self) -> Listing:
+    async def list_tools(self) -> ToolListing:
         async def fetch(cursor: str | None) -> types.ListToolsResult:
             return await self._client.list_tools(
                 params=types.PaginatedRequestParams(cursor=cursor)
@@ -194,7 +196,7 @@ class SdkSession:
         except MCPError as error:
             if error.code == types.METHOD_NOT_FOUND:
                 none = () if self._offers_resources else ("it offers no tools",)
-                return self._with_resources(Listing((), none))
+                return self._with_resources(ToolListing((), none))
             if self.pid is None and error.code in _GONE:
                 # Twice in a row, if a call broke off before: that is no stumble.
                 forgotten = error.code == http.FORGOTTEN
@@ -209,13 +211,13 @@ class SdkSession:
         listing = attrs.evolve(listing, warnings=(*listing.warnings, *notes))
         return self._with_resources(listing)
 
-    def _with_resources(self, listing: Listing) -> Listing:
+    def _with_resources(self, listing: ToolListing) -> ToolListing:
         self._ours = frozenset()
         if not self._offers_resources:
             return listing
         more, notes = resources.missing_from(listing.tools)
         self._ours = frozenset(tool["name"] for tool in more)
-        return Listing((*listing.tools, *more), (*listing.warnings, *notes))
+        return ToolListing((*listing.tools, *more), (*listing.warnings, *notes))
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any]
@@ -296,7 +298,7 @@ class SdkSession:
     ) -> dict[str, Any]:
         if meta:
             params["_meta"] = dict(meta)
-        request = cast("types.CallToolRequest", _Request(method, params))
+        request = cast("types.CallToolRequest", _SdkRequest(method, params))
         answer: dict[str, Any] = await self._client.send_request(request, _AS_IT_CAME)
         _refuse_questions(answer)
         return answer
@@ -316,10 +318,10 @@ class SdkSession:
         """What an error means: for this call, for the session, for the effect."""
         text = reason(error)
         match error:
-            case Unsent():
+            case RequestUnsent():
                 gone = self.loss.why
                 return ToolUnavailable(text) if gone is None else NeverSent(gone)
-            case Ended():
+            case ConnectionEnded():
                 assert self.loss.why is not None
                 return ConnectionLost(self.loss.why)
             case Unusable():
@@ -349,7 +351,7 @@ class SdkSession:
             return AnswerUnusable(text)
         return ToolError(text)
 
-    async def _take_outputs(self, listing: Listing) -> list[str]:
+    async def _take_outputs(self, listing: ToolListing) -> list[str]:
         """Compile the output schemas; what is wrong with them."""
         outputs: dict[str, OutputSchema] = {}
         notes: list[str] = []
@@ -404,7 +406,7 @@ _PING: Final = types.PingRequest(method="ping")
 
 
 @attrs.frozen
-class _Request:
+class _SdkRequest:
     """What `ClientSession.send_request` needs of a request: here, what it dumps to.
 
     The SDK's model of a call would be filled in only to be dumped at once, which
@@ -423,7 +425,7 @@ class _Request:
 @asynccontextmanager
 async def _dispatcher(
     spec: ServerSpec,
-    loss: Loss,
+    loss: SessionLost,
     stderr: LastLines,
     server: trio.Process | None,
     condenser: Condenser,

@@ -22,8 +22,8 @@ import trio
 from . import process
 from .condensing import Condenser
 from .process import LastLines
-from .transport import Loss
-from .wire import Wire
+from .transport import SessionLost
+from .wire import PipeDispatcher
 
 _LAST_WORDS: Final = 0.2  # seconds for what a dead server still has in its pipes
 _LAST_SIGH: Final = 0.01  # seconds, if no request waits for an answer
@@ -31,8 +31,8 @@ _LAST_SIGH: Final = 0.01  # seconds, if no request waits for an answer
 
 @asynccontextmanager
 async def open_wire(
-    server: trio.Process, loss: Loss, said: LastLines, condenser: Condenser
-) -> AsyncGenerator[Wire]:
+    server: trio.Process, loss: SessionLost, said: LastLines, condenser: Condenser
+) -> AsyncGenerator[PipeDispatcher]:
     """A wire to a running server that is not yet running itself."""
     stdin = server.stdin
     assert isinstance(stdin, trio.lowlevel.FdStream)
@@ -59,7 +59,7 @@ async def open_wire(
         except OSError:  # it is full; or broken, which the writer says as well
             return False
 
-    wire = Wire(
+    wire = PipeDispatcher(
         _Output(server.stdout),
         stdin,
         loss=loss,

@@ -25,9 +25,9 @@ import trio
 from glyphoxa_trio.tools.condense import data_of
 
 from . import bounds
-from .chatter import Chatter
 from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in, is_unasked
 from .framing import correlate, decode, misspelt_answer
+from .rate_limit import RateLimit
 from .unasked import lines_of, misshapen
 
 _PIECE: Final = 2**13  # bytes of a stream that are looked at without a pause
@@ -46,7 +46,7 @@ class TooMuch(httpx2.DecodingError):
 
 
 @attrs.define(eq=False)
-class Asked:
+class PendingRequest:
     """A request of ours: as much of it as its answer is read by, and whether whoever
     asked has left."""
 
@@ -60,9 +60,9 @@ class Asked:
 class Open:
     """The last requests of one session, by id."""
 
-    _asked: dict[int | str, Asked] = attrs.field(factory=dict, init=False)
+    _asked: dict[int | str, PendingRequest] = attrs.field(factory=dict, init=False)
 
-    def note(self, request: httpx2.Request) -> Asked | None:
+    def note(self, request: httpx2.Request) -> PendingRequest | None:
         """Take in a POST; None if it is no request of ours. What it says of another,
         that nobody waits for that one, is noted, too."""
         try:
@@ -80,7 +80,7 @@ class Open:
         if key is None:
             return None
         tool = params.get("name") if isinstance(params, dict) else None
-        asked = Asked(message["id"], message["method"], str(tool))
+        asked = PendingRequest(message["id"], message["method"], str(tool))
         self._asked.pop(key, None)
         self._asked[key] = asked
         while len(self._asked) > _MOST_OPEN:
@@ -91,7 +91,7 @@ class Open:
         """Whether it is the id of one of them."""
         return correlate(ident) in self._asked
 
-    def named(self, head: bytes, tail: bytes) -> Asked | None:
+    def named(self, head: bytes, tail: bytes) -> PendingRequest | None:
         """The request that a message answers, if it says so at either end."""
         key = correlate(ident_in(head, tail))
         return None if key is None else self._asked.get(key)
@@ -136,7 +136,9 @@ async def unpacked(response: httpx2.Response) -> AsyncGenerator[bytes]:
                     piece = b""  # nothing that is behind its end is looked at
 
 
-async def gathered(response: httpx2.Response, asked: Asked | None = None) -> bytearray:
+async def gathered(
+    response: httpx2.Response, asked: PendingRequest | None = None
+) -> bytearray:
     """The whole body, within the bounds of an answer.
 
     Raises:
@@ -163,7 +165,7 @@ async def gathered(response: httpx2.Response, asked: Asked | None = None) -> byt
 
 async def small_answer(
     condenser: Condenser,
-    asked: Asked,
+    asked: PendingRequest,
     body: bytes | bytearray,
     *,
     event: bool = False,
@@ -196,7 +198,7 @@ def read(body: bytes) -> dict[str, Any] | str:
 
 
 @attrs.define(eq=False)
-class Events(httpx2.AsyncByteStream):
+class EventStream(httpx2.AsyncByteStream):
     """The events of a stream, each small.
 
     Args:
@@ -207,8 +209,8 @@ class Events(httpx2.AsyncByteStream):
     _response: httpx2.Response
     _condenser: Condenser
     _open: Open
-    _asked: Asked | None
-    _chatter: Chatter = attrs.field(factory=Chatter, init=False)
+    _asked: PendingRequest | None
+    _chatter: RateLimit = attrs.field(factory=RateLimit, init=False)
     _event: bytearray = attrs.field(factory=bytearray, init=False)
     _nodes: int = attrs.field(default=0, init=False)
     _beyond: str | None = attrs.field(default=None, init=False)

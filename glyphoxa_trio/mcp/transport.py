@@ -35,7 +35,7 @@ class Busy(ToolUnavailable):
 
 
 @attrs.define(eq=False)
-class Loss:
+class SessionLost:
     """Whether a session is gone, and why: the first reason counts.
 
     ``forgotten``: the server is well, it has only let go of this session. ``clean``
@@ -61,7 +61,7 @@ class Loss:
 
 
 @attrs.frozen
-class Listing:
+class ToolListing:
     """The tools of a server as plain MCP objects, and what was odd about them.
 
     ``start`` is how many seconds the server took to be ready with them, if known.
@@ -72,7 +72,7 @@ class Listing:
     start: float | None = None
 
 
-class Session(Protocol):
+class ServerSession(Protocol):
     """An open, negotiated session with one server."""
 
     @property
@@ -80,7 +80,7 @@ class Session(Protocol):
         """The process of a stdio server."""
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> SessionLost:
         """Reported as soon as anybody knows that the session is gone."""
 
     @property
@@ -95,7 +95,7 @@ class Session(Protocol):
           ToolUnavailable, ConnectionLost: as `call_tool`; these are no sign of life.
         """
 
-    async def list_tools(self) -> Listing:
+    async def list_tools(self) -> ToolListing:
         """All tools, page by page, within bounds.
 
         Raises:
@@ -145,4 +145,4 @@ class OpenSession(Protocol):
         *,
         on_tools_changed: Callable[[], None],
         stderr: LastLines,
-    ) -> AbstractAsyncContextManager[Session]: ...
+    ) -> AbstractAsyncContextManager[ServerSession]: ...

@@ -7,9 +7,9 @@ until their answer wakes them. What it promises beyond the SDK's:
 * A caller who leaves is gone at once. A request of which nothing was written is
   then not sent at all; otherwise ``notifications/cancelled`` is queued, and
   whether the pipe takes it is nobody's wait.
-* When the connection ends, all requests end with it: with `Unsent` if none of their
+* When the connection ends, all requests end with it: with `RequestUnsent` if none of their
   bytes was written, or certainly none was read, so that they may be sent again; with
-  `Ended` otherwise.
+  `ConnectionEnded` otherwise.
 * Everything is bounded: what waits to be written, and what `hearing` takes in.
 * What is too large for the loop is read by a `Condenser`, if it answers a request;
   what is too large for that ends the request, and not the connection.
@@ -43,36 +43,36 @@ from mcp.shared.exceptions import MCPError
 
 import trio
 
-from .chatter import Chatter
 from .condensing import ENDS, Condenser, Unasked, Unusable, ident_in, is_unasked
 from .framing import (
     LONGEST_MESSAGE,
+    ByteOutbox,
+    FrameNotSendable,
     Framing,
     Large,
-    NotSendable,
-    Outbox,
-    TooLarge,
+    LineTooLarge,
     correlate,
     decode,
     encode,
     misspelt_answer,
 )
-from .hearing import Hearing
+from .incoming import IncomingMessages
+from .rate_limit import RateLimit
 from .tracing import traced, tracing
-from .transport import Loss
+from .transport import SessionLost
 
 _CHUNK: Final = 2**14  # bytes: who floods stdout must not keep the others waiting
 _MEGABYTES: Final = f"{LONGEST_MESSAGE >> 20} MB"
 
 
-class Ended(MCPError):
+class ConnectionEnded(MCPError):
     """The connection ended, and the request may have reached the server."""
 
     def __init__(self) -> None:
         super().__init__(types.CONNECTION_CLOSED, "Connection closed")
 
 
-class Unsent(MCPError):
+class RequestUnsent(MCPError):
     """Nothing of the request was read: the connection has ended, or is clogged."""
 
     def __init__(self, *, clogged: bool = False) -> None:
@@ -136,7 +136,7 @@ class _Traffic:
 
 
 @attrs.define(eq=False)
-class Wire:
+class PipeDispatcher:
     """An SDK `Dispatcher` over the pipes of a server. Use it once.
 
     Args:
@@ -152,25 +152,25 @@ class Wire:
 
     _receive: trio.abc.ReceiveStream
     _send: trio.abc.SendStream
-    loss: Loss
+    loss: SessionLost
     _note: Callable[[bytes], None]
     _fate: Callable[[], Awaitable[str | None]]
     _unread: Callable[[], int | None] = lambda: None
     _write_now: Callable[[bytes], bool] = lambda data: False
     condenser: Condenser = attrs.field(factory=Condenser)
-    _chatter: Chatter = attrs.field(factory=Chatter, init=False)
+    _chatter: RateLimit = attrs.field(factory=RateLimit, init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     # The line that comes in and is dropped has ended its request already.
     _refused: bool = attrs.field(default=False, init=False)
     # One large line at a time: each may take 16 MiB.
     _large: trio.Semaphore = attrs.field(factory=lambda: trio.Semaphore(1), init=False)
-    _hearing: Hearing | None = attrs.field(default=None, init=False)
+    _hearing: IncomingMessages | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _over: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _traffic: _Traffic = attrs.field(factory=_Traffic, init=False)
     _counter: int = attrs.field(default=0, init=False)
     _requests: dict[int | str, _Request] = attrs.field(factory=dict, init=False)
-    _outbox: Outbox = attrs.field(factory=Outbox, init=False)
+    _outbox: ByteOutbox = attrs.field(factory=ByteOutbox, init=False)
     _idle_writer: trio.lowlevel.Task | None = attrs.field(default=None, init=False)
 
     # ------------------------------------------------------- what we send
@@ -186,7 +186,7 @@ class Wire:
         Cancelling it is immediate, and tells the server if it knows of it.
 
         Raises:
-          MCPError: the server's error, `Ended`, `Unsent`, `Unusable`,
+          MCPError: the server's error, `ConnectionEnded`, `RequestUnsent`, `Unusable`,
             REQUEST_TIMEOUT, or INVALID_PARAMS for what JSON cannot say or is too long.
           ValueError: if the caller's own ``request_id`` is none, or in use.
         """
@@ -235,7 +235,7 @@ class Wire:
         the server is told if it knows of it.
 
         Raises:
-          MCPError: `Unsent`, or INVALID_PARAMS for what JSON cannot say or is too long.
+          MCPError: `RequestUnsent`, or INVALID_PARAMS for what JSON cannot say or is too long.
         """
         request, key = self._sent(method, params, {}, settle)
         return partial(self._leave, request, key)
@@ -248,7 +248,7 @@ class Wire:
         settle: Settle,
     ) -> tuple[_Request, int | str]:
         if self._closed:
-            raise Unsent
+            raise RequestUnsent
         if self._hearing is None:
             raise RuntimeError("a request before run()")
         ident, key = self._identify(opts.get("request_id"))
@@ -269,7 +269,7 @@ class Wire:
             params,
         )
         if not self._wrote(request, line) and not self._post(request, line):
-            raise Unsent(clogged=True)
+            raise RequestUnsent(clogged=True)
         self._requests[key] = request
         return request, key
 
@@ -331,7 +331,7 @@ class Wire:
             return False
         try:
             return self._post(object(), encode(message), answer=True)
-        except NotSendable:
+        except FrameNotSendable:
             return False
 
     def _post(self, key: object, line: bytes, *, answer: bool = False) -> bool:
@@ -382,7 +382,7 @@ class Wire:
             with self._over:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
-                    self._hearing = Hearing(
+                    self._hearing = IncomingMessages(
                         wire=self,
                         nursery=nursery,
                         on_request=on_request,
@@ -414,7 +414,9 @@ class Wire:
         self._outbox.clear()
         for request in requests.values():
             sent = request.offset is not None and request.offset < read
-            request.settle(outcome.Error(Ended() if sent else Unsent()))
+            request.settle(
+                outcome.Error(ConnectionEnded() if sent else RequestUnsent())
+            )
         self._over.cancel()
 
     async def _read(self) -> str:
@@ -430,7 +432,7 @@ class Wire:
                         self._take(line)
                     elif type(line) is Large:
                         await self._take_large(line)
-                    elif type(line) is TooLarge:
+                    elif type(line) is LineTooLarge:
                         self._refuse(line)
                     if len(self._requests) == waiting and type(line) is bytes:
                         await self._chatter.one_more(len(line))
@@ -504,7 +506,7 @@ class Wire:
         if answer is not None and self._requests.get(key) is request:
             self._settle(key, answer)
 
-    def _refuse(self, line: TooLarge) -> None:
+    def _refuse(self, line: LineTooLarge) -> None:
         """End the request that a line which exceeds a bound wants to answer."""
         if not self._refused:
             key = self._whose(line.head, line.tail)
@@ -563,7 +565,7 @@ class Wire:
 def _line(message: Mapping[str, Any]) -> bytes:
     try:
         line = encode(message)
-    except NotSendable as error:
+    except FrameNotSendable as error:
         text = f"it cannot be sent: {error}"
         raise MCPError(types.INVALID_PARAMS, text) from error
     if len(line) > LONGEST_MESSAGE:

@@ -10,7 +10,7 @@ import attrs
 from glyphoxa_trio.actors import Signal
 
 
-class Door(Protocol):
+class Admission(Protocol):
     """Says whether one more turn may begin. Asked once for each that would."""
 
     @property
@@ -31,7 +31,7 @@ class Activity:
       door: without one every turn may begin.
     """
 
-    door: Door | None = None
+    door: Admission | None = None
     running: int = attrs.field(default=0, init=False)
     # Of those that run, the ones that are this process's work: not the answers that a
     # model gives without being asked, which are audio that plays.

@@ -17,7 +17,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.host import Listing, ToolHost
+from glyphoxa_trio.host import CatalogueEntry, ToolHost
 from glyphoxa_trio.tools.arguments import MAX_BYTES, cut
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.gate import Grant
@@ -129,7 +129,7 @@ class Questions:
         self,
         nursery: trio.Nursery,
         turn: int,
-        calls: Sequence[tuple[ToolCall, Listing]],
+        calls: Sequence[tuple[ToolCall, CatalogueEntry]],
         post: Callable[[ApprovalNeeded | ApprovalSettled], None],
     ) -> frozenset[str]:
         """The ids of the calls that somebody said yes to in time, asked all at once.

@@ -34,7 +34,7 @@ class Minimum:
 NO_MINIMUM: Final = Minimum()
 
 
-class Do(Enum):
+class BargeInAction(Enum):
     """What is to be done now."""
 
     NOTHING = auto()
@@ -43,7 +43,7 @@ class Do(Enum):
     INTERRUPT = auto()  # it is void
 
 
-class Standing(Enum):
+class UtteranceState(Enum):
     """What an utterance is."""
 
     HELD = auto()  # perhaps an interruption: the NPC holds still
@@ -52,14 +52,14 @@ class Standing(Enum):
     COUGH = auto()
 
 
-_UNDECIDED: Final = (Standing.HELD, Standing.OPEN)
+_UNDECIDED: Final = (UtteranceState.HELD, UtteranceState.OPEN)
 
 
 @attrs.define
-class _Utterance:
+class _HeardUtterance:
     """``seconds``: of speech; None if nobody counts them. ``over``: no more comes."""
 
-    standing: Standing = Standing.HELD
+    standing: UtteranceState = UtteranceState.HELD
     seconds: float | None = None
     words: int = 0
     over: bool = False
@@ -70,74 +70,76 @@ class BargeIn:
     """The utterances of one microphone, by their numbers."""
 
     minimum: Minimum = NO_MINIMUM
-    _of: dict[int, _Utterance] = attrs.field(factory=dict, init=False)
+    _of: dict[int, _HeardUtterance] = attrs.field(factory=dict, init=False)
 
     @property
     def held(self) -> bool:
-        return any(x.standing is Standing.HELD for x in self._of.values())
+        return any(x.standing is UtteranceState.HELD for x in self._of.values())
 
-    def standing(self, utterance: int) -> Standing:
+    def standing(self, utterance: int) -> UtteranceState:
         """What it is; one that was forgotten, or never heard of, counts."""
         found = self._of.get(utterance)
-        return Standing.COUNTS if found is None else found.standing
+        return UtteranceState.COUNTS if found is None else found.standing
 
-    def begins(self, utterance: int, *, busy: bool) -> Do:
+    def begins(self, utterance: int, *, busy: bool) -> BargeInAction:
         """Somebody begins to speak. ``busy``: while an NPC answers them, or what it
         has said is still played."""
         if utterance in self._of:
-            return Do.NOTHING
+            return BargeInAction.NOTHING
         held = self.held
-        self._of[utterance] = made = _Utterance()
+        self._of[utterance] = made = _HeardUtterance()
         if len(self._of) > _REMEMBERED:
             del self._of[next(iter(self._of))]
         if self.minimum.is_none or not (busy or held):
             return self._counts(made)
-        return Do.NOTHING if held else Do.HOLD
+        return BargeInAction.NOTHING if held else BargeInAction.HOLD
 
-    def sounds(self, utterance: int, seconds: float, *, over: bool = False) -> Do:
+    def sounds(
+        self, utterance: int, seconds: float, *, over: bool = False
+    ) -> BargeInAction:
         """So much of it is speech. ``over``: and that is all of it."""
         found = self._of.get(utterance)
         if found is None or found.standing not in _UNDECIDED:
-            return Do.NOTHING
+            return BargeInAction.NOTHING
         found.seconds, found.over = seconds, over
         return self._decide(found, last=over and seconds < self.minimum.seconds)
 
-    def understood(self, utterance: int, words: int, *, final: bool) -> Do:
+    def understood(self, utterance: int, words: int, *, final: bool) -> BargeInAction:
         """So many words are in it. ``final``: and that is all of them."""
         found = self._of.get(utterance)
         if found is None or found.standing not in _UNDECIDED:
-            return Do.NOTHING
+            return BargeInAction.NOTHING
         found.words = words
         return self._decide(found, last=final)
 
-    def waits_no_longer(self) -> Do:
+    def waits_no_longer(self) -> BargeInAction:
         """Nothing was heard for a while, neither sound nor words: the NPC goes on. What
         comes all the same may count yet."""
         if not self.held:
-            return Do.NOTHING
+            return BargeInAction.NOTHING
         for each in self._of.values():
-            if each.standing is Standing.HELD:
-                each.standing = Standing.OPEN
-        return Do.RESUME
+            if each.standing is UtteranceState.HELD:
+                each.standing = UtteranceState.OPEN
+        return BargeInAction.RESUME
 
-    def _decide(self, one: _Utterance, *, last: bool) -> Do:
+    def _decide(self, one: _HeardUtterance, *, last: bool) -> BargeInAction:
         if self._is_enough(one):
             return self._counts(one)
         if not last:
-            return Do.NOTHING
+            return BargeInAction.NOTHING
         held = self.held
-        one.standing = Standing.COUGH
-        return Do.RESUME if held and not self.held else Do.NOTHING
+        one.standing = UtteranceState.COUGH
+        return BargeInAction.RESUME if held and not self.held else BargeInAction.NOTHING
 
-    def _is_enough(self, one: _Utterance) -> bool:
+    def _is_enough(self, one: _HeardUtterance) -> bool:
         if one.seconds is None:  # then words are what shows that it is speech
             return one.words >= max(1, self.minimum.words)
         return one.seconds >= self.minimum.seconds and one.words >= self.minimum.words
 
-    def _counts(self, one: _Utterance) -> Do:
+    def _counts(self, one: _HeardUtterance) -> BargeInAction:
         """It interrupts; so nothing is left that another one could."""
-        one.standing = Standing.COUNTS
+        one.standing = UtteranceState.COUNTS
         for each in self._of.values():
-            if each.standing is Standing.HELD:
-                each.standing = Standing.COUNTS
-        return Do.INTERRUPT
+            if each.standing is UtteranceState.HELD:
+                each.standing = UtteranceState.COUNTS
+        return BargeInAction.INTERRUPT

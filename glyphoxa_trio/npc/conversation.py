@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from glyphoxa_trio.providers.llm import Message, Verbatim
-from glyphoxa_trio.providers.s2s import Line
+from glyphoxa_trio.providers.s2s import TranscriptLine
 from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
 
-from .aloud import Aloud
-from .hearsay import Overheard, aside_of
+from .overheard import Overheard, aside_of
 from .snapshot import CallSnapshot, ExchangeSnapshot, RoundSnapshot
+from .spoken_audio import SpokenAudio
 
 
 @attrs.define(eq=False)
@@ -99,7 +99,7 @@ class Exchange:
     speaker: str
     text: str
     rounds: list[Round] = attrs.field(factory=list)
-    aloud: Aloud | None = None
+    aloud: SpokenAudio | None = None
     _reported: bool = attrs.field(default=False, init=False)
     asked: bool = attrs.field(default=True, kw_only=True)
     overheard: deque[Overheard] = attrs.field(factory=deque, kw_only=True)
@@ -134,7 +134,7 @@ class Exchange:
             rounds=tuple(x.snapshot() for x in self.rounds),
         )
 
-    def is_aloud(self, aloud: Aloud) -> None:
+    def is_aloud(self, aloud: SpokenAudio) -> None:
         """This is what is said aloud of it."""
         self.aloud = aloud
 
@@ -156,14 +156,14 @@ class Exchange:
             self.aloud.take(seconds)
             self.hear()
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[TranscriptLine]:
         """Who said what, as far as it was heard."""
         for line in self.overheard:
-            yield Line("user", f"({line})")
+            yield TranscriptLine("user", f"({line})")
         if self.text and self.asked:
-            yield Line("user", self.text)
+            yield TranscriptLine("user", self.text)
         if self.heard:
-            yield Line("assistant", self.heard)
+            yield TranscriptLine("assistant", self.heard)
 
     def begin_round(self) -> Round:
         self._past = None
@@ -354,14 +354,14 @@ class Conversation:
         told = [m.content for m in self.opening if m.role == "system"]
         return "\n\n".join(told)
 
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[TranscriptLine, ...]:
         """What was said, for a model that was not there; without the tools."""
         opening = [
-            Line("assistant", message.content)
+            TranscriptLine("assistant", message.content)
             for message in self.opening
             if message.role == "assistant"
         ]
-        news = (Line("user", f"({line})") for line in self.untold)
+        news = (TranscriptLine("user", f"({line})") for line in self.untold)
         past = (line for exchange in self._past for line in exchange.lines())
         return (*opening, *past, *news)
 

@@ -34,9 +34,9 @@ from glyphoxa_trio.providers.speech import (
     TellsSpeech,
 )
 
-from .barge_in import NO_MINIMUM, BargeIn, Do, Minimum, Standing
+from .barge_in import NO_MINIMUM, BargeIn, BargeInAction, Minimum, UtteranceState
 from .events import HearingFailed, Transcript, TurnDone, TurnEvent
-from .voice import Output, Which, which
+from .voice import PlaybackOutput, Which, which
 
 # Turns whose audio may still be played, and so reported.
 _REMEMBERED = 8
@@ -44,17 +44,17 @@ _REMEMBERED = 8
 _PATIENCE = 2.0
 
 
-class Answer(Protocol):
+class HeardTurn(Protocol):
     """A turn, as far as an ear needs it: `Turn` is one."""
 
     def played(self, ms: float) -> None: ...
 
-    def __aiter__(self) -> Answer: ...
+    def __aiter__(self) -> HeardTurn: ...
 
     async def __anext__(self) -> TurnEvent: ...
 
 
-class Addressed(Protocol):
+class Addressee(Protocol):
     """Whoever is spoken to: an `Npc`, or who finds out which of them is meant."""
 
     @property
@@ -62,7 +62,7 @@ class Addressed(Protocol):
 
     def say(
         self, text: str, *, speaker: str
-    ) -> AbstractAsyncContextManager[Answer]: ...
+    ) -> AbstractAsyncContextManager[HeardTurn]: ...
 
     async def hearing(self, text: str, *, speaker: str) -> None: ...
 
@@ -78,7 +78,7 @@ class RecognizedEar:
     that it fails: once, until it understands something again. ``minimum`` is what an
     interruption has to be."""
 
-    npc: Addressed
+    npc: Addressee
     speaker: str
     recognizer: Recognizer
     language: str | None = None
@@ -86,12 +86,12 @@ class RecognizedEar:
     minimum: Minimum = NO_MINIMUM
     _barge_in: BargeIn = attrs.field(init=False)
     _utterance: int = attrs.field(default=0, init=False)  # that is understood now
-    _output: Output = attrs.field(init=False)
+    _output: PlaybackOutput = attrs.field(init=False)
     _turns: trio.Nursery = attrs.field(init=False)
     _news_at: float = attrs.field(default=0.0, init=False)  # of what is held
     _holds: Signal = attrs.field(factory=Signal, init=False)
     _recognition: Recognition | None = attrs.field(default=None, init=False)
-    _answers: dict[Which, Answer] = attrs.field(factory=dict, init=False)
+    _answers: dict[Which, HeardTurn] = attrs.field(factory=dict, init=False)
     _running: set[Which] = attrs.field(factory=set, init=False)
     _open: int = attrs.field(default=0, init=False)  # also those that do not run yet
     _fails: bool = attrs.field(default=False, init=False)
@@ -116,7 +116,9 @@ class RecognizedEar:
             if turn in self._answers:
                 self._answers[turn].played(1000 * seconds)
 
-    async def run(self, output: Output, *, task_status: trio.TaskStatus[None]) -> None:
+    async def run(
+        self, output: PlaybackOutput, *, task_status: trio.TaskStatus[None]
+    ) -> None:
         with lone_errors():
             async with trio.open_nursery() as beside:
                 self._output = output
@@ -130,7 +132,7 @@ class RecognizedEar:
     async def _listen(
         self,
         answers: trio.Nursery,
-        output: Output,
+        output: PlaybackOutput,
         task_status: trio.TaskStatus[None],
     ) -> SpeechError:
         """Understand until nothing is understood any more; returns why."""
@@ -153,7 +155,7 @@ class RecognizedEar:
         return deafness
 
     async def _understand(
-        self, event: Recognized, answers: trio.Nursery, output: Output
+        self, event: Recognized, answers: trio.Nursery, output: PlaybackOutput
     ) -> None:
         match event:
             case Began(utterance):
@@ -162,7 +164,7 @@ class RecognizedEar:
                 )
                 self._decide(self._barge_in.begins(self._utterance, busy=self._is_busy))
                 # Also if its sound was told of: what was before it may be answered now.
-                if self._counts and self._decide(Do.INTERRUPT):
+                if self._counts and self._decide(BargeInAction.INTERRUPT):
                     await self._interrupt()
             case Partial(text):
                 output.post(self._transcript(text, output, final=False))
@@ -190,7 +192,7 @@ class RecognizedEar:
 
     @property
     def _counts(self) -> bool:
-        return self._barge_in.standing(self._utterance) is Standing.COUNTS
+        return self._barge_in.standing(self._utterance) is UtteranceState.COUNTS
 
     def _sounds(self, sounding: Sounding) -> None:
         """So much was heard of an utterance, in this moment."""
@@ -206,19 +208,19 @@ class RecognizedEar:
         if self._decide(what):
             await self._interrupt()
 
-    def _decide(self, what: Do) -> bool:
+    def _decide(self, what: BargeInAction) -> bool:
         """Let the listener know; whether what runs is to be interrupted."""
         self._news_at = trio.current_time()
         match what:
-            case Do.HOLD:
+            case BargeInAction.HOLD:
                 self._output.hold(self._running)
                 self._holds.set()
-            case Do.RESUME:
+            case BargeInAction.RESUME:
                 self._output.resume()
-            case Do.INTERRUPT:
+            case BargeInAction.INTERRUPT:
                 self._output.flush("the speaker began to speak", self._running)
                 return self._open > 0
-            case Do.NOTHING:
+            case BargeInAction.NOTHING:
                 pass
         return False
 
@@ -236,7 +238,7 @@ class RecognizedEar:
                     self._decide(self._barge_in.waits_no_longer())
 
     async def _answer(
-        self, text: str, output: Output, *, task_status: trio.TaskStatus[None]
+        self, text: str, output: PlaybackOutput, *, task_status: trio.TaskStatus[None]
     ) -> None:
         """One turn, from what was said to its last event."""
         accepted = False
@@ -257,7 +259,7 @@ class RecognizedEar:
             task_status.started()
 
     async def _relay(
-        self, answer: Answer, output: Output, before: trio.Event | None
+        self, answer: HeardTurn, output: PlaybackOutput, before: trio.Event | None
     ) -> None:
         """Hand over the events of a turn, after those of the one ``before``."""
         if self._reports:
@@ -281,17 +283,19 @@ class RecognizedEar:
         finally:
             self._running.discard(turn)
 
-    def _remember(self, turn: Which, answer: Answer) -> None:
+    def _remember(self, turn: Which, answer: HeardTurn) -> None:
         self._answers[turn] = answer
         while len(self._answers) > _REMEMBERED:
             del self._answers[next(iter(self._answers))]
 
-    def _transcript(self, text: str, output: Output, *, final: bool) -> Transcript:
+    def _transcript(
+        self, text: str, output: PlaybackOutput, *, final: bool
+    ) -> Transcript:
         return Transcript(
             **output.of(self.npc.name), speaker=self.speaker, text=text, final=final
         )
 
-    def _fail(self, detail: str, output: Output, *, deaf: bool = False) -> None:
+    def _fail(self, detail: str, output: PlaybackOutput, *, deaf: bool = False) -> None:
         output.post(self._failed(detail, output, deaf=deaf))
         if deaf or not self._fails:
             what = "is not heard any more" if deaf else "was not understood"
@@ -299,7 +303,7 @@ class RecognizedEar:
         self._fails = True
 
     def _failed(
-        self, detail: str, output: Output, *, deaf: bool = False
+        self, detail: str, output: PlaybackOutput, *, deaf: bool = False
     ) -> HearingFailed:
         return HearingFailed(
             **output.of(self.npc.name), speaker=self.speaker, detail=detail, deaf=deaf

@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config.voices import FillerConfig
-from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.tools.arguments import InvalidArguments, load
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.speech import rendered
@@ -47,7 +47,7 @@ class Fillers:
     def awaiting(
         self,
         calls: Sequence[ToolCall],
-        shown: Iterable[Listing],
+        shown: Iterable[CatalogueEntry],
         tier: Tier,
         budget: float,
     ) -> Awaiting | None:
@@ -83,7 +83,7 @@ class Awaiting:
     """
 
     _fillers: Fillers
-    _missing: dict[int, tuple[ToolCall, Listing]]
+    _missing: dict[int, tuple[ToolCall, CatalogueEntry]]
     _threshold: float
     moments: list[float] = attrs.field(init=False)
     _begun: bool = attrs.field(default=False, init=False)
@@ -134,7 +134,7 @@ class Awaiting:
             return ""
         return next(filter(None, map(_message, slow)), "") or self._fillers.line()
 
-    def _unstated(self) -> list[tuple[ToolCall, Listing]]:
+    def _unstated(self) -> list[tuple[ToolCall, CatalogueEntry]]:
         """Those whose tools leave it to the general rule."""
         return [
             one
@@ -147,7 +147,7 @@ class Awaiting:
         return usual > self._threshold
 
 
-def together(listings: Iterable[Listing]) -> float:
+def together(listings: Iterable[CatalogueEntry]) -> float:
     """What these calls usually take in one fan-out, seconds: side by side, but one
     after the other where they write to one group (D3a)."""
     longest, writes = 0.0, defaultdict[str, float](float)
@@ -162,7 +162,7 @@ def together(listings: Iterable[Listing]) -> float:
     return max(longest, *writes.values()) if writes else longest
 
 
-def _message(of: tuple[ToolCall, Listing]) -> str:
+def _message(of: tuple[ToolCall, CatalogueEntry]) -> str:
     """The tool's own words for this call; empty if there are none that fit."""
     call, listing = of
     template = listing.definition.slow_response_message

@@ -22,11 +22,11 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import LATE, FanOut, Flights
+from glyphoxa_trio.actors import LATE, FanOut, SharedTasks
 from glyphoxa_trio.errors import TooManyFlights
 
-from .hearsay import one_line
 from .identity import DEFAULT
+from .overheard import one_line
 
 _MOST_LINES: Final = 40  # of one provider in one turn
 
@@ -82,7 +82,7 @@ class _Provider:
 class HotContext:
     """Who adds to the prompts of one runtime's NPCs."""
 
-    _flights: Flights
+    _flights: SharedTasks
     _told: Callable[[Moment, Gathered | None], None] | None = attrs.field(
         default=None, init=False
     )
@@ -133,16 +133,16 @@ class HotContext:
 
     async def _ask(self, provider: _Provider, moment: Moment) -> Gathered:
         try:
-            flight = self._flights.launch(provider, _lines_of, provider, moment)
+            flight = self._flights.start(provider, _lines_of, provider, moment)
         except TooManyFlights:
             return Gathered(missed=((provider.name, "earlier calls do not stop"),))
-        flight.board()
+        flight.add_waiter()
         try:
-            return Gathered(await flight.landing())
+            return Gathered(await flight.result())
         except Exception as error:  # border: foreign code
             return Gathered(missed=((provider.name, type(error).__name__),))
         finally:
-            flight.leave()
+            flight.release()
 
 
 async def _lines_of(provider: _Provider, moment: Moment) -> tuple[str, ...]:

@@ -12,15 +12,22 @@ from typing import NamedTuple, TypeAlias
 
 import attrs
 
-from .pattern import MUCH, Line, beyond, how_common, line_of_pattern, line_of_phrase
-from .stems import FILLER, Said, Word, keys_of, words_of
+from .pattern import (
+    MUCH,
+    PhrasePattern,
+    beyond,
+    how_common,
+    line_of_pattern,
+    line_of_phrase,
+)
+from .stems import FILLER, StemmedText, Word, keys_of, words_of
 
 
 @attrs.frozen(eq=False)
 class Phrases:
     """Lines that an utterance is searched for, each by itself."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[PhrasePattern, ...]
 
     @classmethod
     def written(cls, phrases: Iterable[str]) -> Phrases:
@@ -35,7 +42,7 @@ class Phrases:
     def patterns(cls, patterns: Iterable[str]) -> Phrases:
         return cls(tuple(map(line_of_pattern, patterns)))
 
-    def matches(self, heard: Heard) -> Iterator[tuple[str, int]]:
+    def matches(self, heard: KeywordMatch) -> Iterator[tuple[str, int]]:
         """The names of the lines that occur, each with its first place."""
         for line in heard.among(self):
             if place := line.place(heard.said):
@@ -67,7 +74,7 @@ class Patterns:
     ) -> Patterns:
         return cls(Phrases.patterns(patterns), Phrases.patterns(unless), called)
 
-    def find(self, heard: Heard) -> str | None:
+    def find(self, heard: KeywordMatch) -> str | None:
         """The first pattern that occurs, in words; None if there is none."""
         said = heard.said
         likely = [
@@ -119,11 +126,11 @@ class Keywords:
 
     @property
     def parts(self) -> tuple[Phrases, ...]:
-        """All lines that `Index` has to look for."""
+        """All lines that `KeywordIndex` has to look for."""
         kinds = ((x.likely, x.unless) for x in self.patterns)
         return self._written, *chain.from_iterable(kinds)
 
-    def find(self, heard: Heard) -> str | None:
+    def find(self, heard: KeywordMatch) -> str | None:
         """The first phrase or pattern that occurs, in words; phrases come first."""
         for phrase, _ in self._written.matches(heard):
             return f"{phrase!r}"
@@ -134,7 +141,7 @@ class Keywords:
 
 
 @attrs.frozen(eq=False)
-class Index:
+class KeywordIndex:
     """All lines, each by a word that a text must have for it: its rarest one, or its
     first two in a row if all its words are common. So only few lines of many have to be
     looked for in a text."""
@@ -149,8 +156,8 @@ class Index:
         by_word: dict[str, list[_Group]] = {}
         by_pair: dict[str, dict[str, list[_Group]]] = {}
         for part in self.parts:
-            of_word: dict[str, list[Line]] = {}
-            of_pair: dict[tuple[str, str], list[Line]] = {}
+            of_word: dict[str, list[PhrasePattern]] = {}
+            of_pair: dict[tuple[str, str], list[PhrasePattern]] = {}
             for line in part.lines:
                 first, *rest = line.steps
                 vocabulary.update(first.keys, *(step.keys for step in rest))
@@ -176,12 +183,12 @@ class Index:
         object.__setattr__(self, "_by_pair", by_pair)
         object.__setattr__(self, "_known", known)
 
-    def hear(self, text: str) -> Heard:
+    def hear(self, text: str) -> KeywordMatch:
         """Read a text, and find the lines that might occur in it."""
         by_word, by_pair, known = self._by_word, self._by_pair, self._known
         places: dict[str, int] = {}
         begins: list[str] = []  # words that a pair may begin with
-        found: dict[Phrases, list[Line]] = {}
+        found: dict[Phrases, list[PhrasePattern]] = {}
         words = words_of(text)
         bit = 1
         for word in words:
@@ -196,17 +203,17 @@ class Index:
                     begins.append(key)
             bit <<= 1
         fillers = places.get(FILLER, 0)
-        said = Said(places, frozenset(places), fillers, len(words))
+        said = StemmedText(places, frozenset(places), fillers, len(words))
         for key in begins:
             pairs, after = by_pair[key], places[key] << 1
             after |= beyond(after & fillers, fillers)
             for following in pairs.keys() & said.keys:
                 if places[following] & after:
                     _add(found, pairs[following])
-        return Heard(said, found)
+        return KeywordMatch(said, found)
 
 
-def _add(found: dict[Phrases, list[Line]], groups: Iterable[_Group]) -> None:
+def _add(found: dict[Phrases, list[PhrasePattern]], groups: Iterable[_Group]) -> None:
     for part, lines in groups:
         if part in found:
             found[part] += lines
@@ -214,14 +221,14 @@ def _add(found: dict[Phrases, list[Line]], groups: Iterable[_Group]) -> None:
             found[part] = lines.copy()
 
 
-class Heard(NamedTuple):
+class KeywordMatch(NamedTuple):
     """A text, and the lines that might occur in it; a line may be there twice."""
 
-    said: Said
-    found: Mapping[Phrases, Sequence[Line]]
+    said: StemmedText
+    found: Mapping[Phrases, Sequence[PhrasePattern]]
 
-    def among(self, part: Phrases) -> Iterable[Line]:
+    def among(self, part: Phrases) -> Iterable[PhrasePattern]:
         return self.found.get(part, ())
 
 
-_Group: TypeAlias = "tuple[Phrases, list[Line]]"
+_Group: TypeAlias = "tuple[Phrases, list[PhrasePattern]]"

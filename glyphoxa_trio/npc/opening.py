@@ -44,11 +44,11 @@ class Opening:
         if not begun:
             self._greeting = npc.greeting
 
-    def situate(self, scene: tuple[str, ...]) -> None:
+    def set_scene(self, scene: tuple[str, ...]) -> None:
         """This holds where it is, and nothing else."""
         self.scene = scene
 
-    def introduce(self, values: Mapping[str, str | None]) -> None:
+    def set_variables(self, values: Mapping[str, str | None]) -> None:
         """These values, too, from now on."""
         self._given |= values
 

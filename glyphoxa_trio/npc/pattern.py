@@ -20,7 +20,7 @@ from typing import Final
 
 import attrs
 
-from .stems import PAST, Said, plain_words, stem
+from .stems import PAST, StemmedText, plain_words, stem
 
 _LONG: Final = 6  # words of any kind in "..."
 _SHORT: Final = 2  # and in ".."
@@ -37,7 +37,7 @@ _GAPS: Final = {"..": _SHORT, "...": _LONG}
 
 
 @attrs.frozen
-class Step:
+class PatternStep:
     """One word of a phrase: any of ``keys``, after at most ``gap`` others."""
 
     keys: frozenset[str]
@@ -45,14 +45,14 @@ class Step:
 
 
 @attrs.frozen(eq=False)
-class Line:
+class PhrasePattern:
     """A phrase, taken apart. ``name`` is the phrase for people to read.
 
     ``first``: it counts only where a text begins; ``last``: only where it ends.
     """
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[PatternStep, ...]
     first: bool = False
     last: bool = False
     looked_for: tuple[tuple[str, frozenset[str], int], ...] = attrs.field(init=False)
@@ -67,11 +67,11 @@ class Line:
         )
         object.__setattr__(self, "looked_for", tuple(looked_for))
 
-    def place(self, said: Said, without: int = 0) -> int:
+    def place(self, said: StemmedText, without: int = 0) -> int:
         """Where the phrase occurs first, not using the words of ``without``; 0 if it
         does not.
 
-        The place is a number with a bit for each word, as in `Said.places`. All places
+        The place is a number with a bit for each word, as in `StemmedText.places`. All places
         where the next word may be are followed at once, so the work is bounded by the
         phrase, however often its words are said.
         """
@@ -127,28 +127,28 @@ def beyond(among: int, fillers: int) -> int:
     return (among + fillers) ^ fillers
 
 
-def line_of_phrase(phrase: str) -> Line:
+def line_of_phrase(phrase: str) -> PhrasePattern:
     """Make a line of a phrase as an operator writes it: words, and ``...``.
 
     Raises:
       ValueError: for a phrase without a word in it.
     """
-    steps: list[Step] = []
+    steps: list[PatternStep] = []
     gap = 0
     for part in _OF_PHRASE.findall(phrase):
         if part[0] == "…" or part.startswith("..."):
             gap = _LONG if steps else 0
         for word in plain_words(part):
-            steps.append(Step(frozenset((stem(word),)), gap))
+            steps.append(PatternStep(frozenset((stem(word),)), gap))
             gap = 0
     if not steps:
         raise ValueError(f"a keyword needs a word, got {phrase!r}")
-    return Line(phrase, tuple(steps))
+    return PhrasePattern(phrase, tuple(steps))
 
 
-def line_of_pattern(pattern: str) -> Line:
+def line_of_pattern(pattern: str) -> PhrasePattern:
     """Make a line of a pattern, as the rules of the package are written."""
-    steps: list[Step] = []
+    steps: list[PatternStep] = []
     gap, shown = 0, []
     parts = pattern.split()
     first, last = parts[0] == "^", parts[-1] == "$"
@@ -158,10 +158,10 @@ def line_of_pattern(pattern: str) -> Line:
             shown.append("...")
             continue
         keys = part.split("|")
-        steps.append(Step(frozenset(map(_key, keys)), gap))
+        steps.append(PatternStep(frozenset(map(_key, keys)), gap))
         shown.append(keys[0].lstrip("="))
         gap = 0
-    return Line(" ".join(shown), tuple(steps), first, last)
+    return PhrasePattern(" ".join(shown), tuple(steps), first, last)
 
 
 def _key(word: str) -> str:

@@ -10,7 +10,13 @@ from typing import Final
 
 import attrs
 
-from glyphoxa_trio.host import Listing, Shelf, Showing, ToolHost, showing
+from glyphoxa_trio.host import (
+    CatalogueEntry,
+    LoadedTools,
+    ToolHost,
+    VisibleTools,
+    showing,
+)
 from glyphoxa_trio.host.search import Permitted
 from glyphoxa_trio.npc.conversation import Conversation, Exchange
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
@@ -29,16 +35,16 @@ CONTINUING: Final = (
 )
 
 
-def view_of(
+def visible_tools(
     host: ToolHost,
-    shelf: Shelf,
+    shelf: LoadedTools,
     *,
     tier: Tier,
     grant: Grant,
     remaining: float,
     threshold: int,
     permitted: Permitted,
-) -> Showing:
+) -> VisibleTools:
     """Ask the gate what this round's model may see. The next round of ``shelf``."""
     return showing(
         host.explain(tier, grant=grant, remaining=remaining),
@@ -51,7 +57,7 @@ def view_of(
 def request_of(
     conversation: Conversation,
     exchange: Exchange,
-    view: Showing,
+    view: VisibleTools,
     *,
     last: bool,
     opened: bool = False,
@@ -96,7 +102,7 @@ def _words(messages: Iterable[Message]) -> list[Message]:
     return said
 
 
-def specs_of(shown: Sequence[Listing]) -> tuple[ToolSpec, ...]:
+def specs_of(shown: Sequence[CatalogueEntry]) -> tuple[ToolSpec, ...]:
     return tuple(
         ToolSpec(
             name=listing.exposed,

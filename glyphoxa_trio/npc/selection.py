@@ -13,7 +13,7 @@ import attrs
 
 from glyphoxa_trio.tools.tier import Tier
 
-from .keywords import Index, Keywords, Patterns
+from .keywords import KeywordIndex, Keywords, Patterns
 from .phrases import FAR, RULE_TERMS
 from .phrases_deep import DEEP_KEYWORDS, DEEP_PATTERNS, DEEP_UNLESS
 from .phrases_questions import EVERYDAY, QUESTIONS
@@ -59,7 +59,7 @@ class SelectionRules:
     topics: Topics = NO_TOPICS
     min_deep_interval: float = 30.0
     queue_depth: int = 3
-    index: Index = attrs.field(init=False, repr=False, eq=False)
+    index: KeywordIndex = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         parts = (*self.deep.parts, *self.standard.parts)
@@ -68,7 +68,7 @@ class SelectionRules:
 
 
 # Most configurations have the same rules; an index takes 10 ms, long for a reload.
-_index_of = lru_cache(maxsize=16)(Index)
+_index_of = lru_cache(maxsize=16)(KeywordIndex)
 
 
 @attrs.frozen(kw_only=True)

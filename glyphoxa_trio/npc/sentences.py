@@ -106,7 +106,7 @@ class Sentences:
 
 
 @attrs.define(eq=False)
-class Beginning:
+class AnswerOpening:
     """The beginning of an answer: its first sentence, or its first ``most_words``.
 
     It comes with the first character that decides it; a word is whole with the blank

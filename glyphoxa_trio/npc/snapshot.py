@@ -15,7 +15,7 @@ from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
 from .cost import Spent
-from .hearsay import Overheard
+from .overheard import Overheard
 from .selection import Chosen
 
 

@@ -25,10 +25,9 @@ import trio
 from glyphoxa_trio.actors import Signal, lone_errors
 from glyphoxa_trio.config.voices import VoiceConfig
 from glyphoxa_trio.errors import said, words
-from glyphoxa_trio.providers.speech import SpeechError, Synthesizer, Voice
+from glyphoxa_trio.providers.speech import SpeechError, Synthesizer, VoiceStyle
 
 from . import cue
-from .aloud import Aloud
 from .events import (
     Filler,
     Sentence,
@@ -37,6 +36,7 @@ from .events import (
     TextDelta,
     TurnEvent,
 )
+from .spoken_audio import SpokenAudio
 
 # Seconds that a synthesizer may be silent in the middle of a sentence. It has limits of
 # its own, if it is a good one.
@@ -50,9 +50,9 @@ NOBODY: Final = (
 SPARE: Final = 48
 
 
-def voice_of(config: VoiceConfig, *, named: bool = True) -> Voice:
+def voice_of(config: VoiceConfig, *, named: bool = True) -> VoiceStyle:
     """``named``: the name in it is the synthesizer's, and not a model's."""
-    return Voice(
+    return VoiceStyle(
         name=config.name if named else None,
         language=config.language,
         speed=config.speed,
@@ -73,11 +73,11 @@ class Speaking:
     """
 
     mouths: Callable[[], Sequence[Synthesizer]]
-    voice: Voice
+    voice: VoiceStyle
     give: Callable[[Speech], Awaitable[None]]
     post: Callable[[TurnEvent], None]
     warn: Callable[[str], None]
-    _aloud: Aloud
+    _aloud: SpokenAudio
     # With their places among the sentences of their round.
     _waiting: deque[tuple[Sentence | Filler, int]] = attrs.field(
         factory=deque, init=False

@@ -197,7 +197,7 @@ def words_of(text: str) -> list[str]:
     return words if len(words) <= 2 * _MOST else words[:_MOST] + words[-_MOST:]
 
 
-class Said(NamedTuple):
+class StemmedText(NamedTuple):
     """The words of a text, by all their keys.
 
     Args:

@@ -17,7 +17,7 @@ import attrs
 
 from glyphoxa_trio.tools.tier import Tier
 
-from .keywords import Heard, Index, Phrases
+from .keywords import KeywordIndex, KeywordMatch, Phrases
 from .phrases import ASKING
 from .stems import plain_words
 from .words import STOP_WORDS, TITLES
@@ -82,7 +82,7 @@ def _in_run(run: Sequence[str], *, first: bool) -> Iterator[str]:
             yield word
 
 
-def asks(heard: Heard, place: int) -> bool:
+def asks(heard: KeywordMatch, place: int) -> bool:
     """True if the words ask for something, or the words at ``place`` are asked about:
     "is Ysolde blind"."""
     for _ in ASKS.matches(heard):
@@ -117,7 +117,7 @@ class Topics:
             self, "_owners", {x: frozenset(npcs) for x, npcs in owners.items()}
         )
 
-    def find(self, heard: Heard, listener: str = "") -> str | None:
+    def find(self, heard: KeywordMatch, listener: str = "") -> str | None:
         """The first phrase that is asked about and is not ``listener``'s own name."""
         for phrase, place in self.phrases.matches(heard):
             if listener and listener in self._owners[phrase]:
@@ -155,14 +155,14 @@ NO_TOOLS: Final = NamedTools()
 @lru_cache(maxsize=64)
 def _compiled(
     named: NamedTools,
-) -> tuple[Index, Phrases, dict[str, list[tuple[str, Tier, bool]]]]:
+) -> tuple[KeywordIndex, Phrases, dict[str, list[tuple[str, Tier, bool]]]]:
     called: dict[str, list[tuple[str, Tier, bool]]] = {}
     for key, name, tier in named.tools[:_MOST_TOOLS]:
         group, _, own = key.rpartition(".")
         for phrase, alone in _called(group, own or name):
             called.setdefault(phrase, []).append((key, tier, alone))
     phrases = Phrases.patterns(phrase.replace("...", "..") for phrase in called)
-    return Index((phrases, ASKS)), phrases, called
+    return KeywordIndex((phrases, ASKS)), phrases, called
 
 
 def _called(group: str, own: str) -> Iterator[tuple[str, bool]]:

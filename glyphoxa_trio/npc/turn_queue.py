@@ -43,7 +43,7 @@ C = TypeVar("C", bound=Comer)
 
 
 @attrs.define(eq=False)
-class _Waiting(Generic[C]):
+class _QueuedTurn(Generic[C]):
     who: C
     rank: Rank
     since: int
@@ -60,7 +60,7 @@ class TurnQueue(Generic[C]):
     most: int
     _full: Callable[[int], QueueFull] = lambda n: QueueFull(f"{n} wait")
     running: C | None = attrs.field(default=None, init=False)
-    _waiting: list[_Waiting[C]] = attrs.field(factory=list, init=False)
+    _waiting: list[_QueuedTurn[C]] = attrs.field(factory=list, init=False)
     _came: int = attrs.field(default=0, init=False)
 
     def allow(self, most: int) -> None:
@@ -104,7 +104,7 @@ class TurnQueue(Generic[C]):
             self.running = who
         else:
             self._waiting = sorted(
-                [*left, _Waiting(who, rank, since)], key=lambda x: (x.rank, x.since)
+                [*left, _QueuedTurn(who, rank, since)], key=lambda x: (x.rank, x.since)
             )
         return tuple(x.who for x in same)
 

@@ -6,7 +6,7 @@
             ...                         # play Speech, stop at Flush, pause at Hold
         voice.played(ms)                # as it is played
 
-What differs between the engines is an `Ear`: who notices that somebody speaks, and what
+What differs between the engines is an `MicrophoneInput`: who notices that somebody speaks, and what
 leads from there to turns. A voice hands out the events of all turns that its microphone
 brought about, one at a time: an event counts as delivered once the next one is asked
 for, and whoever does not ask slows the turns down, as with `Turn`. Above 300 lines,
@@ -55,7 +55,7 @@ def which(event: TurnEvent) -> Which:
     return event.npc, event.turn
 
 
-class Ear(Protocol):
+class MicrophoneInput(Protocol):
     """How one speaker's microphone reaches an NPC; each engine has its own."""
 
     @property
@@ -72,11 +72,13 @@ class Ear(Protocol):
         first, because from then on that is what counts as delivered."""
         ...
 
-    async def run(self, output: Output, *, task_status: trio.TaskStatus[None]) -> None:
+    async def run(
+        self, output: PlaybackOutput, *, task_status: trio.TaskStatus[None]
+    ) -> None:
         """Hear until cancelled. Started once it can; every event goes to ``output``.
 
         Once it has started it raises nothing on purpose: what it cannot do any more is
-        an event, and `Output.end`.
+        an event, and `PlaybackOutput.end`.
 
         Raises:
           GlyphoxaError: before it has started, if it cannot.
@@ -85,7 +87,7 @@ class Ear(Protocol):
 
 
 @attrs.define(eq=False)
-class _Waiting:
+class _PendingEvent:
     """An event that waits to be taken; ``taken`` is when it has been dealt with."""
 
     event: TurnEvent
@@ -97,7 +99,7 @@ class _Waiting:
 
 
 @attrs.define(eq=False)
-class Output:
+class PlaybackOutput:
     """What an ear has for its listener; ``playback`` by turn, since the last flush.
 
     Args:
@@ -106,8 +108,8 @@ class Output:
 
     session: SessionKey = DEFAULT_SESSION
     playback: Playback = attrs.field(factory=Playback, init=False)
-    _waiting: deque[_Waiting] = attrs.field(factory=deque, init=False)
-    _handed: _Waiting | None = attrs.field(default=None, init=False)
+    _waiting: deque[_PendingEvent] = attrs.field(factory=deque, init=False)
+    _handed: _PendingEvent | None = attrs.field(default=None, init=False)
     _reader: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
@@ -137,7 +139,7 @@ class Output:
             self._flushed.add(which(event))
             if self._held is not None:
                 self._held.discard(which(event))
-        waiting = _Waiting(event, trio.Event())
+        waiting = _PendingEvent(event, trio.Event())
         self._append(waiting)
         assert waiting.taken is not None
         await waiting.taken.wait()
@@ -150,7 +152,7 @@ class Output:
         news = [x.event for x in self._waiting if x.taken is None]
         if len(news) >= MOST_NEWS:
             self._drop(lambda x: x is news[0])
-        self._append(_Waiting(event))
+        self._append(_PendingEvent(event))
 
     def flush(self, reason: str, running: Collection[Which] = ()) -> None:
         """All that was given out and not played is void, and what ``running`` turns
@@ -162,7 +164,7 @@ class Output:
         text = {which(x.event) for x in self._waiting if isinstance(x.event, GIVEN_OUT)}
         void = {*gave_out, *unheard, *text, *self._playing()} - self._flushed - told
         for npc, turn in sorted(void):
-            self._append(_Waiting(Flush(**self.of(npc, turn), reason=reason)))
+            self._append(_PendingEvent(Flush(**self.of(npc, turn), reason=reason)))
         self._flushed |= set(running)
         if self._held is not None:
             self._held -= void | told
@@ -249,21 +251,21 @@ class Output:
             self._gave_out.discard(which(event))
         return event
 
-    def _may_go(self, waiting: _Waiting) -> bool:
+    def _may_go(self, waiting: _PendingEvent) -> bool:
         return self._held is None or not isinstance(waiting.event, GIVEN_OUT)
 
     @property
     def _is_ready(self) -> bool:
         return any(map(self._may_go, self._waiting))
 
-    def _append(self, waiting: _Waiting) -> None:
+    def _append(self, waiting: _PendingEvent) -> None:
         self._waiting.append(waiting)
         self._reader.unpark()
 
     def _urge(self, event: Hold | Resume) -> None:
         """Append it before all that waits, but for its like."""
         urgent = sum(isinstance(x.event, Hold | Resume) for x in self._waiting)
-        self._waiting.insert(urgent, _Waiting(event))
+        self._waiting.insert(urgent, _PendingEvent(event))
         self._reader.unpark()
 
     def _drop(self, unwanted: Callable[[TurnEvent], bool]) -> list[TurnEvent]:
@@ -285,8 +287,8 @@ class Voice:
     """
 
     rate: int
-    _ear: Ear
-    _output: Output
+    _ear: MicrophoneInput
+    _output: PlaybackOutput
     _law: Law | None = None  # of G.711, if the microphone gives that
     _resampler: Resampler = attrs.field(init=False)
 
@@ -331,7 +333,7 @@ class Voice:
 
 @asynccontextmanager
 async def open_voice(
-    ear: Ear,
+    ear: MicrophoneInput,
     *,
     rate: int,
     encoding: str = PCM,
@@ -344,7 +346,7 @@ async def open_voice(
       GlyphoxaError: if the ear cannot hear, or audio of that rate cannot be converted.
     """
     law = g711.law_of(encoding, rate)
-    output = Output(session)
+    output = PlaybackOutput(session)
     voice = Voice(rate, ear, output, law)
     with lone_errors():
         async with trio.open_nursery() as nursery:

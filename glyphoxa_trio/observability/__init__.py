@@ -7,17 +7,17 @@ from .exposition import open_exposition
 from .family import MetricsError
 from .logs import EventLog, log_events, open_log, open_log_file
 from .metrics import Metrics, open_metrics
-from .outputs import Output, json_lines, key_values
+from .outputs import LogOutput, json_lines, key_values
 from .scores import Score, places, ranked, scores_of
 from .telemetry import Telemetry, open_telemetry
 from .writer import LogStatistics
 
 __all__ = [
     "EventLog",
+    "LogOutput",
     "LogStatistics",
     "Metrics",
     "MetricsError",
-    "Output",
     "Score",
     "Telemetry",
     "json_lines",

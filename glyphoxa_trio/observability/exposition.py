@@ -72,20 +72,20 @@ async def open_exposition(
 
 
 @attrs.frozen
-class _Answer:
+class _HttpAnswer:
     status: HTTPStatus
     body: bytes
     kind: str = "text/plain; charset=utf-8"
     more: tuple[tuple[str, str], ...] = ()
 
 
-class _Refused(Exception):
+class _BadRequest(Exception):
     """The request cannot be answered as it was meant."""
 
     def __init__(self, status: HTTPStatus, why: str, **headers: str) -> None:
         super().__init__(why)
         body = f"{why}\n".encode()
-        self.answer = _Answer(status, body, more=tuple(headers.items()))
+        self.answer = _HttpAnswer(status, body, more=tuple(headers.items()))
 
 
 class _Left(Exception):
@@ -111,32 +111,32 @@ class _Desk:
                 if self._clients > MOST_CLIENTS + _MOST_REFUSED:
                     return
                 with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                    await self._converse(_Client(stream))
+                    await self._converse(_MetricsClient(stream))
         finally:
             self._clients -= 1
 
-    async def _converse(self, client: _Client) -> None:
-        no = _Refused(HTTPStatus.REQUEST_TIMEOUT, "that took too long")
+    async def _converse(self, client: _MetricsClient) -> None:
+        no = _BadRequest(HTTPStatus.REQUEST_TIMEOUT, "that took too long")
         answer = no.answer
         with trio.move_on_after(PATIENCE):
             try:
                 answer = await self._answer(client)
             except _Left:
                 return
-            except _Refused as error:
+            except _BadRequest as error:
                 answer = error.answer
             except h11.RemoteProtocolError as error:
                 status = HTTPStatus(error.error_status_hint)
-                answer = _Refused(status, str(error)).answer
+                answer = _BadRequest(status, str(error)).answer
             except Exception as bug:  # border: a registry may have foreign collectors
                 status = HTTPStatus.INTERNAL_SERVER_ERROR
-                answer = _Refused(status, type(bug).__name__).answer
+                answer = _BadRequest(status, type(bug).__name__).answer
         await client.take(answer)
 
-    async def _answer(self, client: _Client) -> _Answer:
+    async def _answer(self, client: _MetricsClient) -> _HttpAnswer:
         if self._clients > MOST_CLIENTS:
             status = HTTPStatus.SERVICE_UNAVAILABLE
-            raise _Refused(status, f"there are {MOST_CLIENTS} clients already")
+            raise _BadRequest(status, f"there are {MOST_CLIENTS} clients already")
         request = await client.request()
         _check(request)
         return await trio.to_thread.run_sync(
@@ -146,7 +146,7 @@ class _Desk:
             limiter=self._writing,
         )
 
-    def _scraped(self, accept: str) -> _Answer:
+    def _scraped(self, accept: str) -> _HttpAnswer:
         """In a worker thread."""
         from prometheus_client.exposition import choose_encoder
 
@@ -154,11 +154,11 @@ class _Desk:
             encode, kind = choose_encoder(accept)
         except Exception:  # border: a version that is none, in several ways
             encode, kind = choose_encoder("")
-        return _Answer(HTTPStatus.OK, encode(self._registry), kind)
+        return _HttpAnswer(HTTPStatus.OK, encode(self._registry), kind)
 
 
 @attrs.define(eq=False)
-class _Client:
+class _MetricsClient:
     """One connection: a request, its answer, and the end."""
 
     _stream: trio.SocketStream
@@ -188,7 +188,7 @@ class _Client:
                     unwanted += len(data)
                     if unwanted > _RECEIVE:
                         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-                        raise _Refused(status, "no body is wanted here")
+                        raise _BadRequest(status, "no body is wanted here")
                 case h11.EndOfMessage() if request is not None:
                     return request
                 case _:
@@ -197,9 +197,9 @@ class _Client:
     def _expect_nothing(self) -> None:
         """Whoever waits to be asked for a body waits in vain."""
         if self._http.they_are_waiting_for_100_continue:
-            raise _Refused(HTTPStatus.EXPECTATION_FAILED, "no body is wanted here")
+            raise _BadRequest(HTTPStatus.EXPECTATION_FAILED, "no body is wanted here")
 
-    async def take(self, answer: _Answer) -> None:
+    async def take(self, answer: _HttpAnswer) -> None:
         """Send the answer, and see to it that it arrives."""
         with trio.move_on_after(PATIENCE):
             await self._stream.send_all(self._written(answer))
@@ -211,7 +211,7 @@ class _Client:
                 data = await self._stream.receive_some(_RECEIVE)
                 unread = unread - len(data) if data else 0
 
-    def _written(self, answer: _Answer) -> bytes:
+    def _written(self, answer: _HttpAnswer) -> bytes:
         """The whole answer as bytes; for HEAD without its body."""
         headers = [
             ("Content-Type", answer.kind),
@@ -232,17 +232,17 @@ class _Client:
 
 
 def _check(request: h11.Request) -> None:
-    """Raises `_Refused` unless it asks for the metrics, from this machine."""
+    """Raises `_BadRequest` unless it asks for the metrics, from this machine."""
     hosts, origins = _values(request, b"host"), _values(request, b"origin")
     if not hosts or not all(map(_HOST.fullmatch, hosts)):
-        raise _Refused(HTTPStatus.FORBIDDEN, "this is served to this machine only")
+        raise _BadRequest(HTTPStatus.FORBIDDEN, "this is served to this machine only")
     if not all(map(_ORIGIN.fullmatch, origins)):
-        raise _Refused(HTTPStatus.FORBIDDEN, "this is not for pages of the web")
+        raise _BadRequest(HTTPStatus.FORBIDDEN, "this is not for pages of the web")
     if request.target.partition(b"?")[0] != PATH.encode():
-        raise _Refused(HTTPStatus.NOT_FOUND, f"the metrics are at {PATH}")
+        raise _BadRequest(HTTPStatus.NOT_FOUND, f"the metrics are at {PATH}")
     if request.method not in (b"GET", b"HEAD"):
         status = HTTPStatus.METHOD_NOT_ALLOWED
-        raise _Refused(status, "metrics can only be read", Allow="GET, HEAD")
+        raise _BadRequest(status, "metrics can only be read", Allow="GET, HEAD")
 
 
 def _values(request: h11.Request, name: bytes) -> list[str]:

@@ -16,7 +16,7 @@ class MetricsError(GlyphoxaError):
     """The metrics cannot be had: a registry that has them, a port that is taken."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -30,7 +30,7 @@ class Family:
     changes any more, so it may be read in any thread.
     """
 
-    kind: Kind
+    kind: MetricKind
     name: str
     help: str
     labels: Labels
@@ -40,20 +40,20 @@ class Family:
 def counter(
     name: str, text: str, values: Mapping[Labels, float] | float, *labels: str
 ) -> Family:
-    return Family(Kind.COUNTER, name, text, labels, _labelled(values))
+    return Family(MetricKind.COUNTER, name, text, labels, _labelled(values))
 
 
 def gauge(
     name: str, text: str, values: Mapping[Labels, float] | float, *labels: str
 ) -> Family:
-    return Family(Kind.GAUGE, name, text, labels, _labelled(values))
+    return Family(MetricKind.GAUGE, name, text, labels, _labelled(values))
 
 
 def histogram(
     name: str, text: str, values: Mapping[Labels, Histogram], *labels: str
 ) -> Family:
     frozen = {key: histogram.copy() for key, histogram in values.items()}
-    return Family(Kind.HISTOGRAM, name, text, labels, frozen)
+    return Family(MetricKind.HISTOGRAM, name, text, labels, frozen)
 
 
 def _labelled(values: Mapping[Labels, float] | float) -> Mapping[Labels, float]:

@@ -32,10 +32,10 @@ from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.runtime import Runtime
 
 from .load import overload_record
-from .outputs import Output, configured, json_lines
-from .records import Record, ServerEvent, ServerRecords, TurnRecords, host_record
+from .outputs import LogOutput, configured, json_lines
+from .records import LogRecord, ServerEvent, ServerRecords, TurnRecords, host_record
 from .redaction import Redaction
-from .writer import LogStatistics, Writer, now
+from .writer import LogStatistics, LogWriter, now
 
 CLOSING: Final = 1.0  # seconds for what waits to be written, at the end
 CAPACITY: Final = 10_000  # records that may wait for the output
@@ -53,7 +53,7 @@ class EventLog:
     """Made by `open_log`. None of its methods blocks or raises, so each may be
     handed to a runtime or a fleet as it is."""
 
-    _writer: Writer
+    _writer: LogWriter
     _nursery: trio.Nursery
     _texts: bool
     _servers: ServerRecords
@@ -108,7 +108,7 @@ class EventLog:
     def _watch(
         self,
         topic: Topic[Any],
-        record_of: Callable[[Any], Record | None],
+        record_of: Callable[[Any], LogRecord | None],
         only: type[Any] | tuple[type[Any], ...] = object,
     ) -> None:
         if self._over:
@@ -124,7 +124,7 @@ class EventLog:
         self,
         watching: ExitStack,
         subscription: Subscription[Any],
-        record_of: Callable[[Any], Record | None],
+        record_of: Callable[[Any], LogRecord | None],
     ) -> None:
         """Read a topic until it is closed, or `_end` leaves it."""
         missed = 0
@@ -139,7 +139,7 @@ class EventLog:
             if self._over and not self._watching:
                 self._writer.finish()
 
-    def _take(self, record_of: Callable[[Any], Record | None], event: Any) -> None:
+    def _take(self, record_of: Callable[[Any], LogRecord | None], event: Any) -> None:
         try:
             record = record_of(event)
             if record is not None:
@@ -148,7 +148,7 @@ class EventLog:
         except Exception:  # whatever is wrong here must not end a turn
             self._writer.fail()
 
-    def _clean(self, record: Record) -> dict[str, Any]:
+    def _clean(self, record: LogRecord) -> dict[str, Any]:
         configs = tuple(config() for config in self._configs)
         if not _same(configs, self._redacted):
             # After a reload the servers of before go on for a while.
@@ -188,7 +188,7 @@ class EventLog:
 
 @asynccontextmanager
 async def open_log(
-    output: Output | None = None,
+    output: LogOutput | None = None,
     *,
     config: Config | None = None,
     texts: bool = False,
@@ -213,7 +213,7 @@ async def open_log(
     if output is None:  # the import is not for the loop to wait for
         output = await trio.to_thread.run_sync(configured)
     configs = [] if config is None else [lambda: config]
-    writer, servers = Writer(output, capacity), ServerRecords(lines=server_lines)
+    writer, servers = LogWriter(output, capacity), ServerRecords(lines=server_lines)
     with lone_errors():
         async with trio.open_nursery() as nursery:
             log = EventLog(writer, nursery, texts, servers, configs)
@@ -227,7 +227,7 @@ async def open_log(
 @asynccontextmanager
 async def log_events(
     runtime: Runtime,
-    output: Output | None = None,
+    output: LogOutput | None = None,
     *,
     texts: bool = False,
     capacity: int = CAPACITY,

@@ -27,7 +27,7 @@ from glyphoxa_trio.host import Sampled, ToolStalled
 from glyphoxa_trio.npc import TurnEvent
 from glyphoxa_trio.runtime import Runtime
 
-from .family import Family, Kind, MetricsError
+from .family import Family, MetricKind, MetricsError
 from .figures import COUNTED, Figures, Histogram
 from .readings import read
 
@@ -158,9 +158,9 @@ def _made(family: Family) -> Metric:
     )
 
     kinds = {
-        Kind.COUNTER: CounterMetricFamily,
-        Kind.GAUGE: GaugeMetricFamily,
-        Kind.HISTOGRAM: HistogramMetricFamily,
+        MetricKind.COUNTER: CounterMetricFamily,
+        MetricKind.GAUGE: GaugeMetricFamily,
+        MetricKind.HISTOGRAM: HistogramMetricFamily,
     }
     made: Any = kinds[family.kind](family.name, family.help, labels=family.labels)
     for labels, value in family.values.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol, TextIO, cast
 
 
-class Output(Protocol):
+class LogOutput(Protocol):
     """What a log writes to: a structlog logger, or what looks like one.
 
     It is called in a worker thread, one record at a time. It may be slow, block
@@ -23,28 +23,28 @@ class Output(Protocol):
     def error(self, event: str, **fields: Any) -> Any: ...
 
 
-def configured() -> Output:
+def configured() -> LogOutput:
     """The logger ``glyphoxa_trio`` of whatever structlog configuration there is."""
     import structlog
 
-    return cast("Output", structlog.get_logger("glyphoxa_trio"))
+    return cast("LogOutput", structlog.get_logger("glyphoxa_trio"))
 
 
-def json_lines(file: TextIO) -> Output:
+def json_lines(file: TextIO) -> LogOutput:
     """One JSON object a line; each is flushed. The file stays the caller's."""
     from structlog.processors import JSONRenderer
 
     return _to(file, JSONRenderer())
 
 
-def key_values(file: TextIO) -> Output:
+def key_values(file: TextIO) -> LogOutput:
     """``level=info event=tool_call tool=roll …``: for people, and for ``grep``."""
     from structlog.processors import LogfmtRenderer
 
     return _to(file, LogfmtRenderer(key_order=["at", "level", "event"]))
 
 
-def _to(file: TextIO, render: Any) -> Output:
+def _to(file: TextIO, render: Any) -> LogOutput:
     import structlog
     from structlog.processors import add_log_level
 
@@ -55,4 +55,4 @@ def _to(file: TextIO, render: Any) -> Output:
         context_class=dict,
         cache_logger_on_first_use=False,
     )
-    return cast("Output", logger)
+    return cast("LogOutput", logger)

@@ -59,7 +59,7 @@ class Level(StrEnum):
 
 
 @attrs.frozen
-class Record:
+class LogRecord:
     """One line of a log. ``event`` says what the ``fields`` are."""
 
     level: Level
@@ -75,7 +75,7 @@ _LEVELS: Final = {
 
 
 @attrs.define
-class _Turn:
+class _OpenTurn:
     """What is known of a turn before its end."""
 
     tier: str | None = None
@@ -97,9 +97,9 @@ class TurnRecords:
     provider: Callable[[], str]
     exposed: Callable[[str], str | None]
     texts: bool = False
-    _turns: dict[tuple[NpcId, int], _Turn] = attrs.field(factory=dict, init=False)
+    _turns: dict[tuple[NpcId, int], _OpenTurn] = attrs.field(factory=dict, init=False)
 
-    def of(self, event: TurnEvent) -> Record | None:
+    def of(self, event: TurnEvent) -> LogRecord | None:
         """The record of an event, if it has one."""
         match event:
             case TierSelected():
@@ -126,7 +126,7 @@ class TurnRecords:
                     "decision": decision.value,
                     "turn": event.turn,
                 }
-                return Record(Level.INFO, "approval", fields)
+                return LogRecord(Level.INFO, "approval", fields)
             case SpeculationDone():
                 return _speculation(event)
             case EngineSwitched():
@@ -141,19 +141,19 @@ class TurnRecords:
                 return self._done(event)
         return None
 
-    def _turn(self, event: TurnEvent) -> _Turn:
+    def _turn(self, event: TurnEvent) -> _OpenTurn:
         """Kept beyond its end, because of calls that outlive it."""
         key = (event.id, event.turn)
         turn = self._turns.get(key)
         if turn is None:
-            turn = self._turns[key] = _Turn()
+            turn = self._turns[key] = _OpenTurn()
             while len(self._turns) > _REMEMBERED:
                 del self._turns[next(iter(self._turns))]
         return turn
 
     def _call(
         self, event: TurnEvent, name: str, outcome: Outcome, **more: Any
-    ) -> Record:
+    ) -> LogRecord:
         server, _, tool = (outcome.tool or "").partition(".")
         exposed = None if outcome.tool is None else self.exposed(outcome.tool)
         fields: dict[str, Any] = {
@@ -181,9 +181,9 @@ class TurnRecords:
                 "arguments": outcome.call.arguments,
                 "message": outcome.message,
             }
-        return Record(_LEVELS.get(outcome.status, Level.INFO), name, fields)
+        return LogRecord(_LEVELS.get(outcome.status, Level.INFO), name, fields)
 
-    def _done(self, done: TurnDone) -> Record:
+    def _done(self, done: TurnDone) -> LogRecord:
         turn, timings = self._turn(done), done.timings
         first = timings.first_text
         fields: dict[str, Any] = {
@@ -212,10 +212,10 @@ class TurnRecords:
                 "detail": done.error,
             }
         badly = done.end in (TurnEnd.FAILED, TurnEnd.SHED)
-        return Record(Level.WARNING if badly else Level.INFO, "turn", fields)
+        return LogRecord(Level.WARNING if badly else Level.INFO, "turn", fields)
 
 
-def host_record(event: object, *, texts: bool = False) -> Record | None:
+def host_record(event: object, *, texts: bool = False) -> LogRecord | None:
     """A probe of the calibrator, or a life of one of the host's own actors."""
     match event:
         case Probed(key=key, samples=samples, note=note):
@@ -224,14 +224,14 @@ def host_record(event: object, *, texts: bool = False) -> Record | None:
             fields["complete"] = not note
             if texts:
                 fields["note"] = note
-            return Record(Level.DEBUG, "probe", fields)
+            return LogRecord(Level.DEBUG, "probe", fields)
         case ToolStalled():
             server, _, tool = event.key.partition(".")
             fields = {"server": server, "tool": tool, "handler": event.handler}
             fields |= {"place": event.place, "refused": event.refused}
             fields |= {"held_ms": milliseconds(event.seconds)}
             fields |= {"busy_ms": milliseconds(event.busy)}
-            return Record(Level.WARNING, "tool_stall", fields)
+            return LogRecord(Level.WARNING, "tool_stall", fields)
         case Started(life=life) if life == 1:
             return None  # as it should
         case Started() | Failed() | Restarting() | GaveUp():
@@ -251,7 +251,7 @@ class ServerRecords:
     lines: bool = True
     _last: dict[str, ServerStatus] = attrs.field(factory=dict, init=False)
 
-    def of(self, event: ServerEvent) -> Record | None:
+    def of(self, event: ServerEvent) -> LogRecord | None:
         match event:
             case ServerStatus():
                 return self._status(event)
@@ -260,17 +260,17 @@ class ServerRecords:
                 fields: dict[str, Any] = {"server": server, "text": first}
                 if self.lines and lines:
                     fields["lines"] = [line.strip() for line in lines]
-                return Record(Level.WARNING, "server_warning", fields)
+                return LogRecord(Level.WARNING, "server_warning", fields)
             case _:
                 return _life(event, "server", error=True)
 
-    def line(self, server: str, line: str) -> Record | None:
+    def line(self, server: str, line: str) -> LogRecord | None:
         """A line that a server wrote to stderr (A41)."""
         if not self.lines:
             return None
-        return Record(Level.INFO, "server_line", {"server": server, "line": line})
+        return LogRecord(Level.INFO, "server_line", {"server": server, "line": line})
 
-    def _status(self, status: ServerStatus) -> Record | None:
+    def _status(self, status: ServerStatus) -> LogRecord | None:
         last = self._last.get(status.name)
         self._last[status.name] = status
         if last is not None and (last.state, last.tools, last.restarts) == (
@@ -296,10 +296,10 @@ class ServerRecords:
             level = Level.ERROR
         elif status.state is ServerState.RESTARTING:
             level = Level.WARNING
-        return Record(level, "server_state", fields)
+        return LogRecord(level, "server_state", fields)
 
 
-def _speculation(done: SpeculationDone) -> Record:
+def _speculation(done: SpeculationDone) -> LogRecord:
     """What was begun on a partial transcript, and what for."""
     fields = {
         "context_name": done.npc,
@@ -312,10 +312,10 @@ def _speculation(done: SpeculationDone) -> Record:
         "calls_used": done.calls_used,
         "wasted_ms": milliseconds(done.wasted),
     }
-    return Record(Level.INFO, "speculation", fields)
+    return LogRecord(Level.INFO, "speculation", fields)
 
 
-def _usage(event: UsageReported) -> Record:
+def _usage(event: UsageReported) -> LogRecord:
     """What a response of a model took."""
     fields = {
         "context_name": event.npc,
@@ -328,7 +328,7 @@ def _usage(event: UsageReported) -> Record:
         **_of_audio(event),
         "cost": event.cost,
     }
-    return Record(Level.INFO, "usage", fields)
+    return LogRecord(Level.INFO, "usage", fields)
 
 
 def _of_audio(event: UsageReported) -> dict[str, float]:
@@ -342,7 +342,7 @@ def _of_audio(event: UsageReported) -> dict[str, float]:
     return {key: value for key, value in found.items() if value}
 
 
-def _rerouted(event: EngineSwitched) -> Record:
+def _rerouted(event: EngineSwitched) -> LogRecord:
     """The turn goes another way than its NPC's own. Why may hold words of players."""
     fields = {
         "context_name": event.npc,
@@ -351,10 +351,10 @@ def _rerouted(event: EngineSwitched) -> Record:
         "engine": event.engine,
         "instead_of": event.instead_of,
     }
-    return Record(Level.INFO, "engine_switched", fields)
+    return LogRecord(Level.INFO, "engine_switched", fields)
 
 
-def _switched(event: ModelSwitched) -> Record:
+def _switched(event: ModelSwitched) -> LogRecord:
     """Another model answers."""
     fields = {
         "context_name": event.npc,
@@ -364,14 +364,14 @@ def _switched(event: ModelSwitched) -> Record:
         "instead_of": event.instead_of,
         "reason": _named(event.reason.partition(":")[0]),  # then anybody's words
     }
-    return Record(Level.WARNING, "model_switched", fields)
+    return LogRecord(Level.WARNING, "model_switched", fields)
 
 
-def _life(event: SupervisionEvent, what: str, *, error: bool) -> Record:
+def _life(event: SupervisionEvent, what: str, *, error: bool) -> LogRecord:
     """A life, a failure or a restart of ``what``; ``error``: with its text."""
     match event:
         case Started(name=name, life=life):
-            return Record(Level.INFO, f"{what}_started", {what: name, "life": life})
+            return LogRecord(Level.INFO, f"{what}_started", {what: name, "life": life})
         case Failed(name=name, life=life, error=cause, uptime=uptime):
             fields: dict[str, Any] = {
                 what: name,
@@ -381,14 +381,14 @@ def _life(event: SupervisionEvent, what: str, *, error: bool) -> Record:
             }
             if error:
                 fields["detail"] = str(cause)
-            return Record(Level.WARNING, f"{what}_failed", fields)
+            return LogRecord(Level.WARNING, f"{what}_failed", fields)
         case Restarting(name=name, delay=delay, failures=failures):
             fields = {what: name, "delay_ms": milliseconds(delay)}
             fields["failures"] = failures
-            return Record(Level.INFO, f"{what}_restarting", fields)
+            return LogRecord(Level.INFO, f"{what}_restarting", fields)
         case GaveUp(name=name, failures=failures):
             fields = {what: name, "failures": failures}
-            return Record(Level.ERROR, f"{what}_gave_up", fields)
+            return LogRecord(Level.ERROR, f"{what}_gave_up", fields)
 
 
 def _named(text: str) -> str:

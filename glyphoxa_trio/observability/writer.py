@@ -17,8 +17,8 @@ import trio
 
 from glyphoxa_trio.actors import Signal
 
-from .outputs import Output
-from .records import Level, Record
+from .outputs import LogOutput
+from .records import Level, LogRecord
 
 
 @attrs.frozen(kw_only=True)
@@ -32,12 +32,12 @@ class LogStatistics:
 
 
 @attrs.define(eq=False)
-class Writer:
+class LogWriter:
     """The queue; `run` empties it. ``capacity`` records may wait."""
 
-    _output: Output
+    _output: LogOutput
     capacity: int = attrs.field(validator=attrs.validators.ge(1))
-    _waiting: deque[Record] = attrs.field(factory=deque, init=False)
+    _waiting: deque[LogRecord] = attrs.field(factory=deque, init=False)
     _moved: Signal = attrs.field(factory=Signal, init=False)
     _over: bool = attrs.field(default=False, init=False)
     _written: int = attrs.field(default=0, init=False)
@@ -48,7 +48,7 @@ class Writer:
         factory=lambda: trio.CapacityLimiter(1), init=False
     )
 
-    def put(self, record: Record) -> None:
+    def put(self, record: LogRecord) -> None:
         """Have it written, if there is room; after `finish` it goes nowhere."""
         if self._over:
             return
@@ -93,13 +93,13 @@ class Writer:
             self._waiting.clear()
             if self._lost > told:  # the gap is here: nothing came while it was full
                 fields = {"at": now(), "count": self._lost - told}
-                batch.append(Record(Level.WARNING, "records_lost", fields))
+                batch.append(LogRecord(Level.WARNING, "records_lost", fields))
                 told = self._lost
             failed = await self._in_thread(batch)
             self._failed += failed
             self._written += len(batch) - failed
 
-    async def _in_thread(self, batch: Sequence[Record]) -> int:
+    async def _in_thread(self, batch: Sequence[LogRecord]) -> int:
         try:
             return await trio.to_thread.run_sync(
                 _hand_over,
@@ -115,7 +115,7 @@ class Writer:
         self._moved.set()
 
 
-def _hand_over(output: Output, batch: Sequence[Record]) -> int:
+def _hand_over(output: LogOutput, batch: Sequence[LogRecord]) -> int:
     """Give the output each record; how many it did not take."""
     failed = 0
     for record in batch:

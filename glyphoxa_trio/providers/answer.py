@@ -31,7 +31,7 @@ def random_id() -> str:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Assembler(ABC):
+class ResponseAssembler(ABC):
     """One response: `feed` it each payload of the stream, and `finish` it. No I/O.
 
     Args:
@@ -111,7 +111,7 @@ async def hang_up(response: httpx2.Response, content: AsyncIterator[object]) -> 
 
 
 @attrs.define(eq=False)
-class Events:
+class AnswerEvents:
     """The events of one answer, read as they are asked for.
 
     Args:
@@ -122,7 +122,7 @@ class Events:
 
     _response: httpx2.Response
     _payloads: Sent
-    _assembler: Assembler
+    _assembler: ResponseAssembler
     _translating: Callable[[], AbstractContextManager[None]]
     _again: Again | None = None
     _streams: Callable[[], None] = lambda: None
@@ -132,7 +132,7 @@ class Events:
     _ready: deque[LLMEvent] = attrs.field(factory=deque, init=False)
     _ended: bool = attrs.field(default=False, init=False)
 
-    def __aiter__(self) -> Events:
+    def __aiter__(self) -> AnswerEvents:
         return self
 
     async def __anext__(self) -> LLMEvent:

@@ -25,7 +25,7 @@ from .budget import estimate, fitted, room, size_of_tools
 from .failures import excerpt, message_of, refusal
 from .llm import LLMError, LLMRequest
 from .payloads import refused_fields
-from .remedies import Server, remedy_of
+from .remedies import ModelServerHint, remedy_of
 
 LOOKING: Final = 1.0  # seconds to find out what the matter is
 _SMALLEST: Final = 256  # tokens; nobody's model takes less
@@ -43,7 +43,7 @@ AGAIN: Final = 600.0  # seconds after which a model is shown tools again
 
 
 @attrs.define
-class Found:
+class ModelFindings:
     """What was found out of a model beside what it takes.
 
     Args:
@@ -57,13 +57,13 @@ class Found:
     told: set[str] = attrs.field(factory=set)
 
 
-class Link(Server, Protocol):
+class ModelLink(ModelServerHint, Protocol):
     """The model that is asked, as far as this file knows it."""
 
     options: Any
     warn: Callable[[str], None]
     api_key: Secret | None
-    found: Found
+    found: ModelFindings
 
     @property
     def dispensable(self) -> frozenset[str]: ...
@@ -75,10 +75,10 @@ class Link(Server, Protocol):
 
 
 @attrs.define(eq=False)
-class Asked:
+class ModelRequest:
     """One round of a conversation, asked until there is nothing more to learn."""
 
-    _link: Link
+    _link: ModelLink
     _request: LLMRequest
     _most: int | None = attrs.field(default=None, init=False)  # tokens, of this round
     _sent: LLMRequest = attrs.field(init=False)

@@ -13,10 +13,10 @@ import trio
 
 from glyphoxa_trio.secret import Secret
 
-from .answer import Assembler
-from .asking import Asked, Found
+from .answer import ResponseAssembler
+from .asking import ModelFindings, ModelRequest
 from .endpoint import Endpoint
-from .line import Line, Loading
+from .line import Loading, RequestSlots
 from .llm import LLMEvent, LLMRequest, Message, Waiting
 from .remedies import Advice
 
@@ -50,10 +50,10 @@ class AtEndpoint(ABC):
     options: Any = None  # a vendor's `Abilities`
     warn: Callable[[str], None] = attrs.field(default=lambda _: None, repr=False)
     advice: Advice = attrs.field(factory=Advice, repr=False)
-    line: Line = attrs.field(factory=Line, repr=False)
+    line: RequestSlots = attrs.field(factory=RequestSlots, repr=False)
     patient: bool = True
     loads_within: float | None = None
-    found: Found = attrs.field(factory=Found, init=False, repr=False)
+    found: ModelFindings = attrs.field(factory=ModelFindings, init=False, repr=False)
     _endpoint: Endpoint = attrs.field(init=False, repr=False)
     dispensable: ClassVar[frozenset[str]] = frozenset()
 
@@ -84,7 +84,7 @@ class AtEndpoint(ABC):
         Raises:
           LLMError: see `LLM.stream`.
         """
-        asked = Asked(self, request)
+        asked = ModelRequest(self, request)
         return self._endpoint.ask(asked, self._assembler(request))
 
     def keep_loaded(self, nursery: trio.Nursery, tell: Callable[[str], None]) -> None:
@@ -104,7 +104,7 @@ class AtEndpoint(ABC):
             async with AsyncExitStack() as stack:
                 self.line.take()
                 self._endpoint.give_back(stack, assembler)
-                asked = Asked(self, request)
+                asked = ModelRequest(self, request)
                 events = await self._endpoint.answer(stack, asked, assembler)
                 async for event in events:
                     if not isinstance(event, Waiting):
@@ -135,7 +135,7 @@ class AtEndpoint(ABC):
         """What is sent for a round."""
 
     @abstractmethod
-    def _assembler(self, request: LLMRequest) -> Assembler: ...
+    def _assembler(self, request: LLMRequest) -> ResponseAssembler: ...
 
 
 def bare(url: str) -> str:

@@ -13,8 +13,8 @@ from .s2s import (
     Capabilities,
     Command,
     Event,
-    Link,
     LinkStatistics,
+    RealtimeLink,
     SendAudio,
     Setup,
     SpeechEnds,
@@ -44,7 +44,7 @@ class AtRate:
         return attrs.evolve(self.model.capabilities, input_rate=self.rate)
 
     @asynccontextmanager
-    async def connect(self, setup: Setup) -> AsyncGenerator[Link]:
+    async def connect(self, setup: Setup) -> AsyncGenerator[RealtimeLink]:
         """See `S2S.connect`."""
         rate = self.model.capabilities.input_rate
         async with self.model.connect(setup) as link:
@@ -55,7 +55,7 @@ class AtRate:
 class _Converted:
     """A link whose microphone has another rate."""
 
-    _link: Link
+    _link: RealtimeLink
     _resampler: Resampler
 
     def send(self, command: Command) -> None:

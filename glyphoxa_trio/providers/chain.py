@@ -67,7 +67,7 @@ class Labelled(Protocol):
     def label(self) -> str: ...
 
 
-class Failure(Protocol):
+class ModelFailure(Protocol):
     """Why a model did not answer."""
 
     @property
@@ -78,7 +78,7 @@ M = TypeVar("M", bound=Labelled)
 
 
 @attrs.define(eq=False)
-class Candidate(Generic[M]):
+class ModelCandidate(Generic[M]):
     """One model, and how it does; chains, and conversations, may have it in common.
 
     Args:
@@ -102,7 +102,7 @@ class Candidate(Generic[M]):
         self._told = None
         self.breaker.record(ticket, ok=True, now=trio.current_time())
 
-    def failed(self, ticket: Ticket, error: Failure) -> None:
+    def failed(self, ticket: Ticket, error: ModelFailure) -> None:
         """A round of it has not."""
         now = trio.current_time()
         self._failed[error.kind] += 1
@@ -138,7 +138,7 @@ class Candidate(Generic[M]):
 class Chain:
     """Models in the order in which they are asked."""
 
-    _candidates: Sequence[Candidate[LLM]] = attrs.field(
+    _candidates: Sequence[ModelCandidate[LLM]] = attrs.field(
         validator=attrs.validators.min_len(1)
     )
 
@@ -201,7 +201,7 @@ class Chain:
 
 @asynccontextmanager
 async def _attempt(
-    candidate: Candidate[LLM],
+    candidate: ModelCandidate[LLM],
     ticket: Ticket,
     request: LLMRequest,
     limit: float,

@@ -26,11 +26,11 @@ from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
 from .address import check_address
-from .answer import Assembler, Events, hang_up
-from .asking import Asked
+from .answer import AnswerEvents, ResponseAssembler, hang_up
+from .asking import ModelRequest
 from .body import Given, Payloads, is_json, is_stream, payloads_of
 from .failures import excerpt, status_error, status_of
-from .line import Line, Loading
+from .line import Loading, RequestSlots
 from .llm import ErrorKind, LLMError, LLMEvent, Waiting
 from .payloads import encoded
 
@@ -74,7 +74,7 @@ class Endpoint:
     api_key: Secret | None = None
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     client: httpx2.AsyncClient | None = attrs.field(default=None, repr=False)
-    line: Line = attrs.field(factory=Line, repr=False)
+    line: RequestSlots = attrs.field(factory=RequestSlots, repr=False)
     patient: bool = True
     loading: Loading | None = attrs.field(default=None, init=False, repr=False)
     _own: httpx2.AsyncClient | None = attrs.field(default=None, init=False, repr=False)
@@ -94,7 +94,7 @@ class Endpoint:
 
     @asynccontextmanager
     async def ask(
-        self, asked: Asked, assembler: Assembler
+        self, asked: ModelRequest, assembler: ResponseAssembler
     ) -> AsyncIterator[AsyncIterator[LLMEvent]]:
         """One round: entering waits for the headers, leaving hangs up at once.
 
@@ -116,7 +116,7 @@ class Endpoint:
             else:
                 yield await self.answer(stack, asked, assembler)
 
-    def give_back(self, stack: AsyncExitStack, assembler: Assembler) -> None:
+    def give_back(self, stack: AsyncExitStack, assembler: ResponseAssembler) -> None:
         """A place was taken: whoever closes the stack gives it to the next."""
 
         def leave() -> None:
@@ -127,8 +127,8 @@ class Endpoint:
         stack.callback(leave)
 
     async def answer(
-        self, stack: AsyncExitStack, asked: Asked, assembler: Assembler
-    ) -> Events:
+        self, stack: AsyncExitStack, asked: ModelRequest, assembler: ResponseAssembler
+    ) -> AnswerEvents:
         """The events of an answer, for whoever has a place; the stack hangs up.
 
         Raises:
@@ -144,7 +144,7 @@ class Endpoint:
             return response, payloads
 
         response, payloads = await self._open(asked, assembler)
-        events = Events(
+        events = AnswerEvents(
             response, payloads, assembler, self._translating, again, asked.streamed
         )
         stack.push_async_callback(events.aclose)
@@ -176,7 +176,11 @@ class Endpoint:
             await own.aclose()
 
     async def _open(
-        self, asked: Asked, assembler: Assembler, *, streaming: bool = True
+        self,
+        asked: ModelRequest,
+        assembler: ResponseAssembler,
+        *,
+        streaming: bool = True,
     ) -> tuple[httpx2.Response, Payloads]:
         patient = self.patient
         for left in reversed(range(MOST_ATTEMPTS)):
@@ -289,12 +293,12 @@ class _InLine:
 
     _endpoint: Endpoint
     _stack: AsyncExitStack
-    _asked: Asked
-    _assembler: Assembler
+    _asked: ModelRequest
+    _assembler: ResponseAssembler
     _why: str
     _queues: bool = attrs.field(kw_only=True)
     _sent: bool = attrs.field(default=False, init=False)
-    _events: Events | None = attrs.field(default=None, init=False)
+    _events: AnswerEvents | None = attrs.field(default=None, init=False)
 
     def __aiter__(self) -> _InLine:
         return self

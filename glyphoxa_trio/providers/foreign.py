@@ -16,7 +16,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Flight, Flights
+from glyphoxa_trio.actors import SharedTask, SharedTasks
 from glyphoxa_trio.errors import TooManyFlights
 
 from .llm import LLM, ErrorKind, LLMError, LLMEvent, LLMRequest
@@ -39,11 +39,11 @@ class Foreign:
     _nursery: trio.Nursery
     _warn: Callable[[str], None] = lambda _: None
     _warned: bool = attrs.field(default=False, init=False)
-    _flights: Flights = attrs.field(init=False)
+    _flights: SharedTasks = attrs.field(init=False)
 
     @_flights.default
-    def _over_the_nursery(self) -> Flights:
-        return Flights(self._nursery, lingering_limit=MOST_LEFT, grace=FAREWELL)
+    def _over_the_nursery(self) -> SharedTasks:
+        return SharedTasks(self._nursery, lingering_limit=MOST_LEFT, grace=FAREWELL)
 
     @property
     def label(self) -> str:
@@ -66,14 +66,14 @@ class Foreign:
         send, receive = trio.open_memory_channel[LLMEvent](0)
         heard = _Heard(receive)
         try:
-            flight = self._flights.launch(self.label, self._hear, request, heard, send)
+            flight = self._flights.start(self.label, self._hear, request, heard, send)
         except TooManyFlights:
             raise LLMError(
                 ErrorKind.OVERLOADED,
                 f"{MOST_LEFT} earlier requests to {self.label} do not stop",
             ) from None
         heard.flight = flight
-        flight.board()
+        flight.add_waiter()
         moment = MOMENT
         try:
             yield heard
@@ -82,12 +82,12 @@ class Foreign:
             await self._watch(flight)
         finally:
             heard.leave()
-            if flight.leave():
+            if flight.release():
                 self._nursery.start_soon(self._watch, flight)
                 with trio.move_on_after(moment, shield=True):
                     await flight.settled()
 
-    async def _watch(self, flight: Flight[None]) -> None:
+    async def _watch(self, flight: SharedTask[None]) -> None:
         """See that a request stops which nobody hears any more."""
         with trio.move_on_after(FAREWELL) as farewell:
             await flight.settled()
@@ -136,7 +136,7 @@ class _Heard:
     hearing: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     error: Exception | None = attrs.field(default=None, init=False)
     over: bool = attrs.field(default=False, init=False)  # the link has no more events
-    flight: Flight[None] = attrs.field(init=False)
+    flight: SharedTask[None] = attrs.field(init=False)
 
     def __aiter__(self) -> _Heard:
         return self

@@ -146,7 +146,7 @@ class Loading:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Line:
+class RequestSlots:
     """The places at one server, for all of its models.
 
     Args:

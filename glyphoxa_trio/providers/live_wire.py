@@ -1,6 +1,6 @@
 """The seam between a vendor's wire and the socket under it: messages, free of I/O.
 
-A `Wire` is what one vendor says over one socket: a codec and a state machine. It
+A `VendorWire` is what one vendor says over one socket: a codec and a state machine. It
 knows no socket, no task and no clock; whoever carries it (`live_socket`) feeds it
 commands, messages and the time, and sends what it wants sent. That order is the
 whole of the protocol::
@@ -58,7 +58,7 @@ class Frame:
     lane: Lane = Lane.CONTROL
 
 
-class Wire(Protocol):
+class VendorWire(Protocol):
     """One vendor's side of one socket. Nothing here waits."""
 
     @property

@@ -38,7 +38,7 @@ class Advice:
     key: str = ""
 
 
-class Server(Protocol):
+class ModelServerHint(Protocol):
     """Where a model is, and which."""
 
     model: str
@@ -48,7 +48,7 @@ class Server(Protocol):
     async def get(self, path: str) -> tuple[int, str]: ...
 
 
-async def models_of(link: Server, path: str = "/models") -> list[str] | None:
+async def models_of(link: ModelServerHint, path: str = "/models") -> list[str] | None:
     """The names of the models at a server; None if it does not say.
 
     Raises:
@@ -65,7 +65,7 @@ async def models_of(link: Server, path: str = "/models") -> list[str] | None:
     return [excerpt(name) for name in dict.fromkeys(found)]
 
 
-async def remedy_of(link: Server, error: LLMError) -> str:
+async def remedy_of(link: ModelServerHint, error: LLMError) -> str:
     """What a person can do about a failure; empty if nobody knows."""
     advice = link.advice
     match error.kind:
@@ -82,7 +82,7 @@ async def remedy_of(link: Server, error: LLMError) -> str:
     return ""
 
 
-async def _what_is_there(link: Server) -> str:
+async def _what_is_there(link: ModelServerHint) -> str:
     try:
         there = await models_of(link)
         if there is None and not re.search(r"/v\d+(?:beta)?(?:/|$)", link.base_url):
@@ -104,7 +104,7 @@ def is_there(model: str, names: list[str]) -> bool:
     return not forms.isdisjoint(names)
 
 
-def not_there(link: Server, there: list[str]) -> str:
+def not_there(link: ModelServerHint, there: list[str]) -> str:
     """That a model is not among those that a server has, and what to do."""
     near = [*nearest(link.model, there), *there]
     names = ", ".join([*dict.fromkeys(near)][:_MOST_NAMED])

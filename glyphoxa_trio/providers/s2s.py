@@ -1,6 +1,6 @@
 """The contract of a speech-to-speech model: commands in, events out, one socket.
 
-A `Link` is one socket and knows only what is legal on it. What belongs together
+A `RealtimeLink` is one socket and knows only what is legal on it. What belongs together
 over several sockets - history, owed calls, epochs, policies - is not here: it is
 the NPC session's. So a provider never waits, never retries, never decides: it
 says what happened and what the wire allows (`Capabilities`).
@@ -96,7 +96,7 @@ class S2STool:
 
 
 @attrs.frozen
-class Line:
+class TranscriptLine:
     """One thing that was said, for a model that was not there."""
 
     role: Literal["user", "assistant", "system"]
@@ -122,7 +122,7 @@ class Setup:
     language: str | None = None
     automatic: bool = True
     speaks: bool = True
-    history: tuple[Line, ...] = ()
+    history: tuple[TranscriptLine, ...] = ()
     handle: str | None = None
 
 
@@ -159,7 +159,7 @@ class SendText:
     ``asks_for_responses``; on another, ``reply`` says whether it is answered. ``item``
     names it for `ForgetText`."""
 
-    line: Line
+    line: TranscriptLine
     reply: bool = True
     item: str | None = None
 
@@ -500,7 +500,7 @@ class LinkStatistics:
     unknown: Mapping[str, int]
 
 
-class Link(Protocol):
+class RealtimeLink(Protocol):
     """One open socket. One task reads it."""
 
     def send(self, command: Command) -> None:
@@ -532,7 +532,7 @@ class S2S(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
-    def connect(self, setup: Setup) -> AbstractAsyncContextManager[Link]:
+    def connect(self, setup: Setup) -> AbstractAsyncContextManager[RealtimeLink]:
         """Open a socket and set it up; `Ready` is its first event.
 
         Leaving closes it within a second. Owns its tasks: one reads, one writes.

@@ -53,7 +53,7 @@ class Text:
 
 
 @attrs.frozen
-class Call:
+class ShapedCall:
     call: ToolCall
 
 
@@ -70,12 +70,12 @@ class Own:
     blocks: tuple[dict[str, Any], ...]
 
 
-Part = Text | Call | Result | Own
+Part = Text | ShapedCall | Result | Own
 Verbatim = Callable[[Message], tuple[str, Sequence[dict[str, Any]]]]
 
 
 @attrs.frozen
-class Turn:
+class ShapedTurn:
     """What one side says or does until it is the other's turn. Results come first."""
 
     role: Literal["user", "assistant"]
@@ -87,7 +87,7 @@ class Turn:
 
     @property
     def calls(self) -> list[ToolCall]:
-        return [part.call for part in self.parts if isinstance(part, Call)]
+        return [part.call for part in self.parts if isinstance(part, ShapedCall)]
 
     @property
     def results(self) -> list[Result]:
@@ -97,7 +97,7 @@ class Turn:
 @attrs.frozen
 class Shaped:
     system: str
-    turns: tuple[Turn, ...]
+    turns: tuple[ShapedTurn, ...]
 
 
 def shape(
@@ -128,7 +128,7 @@ def data(text: str) -> str:
     return f"<data>\n{_MARK.sub('[/data', text)}\n</data>"
 
 
-def _alternating(spoken: Iterable[tuple[str, list[Part]]]) -> Iterator[Turn]:
+def _alternating(spoken: Iterable[tuple[str, list[Part]]]) -> Iterator[ShapedTurn]:
     turns: list[tuple[str, list[Part]]] = []
     for role, parts in spoken:
         if not parts:
@@ -144,7 +144,7 @@ def _alternating(spoken: Iterable[tuple[str, list[Part]]]) -> Iterator[Turn]:
     if turns[-1][0] == "assistant":
         turns.append(("user", [Text(GO_ON)]))
     for role, parts in turns:
-        yield Turn("user" if role == "user" else "assistant", tuple(parts))
+        yield ShapedTurn("user" if role == "user" else "assistant", tuple(parts))
 
 
 @attrs.define(eq=False)
@@ -205,7 +205,7 @@ class _Spoken:
             own = ({**x, "id": ids[x["id"]]} if "id" in x else x for x in blocks)
             yield "assistant", [Own(tuple(own))]
         else:
-            yield "assistant", [*words, *map(Call, calls)]
+            yield "assistant", [*words, *map(ShapedCall, calls)]
         yield "user", [*results, *orphans]
 
     def _known(self, call: ToolCall) -> ToolCall:

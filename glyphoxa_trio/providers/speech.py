@@ -21,7 +21,7 @@ class SpeechError(GlyphoxaError):
 
 
 @attrs.frozen(kw_only=True)
-class Voice:
+class VoiceStyle:
     """How an NPC sounds. ``name`` is the vendor's, ``speed`` 1.0 the usual one,
     ``pronunciation`` what is said in place of a written word."""
 
@@ -41,7 +41,7 @@ class Synthesizer(Protocol):
     def rate(self) -> int: ...
 
     def speak(
-        self, text: str, voice: Voice
+        self, text: str, voice: VoiceStyle
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Say one sentence, in pieces as they are made.
 

@@ -41,7 +41,7 @@ def _nobody(_: Sounding) -> None:
 
 
 @attrs.define(eq=False)
-class Utterances:
+class MicrophoneUtterances:
     """The utterances of one microphone, and the one that is being read.
 
     Args:
@@ -147,10 +147,10 @@ class Utterances:
 
 
 @attrs.define(eq=False)
-class Listening:
+class RecognitionRun:
     """A `Recognition`: somebody reads its utterances, and tells what they say."""
 
-    utterances: Utterances
+    utterances: MicrophoneUtterances
     _events: Stream[Recognized] = attrs.field(factory=Stream, init=False)
     _error: SpeechError | None = attrs.field(default=None, init=False)
 
@@ -176,7 +176,7 @@ class Listening:
         """Waits while the listener is behind."""
         await self._events.send(event)
 
-    def __aiter__(self) -> Listening:
+    def __aiter__(self) -> RecognitionRun:
         return self
 
     async def __anext__(self) -> Recognized:
@@ -196,17 +196,17 @@ class Listening:
 @asynccontextmanager
 async def open_listening(
     is_speech: IsSpeech,
-    understand: Callable[[Listening], Awaitable[None]],
+    understand: Callable[[RecognitionRun], Awaitable[None]],
     *,
     how: Endpointing = USUAL,
-) -> AsyncIterator[Listening]:
+) -> AsyncIterator[RecognitionRun]:
     """Listen until the block is left, with a task that reads the utterances.
 
     Args:
       understand: one utterance after the other, for ever; a `SpeechError` of it is the
         end, and is told to whoever reads the events.
     """
-    listening = Listening(Utterances(is_speech, how))
+    listening = RecognitionRun(MicrophoneUtterances(is_speech, how))
 
     async def run() -> None:
         try:

@@ -10,22 +10,23 @@ sessions, `publisher` hands servers' tools to the host, `generations` goes over 
 another configuration while all of it runs, `world` is what a rehearsal replaces.
 """
 
-from .cast import UnknownNpc, find_npc
 from .collector import Collector
-from .generations import Reloaded
+from .config_reload import Reloaded
+from .environment import Environment
 from .given import NotOnTrio
-from .lateness import OverloadBegan, OverloadEnded, OverloadEvent
+from .idle_sessions import MemoryStore, SessionStore, StoreFull
+from .loop_lag import OverloadBegan, OverloadEnded, OverloadEvent
 from .opening import open_runtime
 from .overload import Overload, OverloadStatistics
-from .resting import MemoryStore, SessionStore, StoreFull
 from .runtime import Runtime, RuntimeClosed
 from .session import Session
+from .session_registry import UnknownNpc, find_npc
+from .session_state import SessionEnded, TooManySessions
 from .snapshot import SessionSnapshot, SnapshotRefused
-from .tables import SessionEnded, TooManySessions
-from .world import World
 
 __all__ = [
     "Collector",
+    "Environment",
     "MemoryStore",
     "NotOnTrio",
     "Overload",
@@ -44,7 +45,6 @@ __all__ = [
     "StoreFull",
     "TooManySessions",
     "UnknownNpc",
-    "World",
     "find_npc",
     "open_runtime",
 ]

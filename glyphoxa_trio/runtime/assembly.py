@@ -18,7 +18,7 @@ from glyphoxa_trio.config import (
     WebConfig,
 )
 from glyphoxa_trio.config.load import apart
-from glyphoxa_trio.host import CalibratorSettings, History, HistoryFile
+from glyphoxa_trio.host import CalibratorSettings, HistoryFile, SampleHistory
 from glyphoxa_trio.npc.selection import SelectionRules, Vocabulary
 from glyphoxa_trio.npc.topics import topics
 from glyphoxa_trio.tools.definition import Tool
@@ -46,7 +46,7 @@ def measurements_of(config: Config) -> Path | None:
     return state_folder(config) / "measurements.db"
 
 
-def history_of(config: Config, warn: Callable[[str], None]) -> History | None:
+def history_of(config: Config, warn: Callable[[str], None]) -> SampleHistory | None:
     """Where measurements outlive the run; None if they do not (D10, G25)."""
     path = measurements_of(config)
     if path is None:
@@ -57,7 +57,7 @@ def history_of(config: Config, warn: Callable[[str], None]) -> History | None:
 
         return MeasurementFile.open(path)
 
-    return History(open_file, keep=settings_of(config).window, warn=warn)
+    return SampleHistory(open_file, keep=settings_of(config).window, warn=warn)
 
 
 def vocabulary_of(config: Config) -> Vocabulary:

@@ -36,7 +36,7 @@ WORTH: Final = 10
 
 
 @attrs.define(eq=False)
-class _Process:
+class _CollectorState:
     """The state of this process's collector, and how many runtimes use it."""
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
@@ -86,11 +86,11 @@ class _Process:
                 gc.freeze()
 
 
-_PROCESS: Final = _Process()
+_PROCESS: Final = _CollectorState()
 
 
 @attrs.define(eq=False)
-class Keeper:
+class CollectorHold:
     """One runtime's hold on the collector. Made by `collecting`."""
 
     _how: Collector
@@ -139,7 +139,7 @@ def _worth_it() -> bool:
 
 
 @contextmanager
-def collecting(how: Collector) -> Generator[Keeper]:
+def collecting(how: Collector) -> Generator[CollectorHold]:
     """Hold the collector until the block is left, however that happens.
 
     Raises:
@@ -150,7 +150,7 @@ def collecting(how: Collector) -> Generator[Keeper]:
         raise ValueError(f"collector must be one of {known}, got {how!r}")
     if how == "settle":
         _PROCESS.settle()
-    keeper = Keeper(how)
+    keeper = CollectorHold(how)
     try:
         yield keeper
     finally:

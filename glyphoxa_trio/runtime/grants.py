@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.config import Config, ConfigError, LeftOut, NpcConfig, ServerSpec
-from glyphoxa_trio.host import Listing, Snapshot
+from glyphoxa_trio.host import CatalogueEntry, Snapshot
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.gate import Grant, TrustMode
 from glyphoxa_trio.tools.naming import (
@@ -124,7 +124,7 @@ class Unapproved:
     ``changed``: its server described it differently when it was approved.
     """
 
-    listing: Listing
+    listing: CatalogueEntry
     npcs: tuple[str, ...]
     changed: bool
 
@@ -290,7 +290,7 @@ def names_server(pattern: str, server: str, naming: NamingStyle) -> bool:
 
 
 @attrs.frozen
-class Need:
+class NeededServer:
     """A grant that names a server."""
 
     npc: str
@@ -299,10 +299,10 @@ class Need:
     section: str = "npcs"
 
 
-def needs(config: Config) -> list[Need]:
+def needs(config: Config) -> list[NeededServer]:
     """Every grant that names a configured server, in the order of the NPCs."""
     return [
-        Need(npc.name, pattern, spec.name, section_of(npc))
+        NeededServer(npc.name, pattern, spec.name, section_of(npc))
         for npc in config.npcs
         for pattern in npc.tools
         for spec in config.mcp.servers

@@ -24,8 +24,8 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.config.presets import TokensField
 from glyphoxa_trio.config.voices import Engine
 from glyphoxa_trio.providers.at_endpoint import AtEndpoint
-from glyphoxa_trio.providers.chain import Candidate, Chain, ModelStatistics
-from glyphoxa_trio.providers.line import Line
+from glyphoxa_trio.providers.chain import Chain, ModelCandidate, ModelStatistics
+from glyphoxa_trio.providers.line import RequestSlots
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.remedies import Advice
 
@@ -52,12 +52,14 @@ class Models:
     _loads: trio.Nursery | None = None
     _heard: Callable[[LLM], LLM] = lambda llm: llm
     _warn: Callable[[str], None] = lambda _: None
-    _lines: dict[str, Line] = attrs.field(factory=dict, init=False)  # by address
+    _lines: dict[str, RequestSlots] = attrs.field(
+        factory=dict, init=False
+    )  # by address
     _links: list[tuple[ModelConfig, bool, LLM]] = attrs.field(factory=list, init=False)
     _made: dict[str | None, LLM] = attrs.field(factory=dict, init=False)
     _fast: dict[str, LLM] = attrs.field(factory=dict, init=False)
-    _first: list[Candidate[LLM]] = attrs.field(factory=list, init=False)
-    _fallbacks: list[Candidate[LLM]] | None = attrs.field(default=None, init=False)
+    _first: list[ModelCandidate[LLM]] = attrs.field(factory=list, init=False)
+    _fallbacks: list[ModelCandidate[LLM]] | None = attrs.field(default=None, init=False)
 
     def for_npc(self, model: str | None) -> LLM:
         if self._given is not None:
@@ -106,7 +108,7 @@ class Models:
         self._first.append(candidate)
         return Chain([candidate, *self._fallbacks])
 
-    def _made_fallbacks(self) -> Iterator[Candidate[LLM]]:
+    def _made_fallbacks(self) -> Iterator[ModelCandidate[LLM]]:
         names: list[str] = []
         for at, config in enumerate(self._config.fallbacks):
             last = config is self._config.fallbacks[-1]
@@ -118,10 +120,10 @@ class Models:
 
     def _candidate(
         self, link: LLM, model: str | None, taken: list[str]
-    ) -> Candidate[LLM]:
+    ) -> ModelCandidate[LLM]:
         """Two of one name are told apart by where they are."""
         name = link.label if model is None or model in taken else model
-        return Candidate(name, link, self._warn)
+        return ModelCandidate(name, link, self._warn)
 
     def _link(
         self,
@@ -149,14 +151,14 @@ class Models:
                 link.keep_loaded(self._loads, self._warn)
         return link
 
-    def _line(self, config: ModelConfig) -> Line:
+    def _line(self, config: ModelConfig) -> RequestSlots:
         """The places at a server: as few as anybody says; else as its preset has it."""
         address = config.address.rstrip("/")
         if address not in self._lines:
             all_ = (config, self._config, *self._config.fallbacks)
             said = [x.places for x in all_ if x.address.rstrip("/") == address]
             places = min((x for x in said if x), default=config.preset.places)
-            self._lines[address] = Line(places=places)
+            self._lines[address] = RequestSlots(places=places)
         return self._lines[address]
 
 
@@ -165,7 +167,7 @@ def link_of(
     *,
     warn: Callable[[str], None] = lambda _: None,
     patient: bool = True,
-    line: Line | None = None,
+    line: RequestSlots | None = None,
 ) -> LLM:
     """The model of a configuration; whoever makes one at an endpoint closes it.
 
@@ -177,16 +179,16 @@ def link_of(
       ValueError: for an address or a key that no request can carry.
     """
     preset = config.preset
-    line = line or Line(places=config.places or preset.places)
+    line = line or RequestSlots(places=config.places or preset.places)
     if config.provider is Provider.OFFLINE:
         from glyphoxa_trio.providers.offline import Offline
 
         return Offline()
     if config.provider is Provider.ANTHROPIC:
         return _anthropic(config, warn, patient, line)
-    from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
+    from glyphoxa_trio.providers.chat_completions import ChatCompletions, RequestOptions
 
-    options = Options(
+    options = RequestOptions(
         temperature=config.temperature,
         max_tokens=config.max_tokens,
         max_tokens_field=_max_tokens_field(config),
@@ -216,11 +218,11 @@ def link_of(
 
 
 def _anthropic(
-    config: ModelConfig, warn: Callable[[str], None], patient: bool, line: Line
+    config: ModelConfig, warn: Callable[[str], None], patient: bool, line: RequestSlots
 ) -> LLM:
-    from glyphoxa_trio.providers.anthropic import Anthropic, Options
+    from glyphoxa_trio.providers.anthropic import Anthropic, RequestOptions
 
-    options = Options(
+    options = RequestOptions(
         temperature=config.temperature,
         extra=dict(config.extra),
         context_tokens=config.context,

@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import (
-    Flights,
+    SharedTasks,
     SupervisionEvent,
     Topic,
     careful,
@@ -31,12 +31,12 @@ from glyphoxa_trio.config.secrecy import Masks
 from glyphoxa_trio.errors import words
 from glyphoxa_trio.host import Approvals, ToolHost, open_host
 from glyphoxa_trio.mcp import (
-    Approved,
-    Fleet,
-    Known,
+    ServerPool,
     ServerStatus,
     ServerWarning,
-    open_fleet,
+    ToolApprovals,
+    ToolCache,
+    open_server_pool,
 )
 from glyphoxa_trio.npc import Approver, Costs, TurnEvent
 from glyphoxa_trio.npc.activity import Activity
@@ -53,29 +53,29 @@ from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.tools.definition import Tool
 
 from .assembly import history_of, settings_of, state_folder
-from .cast import Cast
 from .collector import Collector, collecting
-from .generations import Generations, Reloaded
+from .config_reload import ConfigReload, Reloaded
+from .config_source import ConfigSource
+from .environment import REAL, Environment
 from .given import needs_trio, tools_given
 from .grants import GrantProblem, approved_by, grants_of, refuse_faults
+from .hooks import RuntimeStart
 from .idle import idle_keys
-from .lasting import open_lasting
-from .lateness import OverloadEvent, name_stalls
-from .lateness import watch as watch_lateness
+from .idle_sessions import MemoryStore, SessionStore
+from .loop_lag import OverloadEvent, name_stalls
+from .loop_lag import watch as watch_lateness
 from .models import Models
 from .overload import Overload
 from .periodic import Periodic
 from .plans import plan, servers_of
 from .prices import wrong_prices
 from .publisher import Publisher
-from .resting import MemoryStore, SessionStore
+from .resources import open_lasting
 from .runtime import Runtime
-from .source import Source
+from .session_registry import SessionRegistry
 from .voices import Voices, voices_of
 from .warned import Warnings
 from .watching import changes, files_of, look
-from .witness import Beginning
-from .world import REAL, World
 
 if TYPE_CHECKING:
     from glyphoxa_trio.builtin.music import MusicEvent
@@ -103,7 +103,7 @@ async def open_runtime(
     on_server_line: Callable[[str, str], None] | None = None,
     session_store: SessionStore | None = None,
     collector: Collector = "leave",
-    world: World = REAL,
+    world: Environment = REAL,
 ) -> AsyncGenerator[Runtime]:
     """Everything a configuration describes, running, until the block is left.
 
@@ -159,7 +159,7 @@ async def open_runtime(
     warnings = Warnings(on_warning)
     files = files_of(config, watch)
     seen = () if files is None else look(files)
-    source = Source.of(config, approve_servers)
+    source = ConfigSource.of(config, approve_servers)
     source.open()
     source.tell(warnings.add)
     async with AsyncExitStack() as stack:
@@ -206,9 +206,9 @@ class _Opening:
     first. The rest is as in `open_runtime`."""
 
     stack: AsyncExitStack
-    source: Source
+    source: ConfigSource
     warnings: Warnings
-    world: World
+    world: Environment
     tools: Sequence[Tool]
     llm: LLM | None
     voices: tuple[Synthesizer | None, Recognizer | None, S2S | None]
@@ -225,7 +225,7 @@ class _Opening:
         remembered = state_folder(config) if config.mcp.remember else None
         store = None
         if remembered is not None:
-            store = Approved(remembered / "approvals", lambda: servers_of(config))
+            store = ToolApprovals(remembered / "approvals", lambda: servers_of(config))
         host = await self._host(store)
         music: Topic[MusicEvent] = Topic()
         stack.callback(music.close)
@@ -258,12 +258,12 @@ class _Opening:
         if store is not None:
             store.follow(fleet.specs)  # with those that are added
             store.tell(warnings.add)
-        context = HotContext(Flights(background))
+        context = HotContext(SharedTasks(background))
         overload = Overload(config.overload)
         overload_events: Topic[OverloadEvent] = Topic()
         stack.callback(overload_events.close)
         sessions = await stack.enter_async_context(trio.open_nursery())
-        cast = Cast(
+        cast = SessionRegistry(
             nursery=sessions,
             config=config,
             models=models,
@@ -302,7 +302,7 @@ class _Opening:
             fleet=fleet,
             publisher=publisher,
             cast=cast,
-            generations=Generations(
+            generations=ConfigReload(
                 host=host,
                 fleet=fleet,
                 activity=activity,
@@ -328,7 +328,7 @@ class _Opening:
             background.start_soon(Periodic(host, activity, every).run)
         return runtime, background
 
-    async def _host(self, store: Approved | None) -> ToolHost:
+    async def _host(self, store: ToolApprovals | None) -> ToolHost:
         config, warnings = self.source.current, self.warnings
 
         def told(server: str, text: str) -> None:
@@ -382,7 +382,7 @@ class _Opening:
         self, run_id: str, host: ToolHost, events: Topic[TurnEvent]
     ) -> None:
         self.world.witness.began(
-            Beginning(
+            RuntimeStart(
                 run_id=run_id,
                 config=self.source.current,
                 host=host,
@@ -398,8 +398,8 @@ class _Opening:
         nursery: trio.Nursery = await holder.start(_nursery)
         return nursery
 
-    async def _fleet(self, publisher: Publisher, remembered: Path | None) -> Fleet:
-        opening = open_fleet(
+    async def _fleet(self, publisher: Publisher, remembered: Path | None) -> ServerPool:
+        opening = open_server_pool(
             servers_of(self.source.current),
             publish=self.world.witness.publishing(publisher),
             warn=self.warnings.add,
@@ -408,7 +408,7 @@ class _Opening:
             on_status=self.on_server_event,
             open_session=self.world.open_session,
             rng=self.world.rng,
-            known=None if remembered is None else Known(remembered / "catalogues"),
+            known=None if remembered is None else ToolCache(remembered / "catalogues"),
         )
         return await self.stack.enter_async_context(opening)
 
@@ -419,7 +419,7 @@ class _Opening:
         self.stack.push_async_callback(self.world.witness.leaving)
 
 
-def _leave(fleet: Fleet, host: ToolHost, session: SessionKey) -> None:
+def _leave(fleet: ServerPool, host: ToolHost, session: SessionKey) -> None:
     fleet.leave(session.tenant, session.id)
     host.leave_session(session.tenant, session.id)
 

@@ -15,7 +15,7 @@ from .assembly import builtin_tools
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Plan:
+class RuntimePlan:
     """What a configuration asks for, made and not in use yet."""
 
     config: Config
@@ -39,7 +39,7 @@ def in_environment(spec: ServerSpec, config: Config) -> ServerSpec:
     return attrs.evolve(spec, environment=configured)
 
 
-def plan(old: Config, new: Config, lasting: Sequence[Tool] = ()) -> Plan:
+def plan(old: Config, new: Config, lasting: Sequence[Tool] = ()) -> RuntimePlan:
     """What it takes to serve ``new`` after ``old``, with what lasts for the run.
 
     Raises:
@@ -47,7 +47,7 @@ def plan(old: Config, new: Config, lasting: Sequence[Tool] = ()) -> Plan:
     """
     config, late = taken_over(old, new)
     builtin, problems = builtin_tools(config, lasting)
-    return Plan(
+    return RuntimePlan(
         config=config,
         builtin=tuple(builtin),
         servers={spec.name: spec for spec in servers_of(config)},
@@ -71,7 +71,7 @@ def strangers(config: Config) -> list[str]:
     return problems
 
 
-def changed_groups(old: Plan, new: Plan) -> tuple[str, ...]:
+def changed_groups(old: RuntimePlan, new: RuntimePlan) -> tuple[str, ...]:
     """The built-in groups whose tools are not the same any more."""
 
     def group(tools: Sequence[Tool], name: str) -> list[object]:

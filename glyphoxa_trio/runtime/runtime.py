@@ -20,8 +20,14 @@ from glyphoxa_trio.config import Config, ConfigError, LlmConfig, NpcConfig, Serv
 from glyphoxa_trio.config.checking import checked
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.host import Probed, ToolHost
-from glyphoxa_trio.mcp import Approved, Fleet, ServerState, ServerStatus, ServerWarning
-from glyphoxa_trio.mcp.known import identity
+from glyphoxa_trio.mcp import (
+    ServerPool,
+    ServerState,
+    ServerStatus,
+    ServerWarning,
+    ToolApprovals,
+)
+from glyphoxa_trio.mcp.tool_cache import identity
 from glyphoxa_trio.npc import (
     CostStatistics,
     Npc,
@@ -39,8 +45,8 @@ from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.naming import NameCollision
 from glyphoxa_trio.tools.usability import Usability
 
-from .cast import Cast, find_npc
-from .generations import Generations, Reloaded
+from .config_reload import ConfigReload, Reloaded
+from .config_source import ConfigSource
 from .given import tools_given
 from .grants import (
     NameProblem,
@@ -51,8 +57,9 @@ from .grants import (
     shadowed_groups,
     unapproved,
 )
+from .hooks import Hooks
 from .idle import idle_keys
-from .lateness import OverloadEvent
+from .loop_lag import OverloadEvent
 from .models import Models
 from .overload import Overload
 from .plans import in_environment
@@ -60,12 +67,11 @@ from .plans import plan as plan_for
 from .prices import wrong_prices
 from .publisher import CALIBRATION, Publisher
 from .session import Session
+from .session_registry import SessionRegistry, find_npc
 from .snapshot import SessionSnapshot, SnapshotRefused
-from .source import Source
 from .unready import Unready, unready
 from .usability import usability_of, warnings_of
 from .warned import Warnings
-from .witness import Witness
 
 if TYPE_CHECKING:
     from glyphoxa_trio.builtin.music import MusicEvent
@@ -96,15 +102,15 @@ class Runtime:
     overload_events: Topic[OverloadEvent]
     music: Topic[MusicEvent]
     run_id: str
-    _source: Source
+    _source: ConfigSource
     _warnings: Warnings
-    _approved: Approved | None
-    _witness: Witness
+    _approved: ToolApprovals | None
+    _witness: Hooks
     _context: HotContext
-    _fleet: Fleet
+    _fleet: ServerPool
     _publisher: Publisher
-    _cast: Cast
-    _generations: Generations
+    _cast: SessionRegistry
+    _generations: ConfigReload
     _models: Callable[[LlmConfig], Models]
     _lasting: tuple[Tool, ...]
     _background: trio.Nursery
@@ -227,7 +233,7 @@ class Runtime:
         if kept is not None:
             self._cast.resting.restore(table, kept)
             self._witness.restored(key, kept)
-            table.introduce(known)
+            table.set_variables(known)
         if begins and known:
             self._witness.knows(key, known)
         return Session(table, self._cast, self._witness)

@@ -24,19 +24,19 @@ from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.arguments import check_values
 from glyphoxa_trio.npc.cost import Spent
 
-from .cast import Cast
+from .hooks import Hooks
+from .session_registry import SessionRegistry
+from .session_state import SessionState
 from .snapshot import SessionSnapshot
-from .tables import Table
-from .witness import Witness
 
 
 @attrs.frozen(eq=False)
 class Session:
     """Made by `Runtime.session`. Leaving its block ends it."""
 
-    _table: Table
-    _cast: Cast
-    _witness: Witness = attrs.field(repr=False)
+    _table: SessionState
+    _cast: SessionRegistry
+    _witness: Hooks = attrs.field(repr=False)
 
     @property
     def id(self) -> str:
@@ -82,7 +82,7 @@ class Session:
         names = tuple(sorted({self.npc(name).name for name in npcs}))
         return self._cast.scene(names, self.npc, self._table)
 
-    async def introduce(self, values: Mapping[str, object]) -> None:
+    async def set_variables(self, values: Mapping[str, object]) -> None:
         """Give values to template variables, for all of its NPCs, as `Npc.introduce`;
         also for those who are spoken to later."""
         check_values(values)
@@ -91,11 +91,11 @@ class Session:
         table = self._table
         table.check()
         with table.held(), lone_errors():
-            table.introduce(texts)
+            table.set_variables(texts)
             self._witness.knows(table.key, texts, tuple(table.kept))
             async with trio.open_nursery() as nursery:
                 for seat in list(table.seats.values()):
-                    nursery.start_soon(self._witness.npc(seat.npc).introduce, texts)
+                    nursery.start_soon(self._witness.npc(seat.npc).set_variables, texts)
 
     async def snapshot(self) -> SessionSnapshot:
         """What it is now, to go on from elsewhere or later (`Runtime.session`): what

@@ -33,13 +33,13 @@ def spoken_model(config: S2SModel, place: str, npc: NpcConfig | None = None) -> 
 
 
 def _openai(config: S2SModel, npc: NpcConfig | None) -> S2S:
-    from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime, Options
+    from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime, SessionOptions
 
     own = config.openai_realtime
     speed = config.speed
     if npc is not None and npc.voice.speed != 1.0:
         speed = npc.voice.speed
-    options = Options(
+    options = SessionOptions(
         turn_detection=own.turn_detection.value,
         threshold=own.threshold,
         prefix_padding_ms=_in_ms(own.prefix_padding),
@@ -65,7 +65,7 @@ def _openai(config: S2SModel, npc: NpcConfig | None) -> S2S:
 
 
 def _gemini(config: S2SModel) -> S2S:
-    from glyphoxa_trio.providers.gemini_live import VERSION, GeminiLive, Options
+    from glyphoxa_trio.providers.gemini_live import VERSION, GeminiLive, SessionOptions
 
     if config.speed is not None:
         raise ValueError("speed: gemini_live has none; say it in the personality")
@@ -75,7 +75,7 @@ def _gemini(config: S2SModel) -> S2S:
             " heard all the same: npc.voice(rate=8000, encoding=...)"
         )
     own = config.gemini_live
-    options = Options(
+    options = SessionOptions(
         start_sensitivity=own.start_sensitivity and own.start_sensitivity.value,
         end_sensitivity=own.end_sensitivity and own.end_sensitivity.value,
         prefix_padding_ms=_in_ms(own.prefix_padding),

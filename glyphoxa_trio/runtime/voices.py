@@ -12,7 +12,7 @@ from random import Random
 
 import attrs
 
-from glyphoxa_trio.actors import Door, Handover
+from glyphoxa_trio.actors import Handover, StableRef
 from glyphoxa_trio.config import Config, ConfigError, NpcConfig
 from glyphoxa_trio.config.s2s import S2SModel
 from glyphoxa_trio.config.voices import (
@@ -28,16 +28,16 @@ from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.identity import NpcId
-from glyphoxa_trio.npc.s2s import Live, LiveSettings
-from glyphoxa_trio.npc.s2s.choice import Choice, Choices
+from glyphoxa_trio.npc.s2s import LiveSettings, RealtimeConversation
+from glyphoxa_trio.npc.s2s.choice import Choices, ModelChoice
 from glyphoxa_trio.npc.scene import SceneEar, SceneMessages
 from glyphoxa_trio.npc.session.model_ear import ModelEar
 from glyphoxa_trio.npc.session.npc import OpenEar
-from glyphoxa_trio.npc.voice import Ear
+from glyphoxa_trio.npc.voice import MicrophoneInput
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.at_rate import AtRate
 from glyphoxa_trio.providers.audio import AudioError
-from glyphoxa_trio.providers.chain import Candidate
+from glyphoxa_trio.providers.chain import ModelCandidate
 from glyphoxa_trio.providers.endpointing import USUAL, Endpointing
 from glyphoxa_trio.providers.s2s import S2S
 from glyphoxa_trio.providers.speech import Recognizer, SpeechError, Synthesizer
@@ -60,7 +60,7 @@ class Voices:
     endpointing: Endpointing = USUAL
     minimum: Minimum = NO_MINIMUM
     warn: Callable[[str], None] = lambda _: None
-    _candidates: list[tuple[S2SModel, Candidate[S2S]]] = attrs.field(
+    _candidates: list[tuple[S2SModel, ModelCandidate[S2S]]] = attrs.field(
         factory=list, init=False, eq=False
     )
 
@@ -70,7 +70,7 @@ class Voices:
         config: S2SConfig,
         whose: NpcId | None = None,
         chance: Random | None = None,
-    ) -> Live | None:
+    ) -> RealtimeConversation | None:
         """A conversation with the speech-to-speech model, for an NPC that speaks so.
         ``whose`` it is, and by
         what ``chance`` it waits after a failure, if it is to be spoken with.
@@ -93,11 +93,11 @@ class Voices:
         voice = npc.voice.name or named.voice
         language = npc.voice.language or named.language
         provider = model if whose is None else self.heard(model, whose)
-        first = Choice(self._candidate(named, model), provider, voice, language)
+        first = ModelChoice(self._candidate(named, model), provider, voice, language)
         choices = [first]
         for at, spare in enumerate(() if self.s2s is not None else config.fallbacks):
             choices.append(self._spare(spare, at, npc, first, named, whose))
-        return Live(
+        return RealtimeConversation(
             provider=provider,
             voice=voice,
             language=language,
@@ -114,10 +114,10 @@ class Voices:
         config: S2SModel,
         at: int,
         npc: NpcConfig,
-        first: Choice,
+        first: ModelChoice,
         of: S2SModel,
         whose: NpcId | None,
-    ) -> Choice:
+    ) -> ModelChoice:
         """A model that goes on when the first fails, at the rate of its microphone."""
         place = f"s2s.fallbacks[{at}]"
         model = spoken_model(config, place, npc)
@@ -136,14 +136,14 @@ class Voices:
         candidate = self._candidate(config, model)
         # Two of one name are told apart by where they are.
         name = model.label if candidate.name == first.name else candidate.name
-        return Choice(candidate, provider, voice, language, name)
+        return ModelChoice(candidate, provider, voice, language, name)
 
-    def _candidate(self, config: S2SModel, model: S2S) -> Candidate[S2S]:
+    def _candidate(self, config: S2SModel, model: S2S) -> ModelCandidate[S2S]:
         """One for all who have this model."""
         for like, candidate in self._candidates:
             if like == config:
                 return candidate
-        made = Candidate(config.model or model.label, model, self.warn)
+        made = ModelCandidate(config.model or model.label, model, self.warn)
         self._candidates.append((config, made))
         return made
 
@@ -169,13 +169,13 @@ class Voices:
         scene: Scene,
         speaker: str,
         *,
-        of: Door[SceneMessages],
+        of: StableRef[SceneMessages],
         handover: Handover,
         find: Callable[[str], Npc],
         npcs: Iterable[NpcConfig],
         config: Config,
         warn: Callable[[str], None],
-    ) -> Ear | None:
+    ) -> MicrophoneInput | None:
         """A player's microphone in a scene of these NPCs, if anything there hears."""
         here, recognized = list(npcs), None
         models = (self.live(npc, config.s2s) for npc in here)
@@ -215,7 +215,7 @@ class Voices:
         if recognizer is None or engine is Engine.S2S:
             return None
 
-        def open_ear(npc: Npc, speaker: str) -> Ear:
+        def open_ear(npc: Npc, speaker: str) -> MicrophoneInput:
             return RecognizedEar(
                 npc=npc,
                 speaker=speaker,
@@ -227,10 +227,10 @@ class Voices:
 
         return open_ear
 
-    def model_ears(self, live: Live) -> OpenEar:
+    def model_ears(self, live: RealtimeConversation) -> OpenEar:
         """What makes the ears of an NPC whose model hears for itself."""
 
-        def open_ear(npc: Npc, speaker: str) -> Ear:
+        def open_ear(npc: Npc, speaker: str) -> MicrophoneInput:
             if live.automatic:
                 return ModelEar(npc, speaker, live.capabilities.input_rate)
             return ModelEar(

@@ -12,7 +12,7 @@ from glyphoxa_trio.actors import tell
 from glyphoxa_trio.mcp import ServerWarning
 from glyphoxa_trio.quiet import cleaned
 
-from .source import OURS
+from .config_source import OURS
 
 _KEPT: Final = 100
 

@@ -14,7 +14,7 @@ import trio
 
 from . import jsonrpc
 from .jsonrpc import INVALID_REQUEST
-from .outbox import Outbox
+from .outbox import LineOutbox
 from .request import INTERNAL_ERROR, Client, RpcError
 
 PATIENCE: Final = 300.0  # seconds: people are asked as well
@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
-class _Asked:
-    reply: jsonrpc.Reply | None = None
+class _PendingQuestion:
+    reply: jsonrpc.RpcReply | None = None
     answered: trio.Event = attrs.field(factory=trio.Event)
 
 
@@ -43,8 +43,8 @@ class _Asked:
 class Asking:
     """The owner of what one client was asked and has not answered."""
 
-    _outbox: Outbox
-    _asked: dict[jsonrpc.Id, _Asked] = attrs.field(factory=dict, init=False)
+    _outbox: LineOutbox
+    _asked: dict[jsonrpc.Id, _PendingQuestion] = attrs.field(factory=dict, init=False)
     _ids: count[int] = attrs.field(factory=lambda: count(1), init=False)
     _gone: bool = attrs.field(default=False, init=False)
 
@@ -67,7 +67,7 @@ class Asking:
             raise RpcError(INTERNAL_ERROR, wrong)
         if self._gone:
             raise RpcError(CONNECTION_CLOSED, "the client has left")
-        ident, asked, sent = next(self._ids), _Asked(), False
+        ident, asked, sent = next(self._ids), _PendingQuestion(), False
         message = {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         line = jsonrpc.write(message)
         self._asked[ident] = asked
@@ -89,7 +89,7 @@ class Asking:
             raise _refusal(reply.error)
         return dict(reply.result)
 
-    def answered(self, reply: jsonrpc.Reply) -> None:
+    def answered(self, reply: jsonrpc.RpcReply) -> None:
         """An answer came, to one of ours or to nothing."""
         for ident in (reply.id, jsonrpc.same_id(reply.id)):
             asked = None if ident is None else self._asked.get(ident)
@@ -127,7 +127,7 @@ class Back:
       asking: None for a client that cannot be asked.
     """
 
-    _outbox: Outbox
+    _outbox: LineOutbox
     _asking: Asking | None
     _client: Client
     _over: bool = attrs.field(default=False, init=False)

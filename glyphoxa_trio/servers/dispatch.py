@@ -17,14 +17,14 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import SharedTasks
 from glyphoxa_trio.tools.arguments import InvalidArguments
 from glyphoxa_trio.tools.definition import CallContext, Tool
 from glyphoxa_trio.tools.schema import ArgumentSchema, BadSchema
 
-from . import wording
+from . import serialize
 from .budget import MARGIN, remaining_seconds
-from .offer import Offer
+from .definition import ServerDefinition
 from .reading import resource_methods
 from .request import ASKED as ASKED
 from .request import INTERNAL_ERROR as INTERNAL_ERROR
@@ -34,16 +34,16 @@ from .request import METHOD_NOT_FOUND as METHOD_NOT_FOUND
 from .request import RESOURCE_NOT_FOUND as RESOURCE_NOT_FOUND
 from .request import Channel as Channel
 from .request import Client as Client
-from .request import Request as Request
+from .request import ClientRequest as ClientRequest
 from .request import RpcError as RpcError
 from .running import crashed, run
 
 LONGEST_CALL: Final = 300.0  # seconds, of a tool that has no limit of its own
 # A handler waits while others' calls are read and answered, which is not its fault:
 # forty calls in one write would cost it the 20 ms of a throw of dice.
-IN_LINE: Final = wording.ON_THE_WAY / 2  # seconds
+IN_LINE: Final = serialize.ON_THE_WAY / 2  # seconds
 
-Method = Callable[[Request], Awaitable[Mapping[str, Any]]]
+Method = Callable[[ClientRequest], Awaitable[Mapping[str, Any]]]
 
 
 @attrs.frozen
@@ -64,14 +64,16 @@ class Dispatch:
         stop when its time is over.
     """
 
-    offer: Offer
+    offer: ServerDefinition
     capabilities: Mapping[str, Any]
     methods: Mapping[str, Method]
-    _flights: Flights | None
+    _flights: SharedTasks | None
     _tools: Mapping[str, _Served]
     _entries: list[dict[str, Any]]
 
-    def __init__(self, offer: Offer, flights: Flights | None = None) -> None:
+    def __init__(
+        self, offer: ServerDefinition, flights: SharedTasks | None = None
+    ) -> None:
         self.offer = offer
         self._flights = flights
         self._tools = {
@@ -80,7 +82,7 @@ class Dispatch:
             )
             for tool in offer.tools
         }
-        self._entries = [wording.tool_entry(tool) for tool in offer.tools]
+        self._entries = [serialize.tool_entry(tool) for tool in offer.tools]
         methods: dict[str, Method] = {}
         capabilities: dict[str, Any] = {}
         if offer.tools:
@@ -105,7 +107,7 @@ class Dispatch:
         served = self._tools.get(name)
         return None if served is None else served.tool
 
-    async def answer(self, request: Request) -> Mapping[str, Any]:
+    async def answer(self, request: ClientRequest) -> Mapping[str, Any]:
         """The result of a request.
 
         Raises:
@@ -116,12 +118,12 @@ class Dispatch:
             raise RpcError(METHOD_NOT_FOUND, "Method not found", request.method)
         return await method(request)
 
-    async def _list_tools(self, request: Request) -> Mapping[str, Any]:
+    async def _list_tools(self, request: ClientRequest) -> Mapping[str, Any]:
         if request.params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "no such cursor: the list is one page")
         return {"tools": self._entries}
 
-    async def _call(self, request: Request) -> Mapping[str, Any]:
+    async def _call(self, request: ClientRequest) -> Mapping[str, Any]:
         name = request.text("name")
         served = self._tools.get(name)
         if served is None:
@@ -136,7 +138,7 @@ class Dispatch:
             )
             checked = served.schema.parse(text)
         except (InvalidArguments, ValueError, RecursionError) as error:
-            return wording.refused(str(error), "InvalidArgument")
+            return serialize.refused(str(error), "InvalidArgument")
         except BadSchema as error:
             return crashed(served.tool, error)
         meta = request.params.get("_meta")
@@ -146,7 +148,7 @@ class Dispatch:
         if name in self.offer.calls:
             with trio.CancelScope(deadline=now + min(left, served.limit)):
                 return await self.offer.calls[name](request)
-            return wording.too_late()
+            return serialize.too_late()
         context = CallContext(
             session=request.client.session,
             deadline=now + min(left, served.limit),
@@ -156,7 +158,7 @@ class Dispatch:
         if self._flights is not None:
             return await run(self._flights, served.tool, checked, context)
         async with trio.open_nursery() as nursery:
-            return await run(Flights(nursery), served.tool, checked, context)
+            return await run(SharedTasks(nursery), served.tool, checked, context)
         raise AssertionError("a nursery hides nothing")
 
 
@@ -165,7 +167,7 @@ def _limit(tool: Tool) -> float:
     return LONGEST_CALL if math.isinf(limit) else limit + IN_LINE
 
 
-async def _set_level(request: Request) -> Mapping[str, Any]:
+async def _set_level(request: ClientRequest) -> Mapping[str, Any]:
     level = request.text("level")
     if level not in LEVELS:
         raise RpcError(INVALID_PARAMS, f"params.level is one of {', '.join(LEVELS)}")

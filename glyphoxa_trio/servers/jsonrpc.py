@@ -34,7 +34,7 @@ class NotSendable(ValueError):
 
 
 @attrs.frozen
-class Call:
+class RpcCall:
     """A request: it is answered under its ``id``."""
 
     id: Id
@@ -51,7 +51,7 @@ class Notice:
 
 
 @attrs.frozen
-class Reply:
+class RpcReply:
     """The answer to what we asked; ``error`` is None if there is a result."""
 
     id: Id
@@ -74,16 +74,16 @@ class Ignored:
 
 
 @attrs.frozen
-class Batch:
+class RpcBatch:
     """Several at once, as one version of the protocol has it."""
 
     messages: tuple[Message, ...]
 
 
-Message = Call | Notice | Reply | Malformed | Ignored
+Message = RpcCall | Notice | RpcReply | Malformed | Ignored
 
 
-def read(line: bytes | Overlong) -> Message | Batch:
+def read(line: bytes | Overlong) -> Message | RpcBatch:
     """What a line says. Raises nothing, whatever the line is."""
     if isinstance(line, Overlong):
         told = _id_in_head(line.head)
@@ -103,7 +103,7 @@ def read(line: bytes | Overlong) -> Message | Batch:
     if len(value) > LONGEST_BATCH:
         wrong = f"a batch has at most {LONGEST_BATCH} messages"
         return Malformed(None, INVALID_REQUEST, wrong)
-    return Batch(tuple(map(_message, value)))
+    return RpcBatch(tuple(map(_message, value)))
 
 
 def write(message: Mapping[str, Any]) -> bytes:
@@ -153,7 +153,7 @@ def _message(value: object) -> Message:
         return Malformed(None, INVALID_REQUEST, "id must be a string or an integer")
     if type(params) is not dict:
         return Malformed(ident, INVALID_PARAMS, "params must be an object")
-    return Call(ident, method, params)  # type: ignore[arg-type]  # it is known
+    return RpcCall(ident, method, params)  # type: ignore[arg-type]  # it is known
 
 
 def _reply(value: dict[str, Any], ident: Id | None) -> Message:
@@ -162,11 +162,11 @@ def _reply(value: dict[str, Any], ident: Id | None) -> Message:
     if ident is None or value.get("jsonrpc") != "2.0":
         return Ignored()
     if type(error) is dict:
-        return Reply(ident, {}, error)
+        return RpcReply(ident, {}, error)
     if type(result) is dict:
-        return Reply(ident, result, None)
+        return RpcReply(ident, result, None)
     wrong = {"code": INVALID_REQUEST, "message": "the answer is no object"}
-    return Reply(ident, {}, wrong)
+    return RpcReply(ident, {}, wrong)
 
 
 def _is_id(value: object) -> bool:

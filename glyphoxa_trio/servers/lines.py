@@ -18,7 +18,7 @@ class Overlong:
 
 
 @attrs.define(eq=False)
-class Lines:
+class LineSplitter:
     """Chunks of bytes in, whole lines out; of one that is too long the beginning.
 
     An empty line is none. Never holds more than the longest line and one chunk.

@@ -9,25 +9,25 @@ import attrs
 
 import trio
 
-from . import eras, jsonrpc
-from .changes import Untold
-from .offer import Changed
-from .outbox import Outbox
+from . import jsonrpc, protocol_versions
+from .definition import Changed
+from .outbox import LineOutbox
+from .pending_notifications import PendingNotifications
 from .request import INTERNAL_ERROR, RpcError
 
 MOST_LISTENERS: Final = 16
 
 
 @attrs.define(eq=False)
-class Listener:
+class ChangeListener:
     """One who is told of changes.
 
     Args:
       meta: what each notification carries, to say which subscription it is for.
     """
 
-    _outbox: Outbox
-    _untold: Untold
+    _outbox: LineOutbox
+    _untold: PendingNotifications
     _meta: Mapping[str, Any] | None = None
     _more: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
@@ -57,8 +57,8 @@ class Listener:
 class Listeners:
     """Everybody at one connection who is told of changes, until the client hangs up."""
 
-    _outbox: Outbox
-    _all: set[Listener] = attrs.field(factory=set, init=False)
+    _outbox: LineOutbox
+    _all: set[ChangeListener] = attrs.field(factory=set, init=False)
     _over: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def note(self, changed: Changed) -> None:
@@ -71,7 +71,7 @@ class Listeners:
 
     async def tell(self, uris: set[str]) -> None:
         """Tell the client of a handshake of ``uris``, which may change meanwhile."""
-        listener = Listener(self._outbox, Untold(uris, lists=True))
+        listener = ChangeListener(self._outbox, PendingNotifications(uris, lists=True))
         await self._tell(listener)
 
     async def listen(
@@ -82,18 +82,20 @@ class Listeners:
         Raises:
           RpcError: saying why not.
         """
-        untold, honored = eras.interests(params)
+        untold, honored = protocol_versions.interests(params)
         if len(self._all) >= MOST_LISTENERS:
             wrong = f"{MOST_LISTENERS} subscriptions at once is all"
             raise RpcError(INTERNAL_ERROR, wrong)
-        meta = {eras.SUBSCRIPTION: ident}
-        listener = Listener(self._outbox, untold, meta)
+        meta = {protocol_versions.SUBSCRIPTION: ident}
+        listener = ChangeListener(self._outbox, untold, meta)
         acknowledged = {"notifications": honored}
-        await self._tell(listener, (eras.ACKNOWLEDGED, acknowledged))
+        await self._tell(listener, (protocol_versions.ACKNOWLEDGED, acknowledged))
         return {"_meta": meta}
 
     async def _tell(
-        self, listener: Listener, first: tuple[str, Mapping[str, Any]] | None = None
+        self,
+        listener: ChangeListener,
+        first: tuple[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self._all.add(listener)
         try:

@@ -24,7 +24,7 @@ class Prompt(Protocol):
 
 
 @attrs.define(eq=False)
-class Outbox:
+class LineOutbox:
     """Lines for one writer. Whoever puts them waits for room, and so does whoever
     reads: a client that does not read is not listened to either.
 

@@ -16,16 +16,16 @@ import attrs
 
 import trio
 
-from . import eras, jsonrpc
+from . import jsonrpc, protocol_versions
 from .asking import CONNECTION_CLOSED, Asking, Back
+from .client_info import ClientInfo
 from .dispatch import Dispatch
-from .introduction import Introduction
+from .in_flight import InFlightRequest, Requests
 from .jsonrpc import INVALID_REQUEST
-from .lines import Lines
+from .lines import LineSplitter
 from .listening import Listeners
-from .outbox import Outbox
-from .request import INTERNAL_ERROR, METHOD_NOT_FOUND, Client, Request, RpcError
-from .taken import Requests, Taken
+from .outbox import LineOutbox
+from .request import INTERNAL_ERROR, METHOD_NOT_FOUND, Client, ClientRequest, RpcError
 
 # Seconds that requests may still take when nobody will ask anything more, which is
 # less than clients wait before they send a signal; and that the last answers take.
@@ -49,18 +49,18 @@ class Peer:
 
     _dispatch: Dispatch
     _version: str
-    _outbox: Outbox = attrs.field(factory=Outbox, init=False)
+    _outbox: LineOutbox = attrs.field(factory=LineOutbox, init=False)
     _asking: Asking = attrs.field(init=False)
     _listeners: Listeners = attrs.field(init=False)
-    _who: Introduction = attrs.field(init=False)
+    _who: ClientInfo = attrs.field(init=False)
     asked: trio.Event = attrs.field(factory=trio.Event, init=False)
     _taken: Requests = attrs.field(factory=Requests, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._asking = Asking(self._outbox)
         self._listeners = Listeners(self._outbox)
-        info = eras.server_info(self._dispatch, self._version)
-        self._who = Introduction(self._dispatch, info)
+        info = protocol_versions.server_info(self._dispatch, self._version)
+        self._who = ClientInfo(self._dispatch, info)
 
     async def serve(
         self, incoming: trio.abc.ReceiveStream, outgoing: trio.abc.SendStream
@@ -111,7 +111,7 @@ class Peer:
     async def _read(
         self, incoming: trio.abc.ReceiveStream, nursery: trio.Nursery
     ) -> None:
-        lines = Lines()
+        lines = LineSplitter()
         while True:
             try:
                 chunk = await incoming.receive_some(_CHUNK)
@@ -121,7 +121,7 @@ class Peer:
                 size = len(line) if isinstance(line, bytes) else 0
                 await self._room(size)
                 said = jsonrpc.read(line)
-                if isinstance(said, jsonrpc.Batch):
+                if isinstance(said, jsonrpc.RpcBatch):
                     await self._take_all(said, size, nursery)
                 else:
                     self._take(said, size, nursery)
@@ -134,17 +134,17 @@ class Peer:
         await self._taken.room(size)
 
     async def _take_all(
-        self, batch: jsonrpc.Batch, size: int, nursery: trio.Nursery
+        self, batch: jsonrpc.RpcBatch, size: int, nursery: trio.Nursery
     ) -> None:
         """The messages of a batch as if each had come alone: it is answered alone."""
         client = self._who.client
-        if client is None or client.version != eras.WITH_BATCHES:
-            wrong = f"batches are for version {eras.WITH_BATCHES} only"
+        if client is None or client.version != protocol_versions.WITH_BATCHES:
+            wrong = f"batches are for version {protocol_versions.WITH_BATCHES} only"
             self._refuse(None, RpcError(INVALID_REQUEST, wrong))
             return
         for message in batch.messages:
             await self._room(size)
-            if isinstance(message, jsonrpc.Call) and message.method == "initialize":
+            if isinstance(message, jsonrpc.RpcCall) and message.method == "initialize":
                 wrong = "initialize must not be in a batch"
                 self._refuse(message.id, RpcError(INVALID_REQUEST, wrong))
             else:
@@ -152,14 +152,14 @@ class Peer:
 
     def _take(self, message: jsonrpc.Message, size: int, nursery: trio.Nursery) -> None:
         match message:
-            case jsonrpc.Call():
+            case jsonrpc.RpcCall():
                 try:
                     self._take_call(message, size, nursery)
                 except RpcError as error:
                     self._refuse(message.id, error)
             case jsonrpc.Notice():
                 self._take_notice(message)
-            case jsonrpc.Reply():
+            case jsonrpc.RpcReply():
                 self._asking.answered(message)
             case jsonrpc.Malformed(ident, code, text):
                 self._refuse(ident, RpcError(code, text))
@@ -170,7 +170,9 @@ class Peer:
         if notice.method == "notifications/cancelled":
             self._taken.take_back(notice.params.get("requestId"))
 
-    def _take_call(self, call: jsonrpc.Call, size: int, nursery: trio.Nursery) -> None:
+    def _take_call(
+        self, call: jsonrpc.RpcCall, size: int, nursery: trio.Nursery
+    ) -> None:
         """Raises `RpcError` if it is refused at once."""
         self.asked.set()
         if call.method == "initialize":
@@ -192,7 +194,9 @@ class Peer:
         taken = self._taken.add(call.id, size)
         nursery.start_soon(self._run, call, client, taken)
 
-    async def _run(self, call: jsonrpc.Call, client: Client, taken: Taken) -> None:
+    async def _run(
+        self, call: jsonrpc.RpcCall, client: Client, taken: InFlightRequest
+    ) -> None:
         """One request, from here to its answer."""
         answered = False
         try:
@@ -210,14 +214,14 @@ class Peer:
                 closed = RpcError(CONNECTION_CLOSED, "the server is ending")
                 self._refuse(call.id, closed)
 
-    async def _line_for(self, call: jsonrpc.Call, client: Client) -> bytes:
+    async def _line_for(self, call: jsonrpc.RpcCall, client: Client) -> bytes:
         """The answer as a line, whatever happens on the way to it."""
         stateless = bool(self._who.stateless)
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": call.id}
         try:
             result = await self._result(call, client, stateless)
             if stateless:
-                result = eras.complete(call.method, result, self._who.info)
+                result = protocol_versions.complete(call.method, result, self._who.info)
             return jsonrpc.write(answer | {"result": result})
         except RpcError as error:
             refused = error
@@ -230,16 +234,16 @@ class Peer:
         return self._error_line(call.id, refused)
 
     async def _result(
-        self, call: jsonrpc.Call, client: Client, stateless: bool
+        self, call: jsonrpc.RpcCall, client: Client, stateless: bool
     ) -> Mapping[str, Any]:
         if stateless and call.method == "server/discover":
-            return eras.discovery(self._dispatch)
+            return protocol_versions.discovery(self._dispatch)
         if stateless and call.method == _LISTEN:
             if self._dispatch.offer.resources is None:
                 raise RpcError(METHOD_NOT_FOUND, "Method not found", call.method)
             return await self._listeners.listen(call.id, call.params)
         channel = Back(self._outbox, None if stateless else self._asking, client)
-        request = Request(
+        request = ClientRequest(
             method=call.method, params=call.params, client=client, channel=channel
         )
         try:
@@ -252,7 +256,7 @@ class Peer:
 
     def _error_line(self, ident: jsonrpc.Id | None, refused: RpcError) -> bytes:
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": ident}
-        written = eras.error(refused, stateless=bool(self._who.stateless))
+        written = protocol_versions.error(refused, stateless=bool(self._who.stateless))
         try:
             return jsonrpc.write(answer | {"error": written})
         except jsonrpc.NotSendable:  # half a character in what it quotes

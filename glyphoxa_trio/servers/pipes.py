@@ -13,7 +13,7 @@ import attrs
 
 import trio
 
-from .offer import CannotServe
+from .definition import CannotServe
 
 # Where the kernel opens a descriptor anew. What it has not may be shared.
 _DESCRIPTORS: Final = "/proc/self/fd"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from . import wording
-from .offer import ResourceError, Resources
+from . import serialize
+from .definition import ResourceError, Resources
 from .request import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
-    Request,
+    ClientRequest,
     RpcError,
 )
 
@@ -23,10 +23,10 @@ _CODES: Final = {"NotFound": RESOURCE_NOT_FOUND, "InvalidArgument": INVALID_PARA
 
 def resource_methods(
     resources: Resources,
-) -> dict[str, Callable[[Request], Awaitable[Mapping[str, Any]]]]:
+) -> dict[str, Callable[[ClientRequest], Awaitable[Mapping[str, Any]]]]:
     """What answers them, by its name in MCP."""
 
-    async def listed(request: Request) -> Mapping[str, Any]:
+    async def listed(request: ClientRequest) -> Mapping[str, Any]:
         cursor = request.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise RpcError(INVALID_PARAMS, "params.cursor must be a string")
@@ -34,23 +34,23 @@ def resource_methods(
             page = await resources.page(cursor)
         except ResourceError as error:
             raise _rpc(error, cursor) from None
-        entries = [wording.resource_entry(item) for item in page.resources]
+        entries = [serialize.resource_entry(item) for item in page.resources]
         more = {} if page.after is None else {"nextCursor": page.after}
         return {"resources": entries, **more}
 
-    async def templates(request: Request) -> Mapping[str, Any]:
-        entries = [wording.resource_entry(item) for item in resources.templates]
+    async def templates(request: ClientRequest) -> Mapping[str, Any]:
+        entries = [serialize.resource_entry(item) for item in resources.templates]
         return {"resourceTemplates": entries}
 
-    async def read(request: Request) -> Mapping[str, Any]:
+    async def read(request: ClientRequest) -> Mapping[str, Any]:
         uri = request.text("uri")
         try:
             contents = await resources.read(uri, request.client.session)
         except ResourceError as error:
             raise _rpc(error, uri) from None
-        return {"contents": [wording.content_entry(content) for content in contents]}
+        return {"contents": [serialize.content_entry(content) for content in contents]}
 
-    async def subscribe(request: Request) -> Mapping[str, Any]:
+    async def subscribe(request: ClientRequest) -> Mapping[str, Any]:
         uri = request.text("uri")
         wanted = request.client.subscriptions
         if len(wanted) >= MOST_SUBSCRIPTIONS and uri not in wanted:
@@ -58,7 +58,7 @@ def resource_methods(
         wanted.add(uri)
         return {}
 
-    async def unsubscribe(request: Request) -> Mapping[str, Any]:
+    async def unsubscribe(request: ClientRequest) -> Mapping[str, Any]:
         request.client.subscriptions.discard(request.text("uri"))
         return {}
 

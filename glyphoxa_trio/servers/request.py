@@ -82,7 +82,7 @@ class Client:
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class Request:
+class ClientRequest:
     """One question of a client's. ``params`` is an object of JSON, unchecked."""
 
     method: str
@@ -136,4 +136,4 @@ class Request:
 
 
 # In a handler: the request that it answers, for progress, logs and questions.
-ASKED: Final[ContextVar[Request]] = ContextVar("ASKED")
+ASKED: Final[ContextVar[ClientRequest]] = ContextVar("ASKED")

@@ -15,7 +15,7 @@ import outcome
 
 import trio
 
-from glyphoxa_trio.actors import Flight, FlightCancelled, Flights
+from glyphoxa_trio.actors import SharedTask, SharedTaskCancelled, SharedTasks
 from glyphoxa_trio.errors import TooManyFlights, words
 from glyphoxa_trio.tools import foreign
 from glyphoxa_trio.tools.definition import (
@@ -26,13 +26,13 @@ from glyphoxa_trio.tools.definition import (
 )
 from glyphoxa_trio.tools.outcome import ToolResult
 
-from . import wording
+from . import serialize
 
 _log = logging.getLogger(__name__)
 
 
 async def run(
-    flights: Flights, tool: Tool, arguments: Mapping[str, Any], context: CallContext
+    flights: SharedTasks, tool: Tool, arguments: Mapping[str, Any], context: CallContext
 ) -> Mapping[str, Any]:
     """What the handler says by its deadline, or why it does not, as a CallToolResult.
 
@@ -41,23 +41,23 @@ async def run(
     try:
         flight = _launch(flights, tool, arguments, context)
     except TooManyFlights as error:
-        return wording.refused(str(error), "Unavailable")
-    flight.board()
+        return serialize.refused(str(error), "Unavailable")
+    flight.add_waiter()
     try:
         with trio.CancelScope(deadline=context.deadline):
             return _answer(tool, await flight.settled())
     finally:
-        flight.leave()
-    return wording.too_late()
+        flight.release()
+    return serialize.too_late()
 
 
 def _launch(
-    flights: Flights, tool: Tool, arguments: Mapping[str, Any], context: CallContext
-) -> Flight[Any]:
+    flights: SharedTasks, tool: Tool, arguments: Mapping[str, Any], context: CallContext
+) -> SharedTask[Any]:
     if tool.blocking:
         work = partial(tool.handler, arguments, context)
-        return flights.launch_in_thread(tool.key, work)
-    return flights.launch(tool.key, _handle, tool, arguments, context)
+        return flights.start_in_thread(tool.key, work)
+    return flights.start(tool.key, _handle, tool, arguments, context)
 
 
 async def _handle(
@@ -73,20 +73,20 @@ def _answer(tool: Tool, end: outcome.Maybe[Any]) -> Mapping[str, Any]:
             value = end.value
             if isinstance(value, ToolResult):
                 value = foreign.received(tool.handler, value)
-            return wording.answer(value)
+            return serialize.answer(value)
         except Exception as error:  # border: what a handler returned
             return crashed(tool, error)
     match end.error:
         case ToolError() as no:
-            return wording.refused(words(no), no.code)
+            return serialize.refused(words(no), no.code)
         case ToolUnavailable() as away:
-            return wording.refused(str(away), "Unavailable")
-        case FlightCancelled():
-            return wording.refused("the server is ending", "Unavailable")
+            return serialize.refused(str(away), "Unavailable")
+        case SharedTaskCancelled():
+            return serialize.refused("the server is ending", "Unavailable")
     return crashed(tool, end.error)
 
 
 def crashed(tool: Tool, error: BaseException) -> Mapping[str, Any]:
     """A bug costs its call. What it says may be secret: it is for our own log."""
     _log.error("%s crashed", tool.key, exc_info=error)
-    return wording.refused(f"{tool.key}: {type(error).__name__}", "Internal")
+    return serialize.refused(f"{tool.key}: {type(error).__name__}", "Internal")

@@ -14,7 +14,7 @@ import attrs
 
 from glyphoxa_trio.tools.definition import Tool
 
-from .offer import Offer
+from .definition import ServerDefinition
 
 
 @attrs.frozen
@@ -27,8 +27,10 @@ class ToolsOfFile:
         """None."""
 
     @asynccontextmanager
-    async def open_offer(self, options: argparse.Namespace) -> AsyncGenerator[Offer]:
-        yield Offer(name=self.path.stem, tools=tuple(tools_of(self.path)))
+    async def open_offer(
+        self, options: argparse.Namespace
+    ) -> AsyncGenerator[ServerDefinition]:
+        yield ServerDefinition(name=self.path.stem, tools=tuple(tools_of(self.path)))
 
 
 def tools_of(path: Path) -> list[Tool]:

@@ -22,7 +22,7 @@ _P95: Final = NormalDist().inv_cdf(0.95)
 _LONGEST_TAIL: Final = 10_000
 
 
-class Known(StrEnum):
+class LatencyOrigin(StrEnum):
     """How a latency is known."""
 
     STATED = "stated"  # in the file of the simulation
@@ -90,7 +90,9 @@ class Stated:
 
     def latency(self) -> Latency:
         """The distribution it states."""
-        return Latency(tuple(sorted(self._quantiles())), Known.STATED, self.fails)
+        return Latency(
+            tuple(sorted(self._quantiles())), LatencyOrigin.STATED, self.fails
+        )
 
     def _quantiles(self) -> Iterable[float]:
         if self.exactly is not None:
@@ -116,7 +118,7 @@ class Latency:
     """Latencies, sorted, each as likely as the others; ``fails`` of the calls do."""
 
     seconds: tuple[float, ...] = attrs.field(validator=not_empty)
-    known: Known
+    known: LatencyOrigin
     fails: float = 0.0
 
     def draw(self, rng: random.Random) -> float:
@@ -143,7 +145,7 @@ class Latency:
                 window.record(Sample(kind, seconds, at=0.0))
         quantiles = [window.percentile(p, 0.0) for p in range(1, 101)]
         found = tuple(x for x in quantiles if x is not None)
-        return cls(found, Known.MEASURED) if found else None
+        return cls(found, LatencyOrigin.MEASURED) if found else None
 
 
 def usual(
@@ -158,7 +160,7 @@ def usual(
     if found is not None:
         return found
     if definition is None:
-        return Latency((0.0,), Known.UNKNOWN)
+        return Latency((0.0,), LatencyOrigin.UNKNOWN)
     if definition.estimated_duration is None:
-        return Latency((definition.round_trip,), Known.UNKNOWN)
-    return Latency((definition.estimated_duration,), Known.DECLARED)
+        return Latency((definition.round_trip,), LatencyOrigin.UNKNOWN)
+    return Latency((definition.estimated_duration,), LatencyOrigin.DECLARED)

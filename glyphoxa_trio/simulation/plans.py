@@ -36,7 +36,7 @@ import trio.lowlevel
 from glyphoxa_trio.config import Config, ConfigError
 from glyphoxa_trio.config.voices import SpeechConfig, TurnTakingConfig
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.host import History
+from glyphoxa_trio.host import SampleHistory
 from glyphoxa_trio.npc import ApprovalRequest
 from glyphoxa_trio.npc.prompting import only_opens
 from glyphoxa_trio.providers.llm import (
@@ -49,8 +49,8 @@ from glyphoxa_trio.providers.llm import (
     TextChunk,
     Working,
 )
-from glyphoxa_trio.runtime import Runtime, World, open_runtime
-from glyphoxa_trio.runtime.witness import Witness
+from glyphoxa_trio.runtime import Environment, Runtime, open_runtime
+from glyphoxa_trio.runtime.hooks import Hooks
 from glyphoxa_trio.simulation.promises.liveness import Well
 from glyphoxa_trio.simulation.promises.monitor import Monitor, Promise
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
@@ -60,7 +60,7 @@ from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
 
 from . import virtual
-from .promises.scenery import Act, Ending, Scenery
+from .promises.fake_world import Act, Ending, FakeWorld
 
 # Long after every limit there is: whatever is not over by then never ends.
 FOREVER: Final = 7200.0
@@ -79,7 +79,7 @@ class Slip(StrEnum):
 
 
 @attrs.frozen
-class Pause:
+class PlannedPause:
     """The model is silent for so long; infinity is for ever."""
 
     seconds: float
@@ -94,12 +94,12 @@ class Asks:
     id: str = "a"
 
 
-Step = str | Pause | Asks | Slip
+Step = str | PlannedPause | Asks | Slip
 Reply = tuple[Step, ...]
 
 
 @attrs.frozen(kw_only=True)
-class Utterance:
+class PlannedUtterance:
     """Somebody says something to an NPC.
 
     Args:
@@ -126,7 +126,7 @@ class Utterance:
 
 
 class Deed(StrEnum):
-    """What else happens. To whom and with what, `Event` says."""
+    """What else happens. To whom and with what, `PlannedEvent` says."""
 
     INTERRUPT = "interrupt"  # an NPC
     ELEVATE = "elevate"  # an NPC, to a tier, for some seconds
@@ -139,7 +139,7 @@ class Deed(StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Event:
+class PlannedEvent:
     at: float
     deed: Deed
     whom: str = ""
@@ -165,7 +165,7 @@ class Spell:
         return self.whom in (key, key.partition(".")[0])
 
 
-class Answer(StrEnum):
+class ApproverReply(StrEnum):
     """What an approver says."""
 
     YES = "yes"
@@ -174,7 +174,7 @@ class Answer(StrEnum):
     NEVER = "never"
 
 
-def _some(said: tuple[Utterance, ...]) -> str:
+def _some(said: tuple[PlannedUtterance, ...]) -> str:
     """The utterances as text; those of a long evening are cut."""
     more = len(said) - _SHOWN
     return repr(said) if more <= 0 else f"{said[:_SHOWN]!r} and {more} more"
@@ -186,7 +186,7 @@ def _people(later: tuple[Config, ...]) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class RehearsalPlan:
     """Everything that one rehearsal needs.
 
     Args:
@@ -211,16 +211,16 @@ class Plan:
     starts: Mapping[str, float] = attrs.field(factory=dict)
     acts: Mapping[str, tuple[Act, ...]] = attrs.field(factory=dict)
     spells: tuple[Spell, ...] = ()
-    utterances: tuple[Utterance, ...] = attrs.field(default=(), repr=_some)
-    events: tuple[Event, ...] = ()
-    answers: tuple[tuple[Answer, float], ...] | None = None
+    utterances: tuple[PlannedUtterance, ...] = attrs.field(default=(), repr=_some)
+    events: tuple[PlannedEvent, ...] = ()
+    answers: tuple[tuple[ApproverReply, float], ...] | None = None
     later: tuple[Config, ...] = attrs.field(default=(), repr=_people)
     closes: float | None = None
     measured: tuple[Measured, ...] = ()
     seed: int = 0
 
 
-def rehearse(plan: Plan, *, keep: bool = False) -> Monitor:
+def rehearse(plan: RehearsalPlan, *, keep: bool = False) -> Monitor:
     """Play it on virtual time and say what was broken.
 
     Args:
@@ -229,16 +229,16 @@ def rehearse(plan: Plan, *, keep: bool = False) -> Monitor:
     return virtual.run(partial(play, plan, keep=keep), seed=plan.seed)
 
 
-def record(plan: Plan, file: IO[bytes]) -> Monitor:
+def record(plan: RehearsalPlan, file: IO[bytes]) -> Monitor:
     """Play it once more, and write a recording of it: `glyphoxa replay` shows that."""
-    from glyphoxa_trio.observability.recording.lines import Lines
+    from glyphoxa_trio.observability.recording.lines import LineOutput
     from glyphoxa_trio.observability.recording.recording import Recorder
     from glyphoxa_trio.simulation.clock import ExactClock
 
-    lines = Lines(file)
+    lines = LineOutput(file)
 
     class Listening(Recorder):
-        def history(self, history: History | None) -> History | None:
+        def history(self, history: SampleHistory | None) -> SampleHistory | None:
             return super().history(Remembering(plan.measured).history(history))
 
     async def main() -> Monitor:
@@ -269,10 +269,10 @@ def rehearsable(config: Config) -> Config:
 
 
 async def play(
-    plan: Plan,
+    plan: RehearsalPlan,
     *,
     keep: bool = False,
-    listens: Callable[[World], World] | None = None,
+    listens: Callable[[Environment], Environment] | None = None,
 ) -> Monitor:
     """Play it, on whatever clock runs.
 
@@ -284,7 +284,7 @@ async def play(
         config=rehearsable(plan.config),
         later=tuple(rehearsable(config) for config in plan.later),
     )
-    scenery = Scenery(_director(plan), plan.offers, random.Random(plan.seed))
+    scenery = FakeWorld(_director(plan), plan.offers, random.Random(plan.seed))
     for name, seconds in plan.starts.items():
         scenery.server(name).start_after(seconds)
     asked = plan.answers is not None
@@ -355,19 +355,19 @@ class _Kept:
 
 
 @attrs.frozen
-class Remembering(Witness):
+class Remembering(Hooks):
     """Lets the runtime remember what the plan says was measured."""
 
     _measured: tuple[Measured, ...]
 
-    def history(self, history: History | None) -> History | None:
+    def history(self, history: SampleHistory | None) -> SampleHistory | None:
         if not self._measured:
             return None
         kept = _Kept(self._measured)
-        return History(lambda: kept, today=lambda: 0.0, in_thread=_here)
+        return SampleHistory(lambda: kept, today=lambda: 0.0, in_thread=_here)
 
 
-def _longest_stubborn(plan: Plan) -> float:
+def _longest_stubborn(plan: RehearsalPlan) -> float:
     """What trio cannot end holds up the end of a runtime; nothing else may."""
     return max(
         (
@@ -382,9 +382,9 @@ def _longest_stubborn(plan: Plan) -> float:
 
 @attrs.define(eq=False)
 class _Stage:
-    _plan: Plan
+    _plan: RehearsalPlan
     _runtime: Runtime
-    _scenery: Scenery
+    _scenery: FakeWorld
     _monitor: Monitor
 
     def start(self, nursery: trio.Nursery) -> list[trio.Event]:
@@ -400,7 +400,7 @@ class _Stage:
             nursery.start_soon(self._act, event, ends[-1])
         return ends
 
-    async def _speak(self, text: str, what: Utterance, end: trio.Event) -> None:
+    async def _speak(self, text: str, what: PlannedUtterance, end: trio.Event) -> None:
         try:
             if what.heard is not None:
                 await trio.sleep_until(what.at - what.heard)
@@ -425,7 +425,7 @@ class _Stage:
         finally:
             end.set()
 
-    async def _act(self, event: Event, end: trio.Event) -> None:
+    async def _act(self, event: PlannedEvent, end: trio.Event) -> None:
         try:
             await trio.sleep_until(event.at)
             await self._do(event)
@@ -434,7 +434,7 @@ class _Stage:
         finally:
             end.set()
 
-    async def _do(self, event: Event) -> None:
+    async def _do(self, event: PlannedEvent) -> None:
         monitor, plan = self._monitor, self._plan
         monitor.disturbed()
         if event.deed in _TO_TOOLS:
@@ -471,12 +471,12 @@ class _Stage:
 _TO_TOOLS: Final = {Deed.RELOAD, Deed.DIE, Deed.FREEZE, Deed.THAW, Deed.OFFER}
 
 
-def text_of(number: int, utterance: Utterance) -> str:
+def text_of(number: int, utterance: PlannedUtterance) -> str:
     """What is said: no two utterances are alike, so a model knows which it is."""
     return f"Number {number} {utterance.words}".strip()
 
 
-def _director(plan: Plan) -> Callable[[str, Mapping[str, Any]], Act]:
+def _director(plan: RehearsalPlan) -> Callable[[str, Mapping[str, Any]], Act]:
     runs: Counter[str] = Counter()
 
     def direct(key: str, arguments: Mapping[str, Any]) -> Act:
@@ -491,7 +491,7 @@ def _director(plan: Plan) -> Callable[[str, Mapping[str, Any]], Act]:
     return direct
 
 
-def _well(plan: Plan, key: str) -> Well | None:
+def _well(plan: RehearsalPlan, key: str) -> Well | None:
     """How well a tool is at this moment; None if it does not answer every call."""
     now = trio.current_time()
     acts = plan.acts.get(key) or (Act(),)
@@ -505,7 +505,7 @@ def _well(plan: Plan, key: str) -> Well | None:
     return Well(since, max(x.seconds for x in acts), ills)
 
 
-def _remembered(plan: Plan) -> Mapping[tuple[str, str], tuple[float, ...]]:
+def _remembered(plan: RehearsalPlan) -> Mapping[tuple[str, str], tuple[float, ...]]:
     oldest = -plan.config.calibration.expiry
     kept: dict[tuple[str, str], list[float]] = {}
     for one in plan.measured:
@@ -515,17 +515,17 @@ def _remembered(plan: Plan) -> Mapping[tuple[str, str], tuple[float, ...]]:
     return {place: tuple(seconds) for place, seconds in kept.items()}
 
 
-def _approver(answers: tuple[tuple[Answer, float], ...]) -> Any:
+def _approver(answers: tuple[tuple[ApproverReply, float], ...]) -> Any:
     asked = 0
 
     async def approve(request: ApprovalRequest) -> bool:
         nonlocal asked
         answer, seconds = answers[asked % len(answers)]
         asked += 1
-        await trio.sleep(math.inf if answer is Answer.NEVER else seconds)
-        if answer is Answer.FAIL:
+        await trio.sleep(math.inf if answer is ApproverReply.NEVER else seconds)
+        if answer is ApproverReply.FAIL:
             raise RuntimeError("the approver fell over")
-        return answer is Answer.YES
+        return answer is ApproverReply.YES
 
     return approve
 
@@ -541,7 +541,7 @@ def _tool(definition: ToolDefinition) -> Tool:
 class MadeUpModel:
     """Answers as the plan has it: whose turn it is, the utterance says."""
 
-    _plan: Plan
+    _plan: RehearsalPlan
     _monitor: Monitor
     open: int = attrs.field(default=0, init=False)
 
@@ -593,7 +593,7 @@ class _Played:
         await trio.lowlevel.checkpoint()
         while self._steps:
             match self._steps.pop(0):
-                case Pause(seconds):
+                case PlannedPause(seconds):
                     await trio.sleep(seconds)
                 case Asks(name, arguments, id_):
                     self._calls.append(ToolCall(id_, name, arguments))

@@ -44,19 +44,19 @@ from glyphoxa_trio.tools.hedging import NO_HEDGING, HedgingRules
 from glyphoxa_trio.tools.tier import Tier
 
 from .plans import (
-    Answer,
+    ApproverReply,
     Asks,
     Deed,
-    Event,
-    Pause,
-    Plan,
+    PlannedEvent,
+    PlannedPause,
+    PlannedUtterance,
+    RehearsalPlan,
     Reply,
     Slip,
     Spell,
     Step,
-    Utterance,
 )
-from .promises.scenery import Act, Ending
+from .promises.fake_world import Act, Ending
 
 T = TypeVar("T")
 TICK = 1 / 64
@@ -383,7 +383,7 @@ def calling(draw: st.DrawFn, names: Sequence[str], theme: Theme) -> Reply:
     steps: list[Step] = []
     pausing = theme in (Theme.RELOADS, Theme.SERVERS)
     if draw(mostly(True, False) if pausing else mostly(False, True)):
-        steps.append(Pause(draw(ticks(0, 64))))
+        steps.append(PlannedPause(draw(ticks(0, 64))))
     if draw(mostly(False, True)):
         steps.append("Let me see. ")
     for index in range(draw(one_of_these(1, 1, 2, 3, 4, 5))):
@@ -411,15 +411,15 @@ _MANY = st.integers(0, 9999)
 
 _OPENERS: tuple[Reply, ...] = (
     ("Aye.",),
-    (Pause(0.25), "Hm... ", "Let me see. "),
-    (Pause(float("inf")),),
-    ("Half of a sen", Pause(float("inf"))),
+    (PlannedPause(0.25), "Hm... ", "Let me see. "),
+    (PlannedPause(float("inf")),),
+    ("Half of a sen", PlannedPause(float("inf"))),
     ("Half of a sen", Slip.FAILS),
     (Slip.IS_A_BUG,),
     (),
     ("word " * 40,),
 )
-_USUAL_OPENER: Reply = ("So it ", Pause(0.125), "is. ", "And")
+_USUAL_OPENER: Reply = ("So it ", PlannedPause(0.125), "is. ", "And")
 
 
 @st.composite
@@ -428,9 +428,9 @@ def ending(draw: st.DrawFn) -> Reply:
     odd: list[Reply] = [
         (),
         ("",),
-        (Pause(0.25), "Yes."),
-        (Pause(float("inf")),),
-        ("Well. ", Pause(float("inf"))),
+        (PlannedPause(0.25), "Yes."),
+        (PlannedPause(float("inf")),),
+        ("Well. ", PlannedPause(float("inf"))),
         ("Half of a sen", Slip.FAILS),
         (Slip.IS_A_BUG,),
         ("Well. ", Slip.HANGS_UP),
@@ -448,14 +448,14 @@ def utterances(
     names: Sequence[str],
     theme: Theme,
     most: int = 5,
-) -> tuple[Utterance, ...]:
+) -> tuple[PlannedUtterance, ...]:
     """Several, at once or one after the other."""
     crowded = draw(st.booleans())
     at, said = 0.0, []
     for _ in range(draw(st.integers(1, most))):
         at = draw(ticks(0, 256)) if crowded else at + draw(ticks(16, 640))
         said.append(
-            Utterance(
+            PlannedUtterance(
                 at=at,
                 npc=draw(one_of_these(*people)),
                 speaker=draw(mostly("player", "dm", "bard")),
@@ -490,7 +490,7 @@ def happenings(
     reloads: int = 0,
     offers: Sequence[str] = (),
     theme: Theme = Theme.ANYTHING,
-) -> tuple[Event, ...]:
+) -> tuple[PlannedEvent, ...]:
     """What others do, mostly soon after somebody has said something.
 
     Args:
@@ -514,7 +514,7 @@ def happenings(
             whom = draw(one_of_these(*people))
         most = {Deed.OFFER: 2, Deed.RELOAD: reloads}.get(deed, 1)
         found.append(
-            Event(
+            PlannedEvent(
                 at=draw(one_of_these(*moments)) + draw(ticks(0, 96)),
                 deed=deed,
                 whom=whom,
@@ -532,21 +532,23 @@ _TIERS = st.sampled_from(Tier)
 
 def approvers(
     theme: Theme,
-) -> st.SearchStrategy[tuple[tuple[Answer, float], ...] | None]:
+) -> st.SearchStrategy[tuple[tuple[ApproverReply, float], ...] | None]:
     if theme is Theme.APPROVALS:
         return _ANSWERS
     return _RARELY.flatmap(lambda yes: _ANSWERS if yes else st.none())
 
 
 _ANSWERS = st.lists(
-    st.tuples(st.sampled_from([Answer.YES] * 4 + list(Answer)), ticks(0, 160)),
+    st.tuples(
+        st.sampled_from([ApproverReply.YES] * 4 + list(ApproverReply)), ticks(0, 160)
+    ),
     min_size=1,
     max_size=3,
 ).map(tuple)
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
+def plans(draw: st.DrawFn) -> RehearsalPlan:
     """Any table there is: its tools, its people, and an evening at it."""
     theme = draw(_THEMES)
     if theme is Theme.SPELLS:
@@ -578,7 +580,7 @@ def plans(draw: st.DrawFn) -> Plan:
     names = [*(definition.name for definition in own), *named]
     quiet = (Act(Ending.ANSWER, draw(ticks(0, 12))),)
     said = draw(utterances(people, names, theme))
-    return Plan(
+    return RehearsalPlan(
         config=config,
         own=own,
         offers=offers,
@@ -609,7 +611,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 
 @st.composite
-def spells(draw: st.DrawFn) -> Plan:
+def spells(draw: st.DrawFn) -> RehearsalPlan:
     """A quarter of an hour with one tool that is ill at first, perhaps twice, and then
     well. A player asks for it all the time."""
     external, tier = draw(st.booleans()), draw(one_of_these(*Tier))
@@ -629,12 +631,12 @@ def spells(draw: st.DrawFn) -> Plan:
         ended, ends = ends + draw(ticks(0, 6400)), ends + 100.0 + draw(ticks(0, 1920))
     over = max(x.ends for x in found)
     at, every = 0.0, draw(ticks(256, 1600))
-    said: list[Utterance] = []
+    said: list[PlannedUtterance] = []
     while at < over + 480.0:
         ill_now = any(x.begins <= at < x.ends for x in found)
         at += min(every, 6.0) if ill_now else every
         said.append(
-            Utterance(
+            PlannedUtterance(
                 at=at,
                 npc="Bo",
                 tier=tier,
@@ -643,7 +645,7 @@ def spells(draw: st.DrawFn) -> Plan:
         )
     config = draw(configs(["Bo"], [], ["world"] if external else [], Theme.REGULARS))
     (npc,) = config.npcs
-    return Plan(
+    return RehearsalPlan(
         config=attrs.evolve(
             config,
             npcs=(attrs.evolve(npc, budget_tier=tier),),

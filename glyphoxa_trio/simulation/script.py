@@ -56,7 +56,7 @@ class ModelPace:
 
 
 @attrs.frozen(kw_only=True)
-class Line:
+class ScriptLine:
     """Something said to an NPC.
 
     Args:
@@ -90,17 +90,19 @@ class Rehearsal:
         )
     )
     latencies: Mapping[str, Stated] = attrs.field(factory=dict)
-    script: tuple[Line, ...] = ()
+    script: tuple[ScriptLine, ...] = ()
     turns: int = attrs.field(default=500, validator=above_zero)
 
 
-def usual_script(config: Config) -> tuple[Line, ...]:
+def usual_script(config: Config) -> tuple[ScriptLine, ...]:
     """For each NPC small talk, something to look up, and something to think about."""
     rules: SelectionRules = rules_of(config)
     said = ["Good evening.", "A cold night.", "And the road north?", "I see."]
     said += [f"Well, {phrase}?" for phrase in rules.standard.phrases[:2]]
     said += [f"Now, {phrase}." for phrase in rules.deep.phrases[:1]]
-    return tuple(Line(npc=npc.name, say=text) for npc in config.npcs for text in said)
+    return tuple(
+        ScriptLine(npc=npc.name, say=text) for npc in config.npcs for text in said
+    )
 
 
 @attrs.define(eq=False)
@@ -111,7 +113,7 @@ class ScriptedModel:
     fast: ModelPace
     rng: random.Random
     exposed: Callable[[str], str | None]
-    _line: Line | None = attrs.field(default=None, init=False)
+    _line: ScriptLine | None = attrs.field(default=None, init=False)
     _paces: dict[bool, tuple[Latency, Latency]] = attrs.field(init=False)  # if it opens
     _arguments: dict[str, str] = attrs.field(factory=dict, init=False)
 
@@ -123,7 +125,7 @@ class ScriptedModel:
             for opens, pace in ((False, self.pace), (True, self.fast))
         }
 
-    def answer(self, line: Line) -> None:
+    def answer(self, line: ScriptLine) -> None:
         """This is said next, and to be answered."""
         self._line = line
 

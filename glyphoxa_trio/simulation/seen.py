@@ -9,7 +9,7 @@ import attrs
 from glyphoxa_trio.tools.estimate import Estimate, TierBy
 from glyphoxa_trio.tools.tier import Tier
 
-from .latency import Known
+from .latency import LatencyOrigin
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +52,7 @@ class ToolSeen:
     """One tool: how its latency is known, and where it ended up."""
 
     key: str
-    known: Known
+    known: LatencyOrigin
     p50: float
     p95: float
     calls: int

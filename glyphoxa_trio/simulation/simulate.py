@@ -30,8 +30,8 @@ from glyphoxa_trio.tools.tier import Tier
 from . import virtual
 from .latency import Latency, usual
 from .plans import rehearsable
-from .promises.scenery import Act, Ending, Scenery
-from .script import Line, Rehearsal, ScriptedModel, usual_script
+from .promises.fake_world import Act, Ending, FakeWorld
+from .script import Rehearsal, ScriptedModel, ScriptLine, usual_script
 from .seen import Simulated, ToolSeen, TurnSeen
 
 _STARTS: Final = 60.0  # seconds, virtual ones, for servers to be ready
@@ -107,7 +107,7 @@ def simulate(
     stated = {key: one.latency() for key, one in rehearsal.latencies.items()}
     environment = settings_of(config).environment
     director = Director(stated, measured or {}, environment, random.Random(seed))
-    scenery = Scenery(director, offers, random.Random(seed), caches=False)
+    scenery = FakeWorld(director, offers, random.Random(seed), caches=False)
     play = partial(
         _play, staged, rehearsal, script, director, scenery, random.Random(seed), tell
     )
@@ -117,9 +117,9 @@ def simulate(
 async def _play(
     config: Config,
     rehearsal: Rehearsal,
-    script: tuple[Line, ...],
+    script: tuple[ScriptLine, ...],
     director: Director,
-    scenery: Scenery,
+    scenery: FakeWorld,
     rng: random.Random,
     tell: Callable[[int], None],
 ) -> Simulated:
@@ -178,7 +178,7 @@ async def _play(
 async def converse(
     runtime: Runtime,
     model: ScriptedModel,
-    script: Sequence[Line],
+    script: Sequence[ScriptLine],
     *,
     turns: int,
     tell: Callable[[int], None] = lambda done: None,
@@ -193,7 +193,7 @@ async def converse(
     return seen
 
 
-async def _turn(runtime: Runtime, line: Line) -> TurnSeen:
+async def _turn(runtime: Runtime, line: ScriptLine) -> TurnSeen:
     began = trio.current_time()
     tier, first, cut, fell_back = Tier.FAST, None, False, False
     npc = runtime.npc(line.npc)

@@ -16,9 +16,9 @@ import trio
 from glyphoxa_trio.config import Config, ServerSpec
 from glyphoxa_trio.config.secrecy import mask_of
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.mcp.known import Known
 from glyphoxa_trio.mcp.opening import open_session
 from glyphoxa_trio.mcp.process import LastLines
+from glyphoxa_trio.mcp.tool_cache import ToolCache
 from glyphoxa_trio.mcp.transport import ConnectionFailed
 from glyphoxa_trio.runtime.assembly import measurements_of, state_folder
 from glyphoxa_trio.runtime.plans import servers_of
@@ -49,7 +49,9 @@ async def survey(config: Config, *, online: bool = True) -> Survey:
     """
     offers: dict[str, tuple[Mapping[str, Any], ...]] = {}
     absent: dict[str, str] = {}
-    known = Known(state_folder(config) / "catalogues") if config.mcp.remember else None
+    known = (
+        ToolCache(state_folder(config) / "catalogues") if config.mcp.remember else None
+    )
 
     async def one(spec: ServerSpec) -> None:
         why = "it was not asked"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.tools.history import Measured, Place
+from glyphoxa_trio.tools.history import Measured, ToolPlace
 from glyphoxa_trio.tools.window import SampleKind
 
 from .database import Database, Schema, open_database, open_to_read
@@ -112,7 +112,7 @@ class MeasurementFile:
           StorageError: if nothing was added.
         """
         with self._database.changing() as connection:
-            ids: dict[Place, int] = {}
+            ids: dict[ToolPlace, int] = {}
             for one in batch:
                 place = one.place
                 if place not in ids:
@@ -142,7 +142,7 @@ class MeasurementFile:
                 connection.execute(_TRIM_ALL, (MOST_SAMPLES,))
                 connection.execute(_DROP_EMPTY)
 
-    def forget(self, places: Iterable[Place]) -> int:
+    def forget(self, places: Iterable[ToolPlace]) -> int:
         """Remove the samples of these tools, all or nothing; returns how many.
 
         Raises:
@@ -221,7 +221,7 @@ def _text(name: str) -> str:
 
 def _measured(rows: Iterable[Any], path: Path) -> list[Measured]:
     """The file checks what it is given; a disk that forgets has no such scruples."""
-    places: dict[tuple[str, str, str], Place] = {}
+    places: dict[tuple[str, str, str], ToolPlace] = {}
     found: list[Measured] = []
     for environment, origin, key, name, seconds, at, probe in rows:
         kind = _NAMED.get(name)
@@ -232,6 +232,6 @@ def _measured(rows: Iterable[Any], path: Path) -> list[Measured]:
         where = (environment, origin, key)
         place = places.get(where)
         if place is None:
-            place = places[where] = Place(*where)
+            place = places[where] = ToolPlace(*where)
         found.append(Measured(place, kind, seconds, at, bool(probe)))
     return found

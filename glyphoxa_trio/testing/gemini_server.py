@@ -34,31 +34,31 @@ from .gemini.profiles import GEMINI_25 as GEMINI_25
 from .gemini.profiles import GEMINI_31 as GEMINI_31
 from .gemini.profiles import GEMINI_38 as GEMINI_38
 from .gemini.profiles import GEMINI_38_EXTENDED as GEMINI_38_EXTENDED
-from .gemini.profiles import Profile as Profile
+from .gemini.profiles import ModelFamily as ModelFamily
 from .gemini.session import GeminiSession
 from .gemini.state import GeminiService
 from .voice.service import Hears
-from .voice.steps import CallTools as CallTools
 from .voice.steps import Close as Close
 from .voice.steps import Drop as Drop
-from .voice.steps import End as End
+from .voice.steps import EndResponse as EndResponse
 from .voice.steps import Expire as Expire
 from .voice.steps import Freeze as Freeze
 from .voice.steps import GoAway as GoAway
-from .voice.steps import Hang as Hang
-from .voice.steps import Heard as Heard
+from .voice.steps import HangResponse as HangResponse
+from .voice.steps import ModelTurn as ModelTurn
 from .voice.steps import On as On
-from .voice.steps import Pause as Pause
+from .voice.steps import PauseResponse as PauseResponse
 from .voice.steps import Refuse as Refuse
 from .voice.steps import Reply as Reply
 from .voice.steps import Script as Script
 from .voice.steps import Send as Send
 from .voice.steps import Speak as Speak
-from .voice.steps import Turn as Turn
+from .voice.steps import SpokenCallTools as SpokenCallTools
+from .voice.steps import Transcription as Transcription
 from .voice.steps import TurnComplete as TurnComplete
 from .voice.steps import UserSpeaks as UserSpeaks
 from .voice.steps import silence as silence
-from .voice.wire import Habits, Message, Wire
+from .voice.wire import Habits, Message, SocketWriter
 from .voice_front import Front, headers_of, open_front
 
 _PATH: Final = re.compile(
@@ -89,7 +89,7 @@ class GeminiServer(Front[GeminiSession]):
             return _no(400, "INVALID_ARGUMENT", "API key not valid.")
         return None
 
-    def open_session(self, wire: Wire, nursery: trio.Nursery) -> GeminiSession:
+    def open_session(self, wire: SocketWriter, nursery: trio.Nursery) -> GeminiSession:
         return GeminiSession(wire, self.service, nursery)
 
 
@@ -118,7 +118,7 @@ async def open_gemini_server(
     handshakes: Sequence[Refuse | None] = (),
     beside: Mapping[str, Any] | None = None,
     api_key: str | None = None,
-    profile: Profile | None = None,
+    profile: ModelFamily | None = None,
     opens_after: float = 0.0,
     lifetime: float | None = None,
     notice: float = 50.0,

@@ -40,7 +40,7 @@ _STREAM: Final = {"Content-Type": "text/event-stream"}
 
 
 @attrs.frozen
-class Request:
+class ReceivedRequest:
     """What a client sent. Names of ``headers`` are in small letters.
 
     Args:
@@ -61,7 +61,7 @@ class Request:
 
 
 @attrs.frozen
-class Status:
+class StatusReply:
     """An answer with a status, headers and a body; data is sent as JSON."""
 
     status: int = 200
@@ -70,7 +70,7 @@ class Status:
 
 
 @attrs.frozen
-class Events:
+class EventStreamReply:
     """An event stream of MCP messages; ``then`` it ends, dies, or stays open."""
 
     messages: Sequence[Any] = ()
@@ -91,32 +91,40 @@ class Pieces:
 
 
 @attrs.frozen
-class Raw:
+class RawBytes:
     """These bytes in place of HTTP; then the connection is closed."""
 
     data: bytes
 
 
 @attrs.frozen
-class Hang:
+class NoAnswer:
     """No answer at all, while the client waits."""
 
 
 @attrs.frozen
-class Die:
+class CloseConnection:
     """The connection is closed without an answer."""
 
 
 @attrs.frozen
-class Late:
+class LateReply:
     """A reply after so many seconds."""
 
     seconds: float
     reply: Reply
 
 
-Reply = Status | Events | Pieces | Raw | Hang | Die | Late
-Answer = Callable[[Request], Reply | Awaitable[Reply]]
+Reply = (
+    StatusReply
+    | EventStreamReply
+    | Pieces
+    | RawBytes
+    | NoAnswer
+    | CloseConnection
+    | LateReply
+)
+Answer = Callable[[ReceivedRequest], Reply | Awaitable[Reply]]
 
 
 @attrs.define(eq=False)
@@ -124,7 +132,7 @@ class HttpServer:
     """What was asked so far. ``hangups`` are replies that their client left."""
 
     origin: str
-    requests: list[Request] = attrs.field(factory=list)
+    requests: list[ReceivedRequest] = attrs.field(factory=list)
     connections: int = 0
     hangups: int = 0
     _changed: trio.Condition = attrs.field(factory=trio.Condition, repr=False)
@@ -156,7 +164,7 @@ async def open_http_server(
         wire: trio.abc.Stream = stream
         if tls is not None:
             wire = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
-        await _Connection(HttpConnection(wire), server, answer).serve()
+        await _HttpConnection(HttpConnection(wire), server, answer).serve()
 
     async with open_loopback(serve) as origin:
         server = HttpServer(origin if tls is None else f"https{origin[4:]}")
@@ -164,7 +172,7 @@ async def open_http_server(
 
 
 @attrs.define(eq=False)
-class _Connection:
+class _HttpConnection:
     """One client's connection: requests, and their answers."""
 
     _client: HttpConnection
@@ -194,14 +202,14 @@ class _Connection:
 
     async def _give(self, reply: Reply) -> bool:
         match reply:
-            case Late(seconds, then):
+            case LateReply(seconds, then):
                 await trio.sleep(seconds)
                 return await self._give(then)
-            case Raw(data):
+            case RawBytes(data):
                 await self._client.stream.send_all(data)
-            case Hang():
+            case NoAnswer():
                 await trio.sleep_forever()
-            case Status(status, headers, body):
+            case StatusReply(status, headers, body):
                 if not isinstance(body, bytes):
                     headers, body = {**_JSON, **headers}, json.dumps(body).encode()
                 length = {"Content-Length": str(len(body))}
@@ -216,7 +224,7 @@ class _Connection:
                     await trio.sleep(pause)
                 await self._client.send(h11.EndOfMessage())
                 return True
-            case Events(messages, then):
+            case EventStreamReply(messages, then):
                 await self._client.send(_head(200, _STREAM))
                 for message in messages:
                     text = f"event: message\ndata: {json.dumps(message)}\n\n"
@@ -239,13 +247,13 @@ def _head(status: int, headers: Mapping[str, str]) -> h11.Response:
     )
 
 
-def _request(head: h11.Request, body: bytes) -> Request:
+def _request(head: h11.Request, body: bytes) -> ReceivedRequest:
     path, _, query = head.target.decode("latin-1").partition("?")
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
         message = None
-    return Request(
+    return ReceivedRequest(
         method=head.method.decode(),
         path=path,
         query=query,

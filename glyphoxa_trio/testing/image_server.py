@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 
-from .http_server import HttpServer, Request, Status, open_http_server
+from .http_server import HttpServer, ReceivedRequest, StatusReply, open_http_server
 from .http_server import Reply as HttpReply
 
 _FIELDS = {"prompt", "model", "n", "size", "response_format"}
@@ -37,7 +37,7 @@ Reply = bytes | AsUrl | HttpReply
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class ImageRequest:
     """An image that was asked for."""
 
     prompt: str
@@ -45,18 +45,18 @@ class Asked:
     model: str | None
 
 
-class _Refused(Exception):
+class _ImageRefused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
 
 
 @attrs.define(eq=False)
-class ImageServer:
+class FakeImageServer:
     """What was asked for so far, and what was ``refused`` instead, with why."""
 
     http: HttpServer
-    asked: list[Asked] = attrs.field(factory=list)
+    asked: list[ImageRequest] = attrs.field(factory=list)
     refused: list[str] = attrs.field(factory=list)
 
     @property
@@ -71,7 +71,7 @@ async def open_image_server(
     model: str | None = None,
     key: str | None = None,
     takes_format: bool = True,
-) -> AsyncIterator[ImageServer]:
+) -> AsyncIterator[FakeImageServer]:
     """Serve ``script`` on a free port of 127.0.0.1 until the block is left.
 
     Args:
@@ -81,62 +81,62 @@ async def open_image_server(
         raise ValueError("a script needs at least one reply")
     kept: list[bytes | HttpReply] = []
 
-    def answer(request: Request) -> HttpReply:
+    def answer(request: ReceivedRequest) -> HttpReply:
         if request.method == "GET" and request.path.startswith("/images/"):
             if "authorization" in request.headers:
-                return Status(400, body=b"a key belongs to the API alone")
+                return StatusReply(400, body=b"a key belongs to the API alone")
             there = kept[int(request.path.removeprefix("/images/"))]
-            return Status(body=there) if isinstance(there, bytes) else there
+            return StatusReply(body=there) if isinstance(there, bytes) else there
         try:
             asked = _asked(request, model, key, takes_format)
-        except _Refused as no:
+        except _ImageRefused as no:
             server.refused.append(str(no))
-            return Status(no.status, body={"error": {"message": str(no)}})
+            return StatusReply(no.status, body={"error": {"message": str(no)}})
         server.asked.append(asked)
         reply = script[min(len(server.asked), len(script)) - 1]
         if isinstance(reply, bytes):
             image = {"b64_json": base64.b64encode(reply).decode()}
-            return Status(body={"created": 1, "data": [image]})
+            return StatusReply(body={"created": 1, "data": [image]})
         if isinstance(reply, AsUrl):
             kept.append(reply.at)
             url = f"{server.http.origin}/images/{len(kept) - 1}"
-            return Status(body={"created": 1, "data": [{"url": url}]})
+            return StatusReply(body={"created": 1, "data": [{"url": url}]})
         return reply
 
     async with open_http_server(answer) as http:
-        server = ImageServer(http)
+        server = FakeImageServer(http)
         yield server
 
 
 def _asked(
-    request: Request, model: str | None, key: str | None, takes_format: bool
-) -> Asked:
-    """Raises `_Refused` as the vendor's server would."""
+    request: ReceivedRequest, model: str | None, key: str | None, takes_format: bool
+) -> ImageRequest:
+    """Raises `_ImageRefused` as the vendor's server would."""
     if request.path != "/v1/images/generations":
-        raise _Refused(404, f"no such path: {request.path}")
+        raise _ImageRefused(404, f"no such path: {request.path}")
     if request.method != "POST":
-        raise _Refused(405, f"not allowed: {request.method}")
+        raise _ImageRefused(405, f"not allowed: {request.method}")
     if key is not None and request.headers.get("authorization") != f"Bearer {key}":
-        raise _Refused(401, "Incorrect API key provided")
+        raise _ImageRefused(401, "Incorrect API key provided")
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-        raise _Refused(400, "the body must be application/json")
+        raise _ImageRefused(400, "the body must be application/json")
     body = request.message
     if unknown := body.keys() - _FIELDS:
-        raise _Refused(400, f"Unknown parameter: {sorted(unknown)}")
+        raise _ImageRefused(400, f"Unknown parameter: {sorted(unknown)}")
     prompt, size = body.get("prompt"), body.get("size")
     if not isinstance(prompt, str) or not prompt:
-        raise _Refused(400, "Missing required parameter: 'prompt'")
+        raise _ImageRefused(400, "Missing required parameter: 'prompt'")
     if len(prompt) > 4000:
-        raise _Refused(400, "prompt: string too long")
+        raise _ImageRefused(400, "prompt: string too long")
     if body.get("n", 1) != 1:
-        raise _Refused(400, "n must be 1")
+        raise _ImageRefused(400, "n must be 1")
     if size not in (None, "auto") and not re.fullmatch(r"\d{2,4}x\d{2,4}", str(size)):
-        raise _Refused(400, f"Invalid size {size!r}")
+        raise _ImageRefused(400, f"Invalid size {size!r}")
     if model is not None and body.get("model") != model:
-        raise _Refused(404, f"The model {body.get('model')!r} does not exist")
+        raise _ImageRefused(404, f"The model {body.get('model')!r} does not exist")
     form = body.get("response_format")
     if form is not None and not takes_format:
-        raise _Refused(400, "Unknown parameter: 'response_format'.")
+        raise _ImageRefused(400, "Unknown parameter: 'response_format'.")
     if form not in (None, "b64_json", "url"):
-        raise _Refused(400, "Invalid response_format")
-    return Asked(prompt=prompt, size=size, model=body.get("model"))
+        raise _ImageRefused(400, "Invalid response_format")
+    return ImageRequest(prompt=prompt, size=size, model=body.get("model"))

@@ -20,8 +20,8 @@ from .model_steps import (
     Forever,
     Hang,
     Pause,
-    Raw,
-    Say,
+    RawText,
+    SayText,
     Step,
     Think,
 )
@@ -50,7 +50,7 @@ class Dialect(Protocol):
 
 
 @attrs.define(eq=False)
-class Answer:
+class ModelReply:
     """One reply on its way. Headers go out with the first thing said."""
 
     _send: Callable[[h11.Event], Awaitable[None]]
@@ -78,13 +78,13 @@ class Answer:
                     await trio.sleep_forever()
                 case Pause():
                     await trio.sleep(step.seconds)
-                case Raw():
+                case RawText():
                     await self._body(step.text)
                 case Forever():
                     while True:
                         await self._body(self._dialect.text(step.text))
                         await trio.sleep(step.every)
-                case Say():
+                case SayText():
                     await self._say(step)
                 case Think():
                     for text in self._dialect.think(step):
@@ -95,7 +95,7 @@ class Answer:
         await self._end()
         return True
 
-    async def _say(self, step: Say) -> None:
+    async def _say(self, step: SayText) -> None:
         words = step.text.split(" ")
         spaced = [words[0], *(f" {word}" for word in words[1:])]
         for piece in spaced if step.pieces is None else step.pieces:

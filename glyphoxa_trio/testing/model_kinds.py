@@ -20,7 +20,14 @@ from typing import Any, Final
 
 import attrs
 
-from .http_server import HttpServer, Pieces, Reply, Request, Status, open_http_server
+from .http_server import (
+    HttpServer,
+    Pieces,
+    ReceivedRequest,
+    Reply,
+    StatusReply,
+    open_http_server,
+)
 from .model_chat import pieces_of
 
 Body = Mapping[str, Any]
@@ -36,7 +43,7 @@ _ALTERNATE: Final = (
 
 
 @attrs.frozen(kw_only=True)
-class Kind:
+class ModelServerKind:
     """One kind of server.
 
     Args:
@@ -58,7 +65,7 @@ class StrictServer:
     """What was taken and what was refused, in order of arrival."""
 
     http: HttpServer
-    kind: Kind
+    kind: ModelServerKind
     taken: list[Body] = attrs.field(factory=list)
     refused: list[str] = attrs.field(factory=list)
 
@@ -79,23 +86,23 @@ def echo(body: Body) -> str | Call:
 
 @asynccontextmanager
 async def open_strict_server(
-    kind: Kind, speaker: Speaker = echo, *, models: Sequence[str] = ("m",)
+    kind: ModelServerKind, speaker: Speaker = echo, *, models: Sequence[str] = ("m",)
 ) -> AsyncIterator[StrictServer]:
     """A server of this kind on a free port of 127.0.0.1 until the block is left."""
     made: list[StrictServer] = []
 
-    def answer(request: Request) -> Reply:
+    def answer(request: ReceivedRequest) -> Reply:
         server = made[0]
         if request.method == "GET" and request.path == "/v1/models":
-            return Status(body={"data": [{"id": name} for name in models]})
+            return StatusReply(body={"data": [{"id": name} for name in models]})
         if request.path != "/v1/chat/completions":
             plain = {"content-type": "text/plain"}
-            return Status(404, plain, b"404 page not found")
+            return StatusReply(404, plain, b"404 page not found")
         body = request.message
         no = kind.refuse(body) or _too_long(kind, body)
         if no is not None:
             server.refused.append(json.dumps(no[1]))
-            return Status(no[0], {}, no[1])
+            return StatusReply(no[0], {}, no[1])
         server.taken.append(body)
         pieces = [piece.encode() for piece in kind.chunks(speaker(body), body)]
         return Pieces(lambda: pieces, _STREAM)
@@ -105,7 +112,7 @@ async def open_strict_server(
         yield made[0]
 
 
-def _too_long(kind: Kind, body: Body) -> Refusal | None:
+def _too_long(kind: ModelServerKind, body: Body) -> Refusal | None:
     size = len(json.dumps([body["messages"], body.get("tools")])) // 4
     if kind.context is None or kind.full is None or size <= kind.context:
         return None
@@ -413,42 +420,46 @@ def _full_gemini(size: int, most: int) -> Refusal:
     return 400, [{"error": error}]
 
 
-KINDS: Final[Mapping[str, Kind]] = {
+KINDS: Final[Mapping[str, ModelServerKind]] = {
     kind.name: kind
     for kind in (
-        Kind(
+        ModelServerKind(
             name="mistral",
             refuse=_mistral,
             chunks=_said_by_mistral,
             full=_full_mistral,
         ),
-        Kind(
+        ModelServerKind(
             name="mistral template",
             refuse=_template(tools=True, system=True),
             chunks=_said_by_llamacpp,
             full=_full_llamacpp,
         ),
-        Kind(
+        ModelServerKind(
             name="gemma template",
             refuse=_template(tools=False, system=False),
             chunks=_said_by_llamacpp,
             full=_full_llamacpp,
         ),
-        Kind(name="vllm", refuse=_vllm, chunks=_said_by_vllm, full=_full_vllm),
-        Kind(name="ollama", refuse=_ollama, chunks=_said_by_ollama),
-        Kind(
+        ModelServerKind(
+            name="vllm", refuse=_vllm, chunks=_said_by_vllm, full=_full_vllm
+        ),
+        ModelServerKind(name="ollama", refuse=_ollama, chunks=_said_by_ollama),
+        ModelServerKind(
             name="llama.cpp",
             refuse=_lenient,
             chunks=_said_by_llamacpp,
             full=_full_llamacpp,
         ),
-        Kind(
+        ModelServerKind(
             name="openrouter",
             refuse=_lenient,
             chunks=_said_by_openrouter,
             full=_full_openrouter,
         ),
-        Kind(name="gemini", refuse=_gemini, chunks=_said_by_gemini, full=_full_gemini),
+        ModelServerKind(
+            name="gemini", refuse=_gemini, chunks=_said_by_gemini, full=_full_gemini
+        ),
     )
 }
 """The kinds by name. Anthropic's own strictness is that of `open_model_server`."""

@@ -32,7 +32,7 @@ import attrs
 import trio
 
 from .loopback import HttpConnection, open_loopback
-from .model_answer import Answer, Dialect
+from .model_answer import Dialect, ModelReply
 from .model_chat import ChatChunks
 from .model_messages import MessageEvents, refusal
 from .model_steps import CallTools as CallTools
@@ -43,9 +43,9 @@ from .model_steps import Finish as Finish
 from .model_steps import Forever as Forever
 from .model_steps import Hang as Hang
 from .model_steps import Pause as Pause
-from .model_steps import Raw as Raw
+from .model_steps import RawText as RawText
 from .model_steps import Reply as Reply
-from .model_steps import Say as Say
+from .model_steps import SayText as SayText
 from .model_steps import Script as Script
 from .model_steps import Step as Step
 from .model_steps import Think as Think
@@ -115,7 +115,7 @@ async def open_model_server(
 
     async def serve(stream: trio.SocketStream) -> None:
         server.connections += 1
-        await _Connection(HttpConnection(stream), server, model, api_key).serve()
+        await _ModelConnection(HttpConnection(stream), server, model, api_key).serve()
 
     async with open_loopback(serve) as origin:
         server = ScriptedModelServer(origin, f"{origin}/v1", script=script)
@@ -123,7 +123,7 @@ async def open_model_server(
 
 
 @attrs.define(eq=False)
-class _Connection:
+class _ModelConnection:
     """One client's connection: requests, and replies by the script."""
 
     _client: HttpConnection
@@ -154,7 +154,7 @@ class _Connection:
         number = len(self._server.requests)
         words = MessageEvents if messages else ChatChunks
         dialect: Dialect = words(self._model, body or {}, number)
-        answer = Answer(self._client.send, dialect)
+        answer = ModelReply(self._client.send, dialect)
         steps = reply if isinstance(reply, Sequence) else (reply,)
         over, left = await self._client.unless_left(lambda: answer.play(steps))
         if left:

@@ -9,7 +9,7 @@ import attrs
 
 
 @attrs.frozen
-class Say:
+class SayText:
     """Text, word by word, ``every`` so many seconds; or in ``pieces`` of your own."""
 
     text: str = ""
@@ -42,7 +42,7 @@ class Think:
 
 
 @attrs.frozen
-class Raw:
+class RawText:
     """Text of the event stream as it stands: comments, garbage, other dialects."""
 
     text: str
@@ -97,7 +97,17 @@ class Fail:
 
 
 Step = (
-    Say | CallTools | Think | Raw | Pause | Hang | Forever | Die | Cut | Finish | Fail
+    SayText
+    | CallTools
+    | Think
+    | RawText
+    | Pause
+    | Hang
+    | Forever
+    | Die
+    | Cut
+    | Finish
+    | Fail
 )
 Reply = Step | Sequence[Step]
 Script = Sequence[Reply] | Callable[[Mapping[str, Any]], Reply]

@@ -28,28 +28,28 @@ from trio_websocket import WebSocketRequest
 import trio
 
 from .realtime.session import RealtimeSession
-from .voice.service import Hears, Service
-from .voice.steps import CallTools as CallTools
+from .voice.service import Hears, VoiceService
 from .voice.steps import Close as Close
 from .voice.steps import Drop as Drop
-from .voice.steps import End as End
+from .voice.steps import EndResponse as EndResponse
 from .voice.steps import Error as Error
 from .voice.steps import Expire as Expire
-from .voice.steps import Fail as Fail
+from .voice.steps import FailResponse as FailResponse
 from .voice.steps import Freeze as Freeze
-from .voice.steps import Hang as Hang
-from .voice.steps import Heard as Heard
+from .voice.steps import HangResponse as HangResponse
+from .voice.steps import ModelTurn as ModelTurn
 from .voice.steps import On as On
-from .voice.steps import Pause as Pause
+from .voice.steps import PauseResponse as PauseResponse
 from .voice.steps import Refuse as Refuse
 from .voice.steps import Reply as Reply
 from .voice.steps import Script as Script
 from .voice.steps import Send as Send
 from .voice.steps import Speak as Speak
-from .voice.steps import Turn as Turn
+from .voice.steps import SpokenCallTools as SpokenCallTools
+from .voice.steps import Transcription as Transcription
 from .voice.steps import UserSpeaks as UserSpeaks
 from .voice.steps import silence as silence
-from .voice.wire import Habits, Message, Wire
+from .voice.wire import Habits, Message, SocketWriter
 from .voice_front import Front, headers_of, open_front
 
 PATH: Final = "/v1/realtime"
@@ -77,7 +77,9 @@ class RealtimeServer(Front[RealtimeSession]):
             return _no(401, "invalid_api_key", "Incorrect API key provided.")
         return None
 
-    def open_session(self, wire: Wire, nursery: trio.Nursery) -> RealtimeSession:
+    def open_session(
+        self, wire: SocketWriter, nursery: trio.Nursery
+    ) -> RealtimeSession:
         return RealtimeSession(wire, self.service, nursery)
 
 
@@ -92,7 +94,7 @@ def _no(status: int, code: str, detail: str) -> Refuse:
     return Refuse(status, {"error": error})
 
 
-def read_out(turn: Turn) -> Reply:
+def read_out(turn: ModelTurn) -> Reply:
     """The model says what it is given, in the time that people take for it."""
     return Speak(turn.user, ms=max(100, 60 * len(turn.user)))
 
@@ -128,14 +130,14 @@ async def open_realtime_server(
       api_key: the only one that is good; None takes any.
       opens_after: seconds until a socket is greeted.
       lifetime: seconds until a session expires.
-      grace: see `Service`.
+      grace: see `VoiceService`.
       in_memory: no port; clients come by `Front.dial`, so that time may be virtual.
       records: what was sent and heard is kept.
     """
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
     habits = Habits(words=_words, traps=traps, beside=beside or {}, records=records)
-    service = Service(
+    service = VoiceService(
         script=script,
         aside=aside,
         hears=hears,

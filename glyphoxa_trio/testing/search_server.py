@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 
 import attrs
 
-from .http_server import HttpServer, Request, Status, open_http_server
+from .http_server import HttpServer, ReceivedRequest, StatusReply, open_http_server
 from .http_server import Reply as HttpReply
 
 _MOST_CHARACTERS: Final = 400  # Brave's, of a question
@@ -32,7 +32,7 @@ _MOST_RESULTS: Final = 20
 
 
 @attrs.frozen
-class Entry:
+class SearchEntry:
     """One page that is found. ``text`` may hold the marks of HTML."""
 
     title: str
@@ -42,7 +42,7 @@ class Entry:
 
 
 @attrs.frozen
-class Asked:
+class SearchRequest:
     """A question that was put as it should be."""
 
     query: str
@@ -50,8 +50,8 @@ class Asked:
     headers: Mapping[str, str] = attrs.field(repr=False)
 
 
-Reply = Sequence[Entry] | HttpReply
-Script = Callable[[Asked], Reply]
+Reply = Sequence[SearchEntry] | HttpReply
+Script = Callable[[SearchRequest], Reply]
 
 
 @attrs.define(eq=False)
@@ -59,7 +59,7 @@ class SearchServer:
     """What was asked so far, and what was ``refused`` instead, with why."""
 
     http: HttpServer
-    asked: list[Asked] = attrs.field(factory=list)
+    asked: list[SearchRequest] = attrs.field(factory=list)
     refused: list[str] = attrs.field(factory=list)
 
     @property
@@ -82,24 +82,24 @@ async def open_searxng(
       unresponsive: engines that did not answer it, with why.
     """
 
-    def answer(request: Request) -> HttpReply:
+    def answer(request: ReceivedRequest) -> HttpReply:
         fields = dict(parse_qsl(request.query, keep_blank_values=True))
         kind = fields.get("format", "html")
         why = None
         if request.path not in ("/", "/search"):
-            return _refuse(server, Status(404), f"no such path: {request.path}")
+            return _refuse(server, StatusReply(404), f"no such path: {request.path}")
         if request.method not in ("GET", "POST"):
-            return _refuse(server, Status(405), f"not allowed: {request.method}")
+            return _refuse(server, StatusReply(405), f"not allowed: {request.method}")
         if kind not in formats:
-            why = Status(403, body=b"<title>403 Forbidden</title>")
+            why = StatusReply(403, body=b"<title>403 Forbidden</title>")
         elif not fields.get("q", "").strip():
-            why = Status(400, body={"error": "No query"})
+            why = StatusReply(400, body={"error": "No query"})
         if why is not None:
             return _refuse(server, why, f"{why.status} for {request.query}")
-        asked = Asked(fields["q"], None, request.headers)
+        asked = SearchRequest(fields["q"], None, request.headers)
         return _answered(server, script, asked, page)
 
-    def page(asked: Asked, entries: Sequence[Entry]) -> dict[str, Any]:
+    def page(asked: SearchRequest, entries: Sequence[SearchEntry]) -> dict[str, Any]:
         return {
             "query": asked.query,
             "number_of_results": 0,
@@ -131,21 +131,23 @@ async def open_searxng(
 async def open_brave(script: Script, *, key: str) -> AsyncIterator[SearchServer]:
     """Brave's web search on a free port of 127.0.0.1 until the block is left."""
 
-    def answer(request: Request) -> HttpReply:
+    def answer(request: ReceivedRequest) -> HttpReply:
         fields = dict(parse_qsl(request.query, keep_blank_values=True))
         if request.path != "/res/v1/web/search":
-            return _refuse(server, Status(404), f"no such path: {request.path}")
+            return _refuse(server, StatusReply(404), f"no such path: {request.path}")
         if request.method != "GET":
-            return _refuse(server, Status(405), f"not allowed: {request.method}")
+            return _refuse(server, StatusReply(405), f"not allowed: {request.method}")
         why = _brave_refusal(request, fields, key)
         if why is not None:
             error = {"id": "1", "status": 422, "code": why[0], "detail": why[1]}
             body = {"type": "ErrorResponse", "error": error, "time": 1}
-            return _refuse(server, Status(422, body=body), why[1])
-        asked = Asked(fields["q"], int(fields.get("count", 20)), request.headers)
+            return _refuse(server, StatusReply(422, body=body), why[1])
+        asked = SearchRequest(
+            fields["q"], int(fields.get("count", 20)), request.headers
+        )
         return _answered(server, script, asked, page)
 
-    def page(asked: Asked, entries: Sequence[Entry]) -> dict[str, Any]:
+    def page(asked: SearchRequest, entries: Sequence[SearchEntry]) -> dict[str, Any]:
         found: dict[str, Any] = {"type": "search", "query": {"original": asked.query}}
         if entries:
             found["web"] = {
@@ -169,7 +171,7 @@ async def open_brave(script: Script, *, key: str) -> AsyncIterator[SearchServer]
 
 
 def _brave_refusal(
-    request: Request, fields: Mapping[str, str], key: str
+    request: ReceivedRequest, fields: Mapping[str, str], key: str
 ) -> tuple[str, str] | None:
     """Code and words of a refusal; the key is looked at before the question."""
     given = request.headers.get("x-subscription-token")
@@ -196,7 +198,7 @@ def _brave_refusal(
     return None
 
 
-def _refuse(server: SearchServer, reply: Status, why: str) -> Status:
+def _refuse(server: SearchServer, reply: StatusReply, why: str) -> StatusReply:
     server.refused.append(why)
     return reply
 
@@ -204,11 +206,11 @@ def _refuse(server: SearchServer, reply: Status, why: str) -> Status:
 def _answered(
     server: SearchServer,
     script: Script,
-    asked: Asked,
-    page: Callable[[Asked, Sequence[Entry]], Mapping[str, Any]],
+    asked: SearchRequest,
+    page: Callable[[SearchRequest, Sequence[SearchEntry]], Mapping[str, Any]],
 ) -> HttpReply:
     server.asked.append(asked)
     reply = script(asked)
     if isinstance(reply, Sequence):
-        return Status(body=page(asked, reply))
+        return StatusReply(body=page(asked, reply))
     return reply

@@ -32,14 +32,14 @@ import attrs
 
 import trio
 
-from .http_server import Die as Die
-from .http_server import Hang as Hang
+from .http_server import CloseConnection as CloseConnection
 from .http_server import HttpServer, open_http_server
-from .http_server import Late as Late
-from .http_server import Raw as Raw
+from .http_server import LateReply as LateReply
+from .http_server import NoAnswer as NoAnswer
+from .http_server import RawBytes as RawBytes
+from .http_server import ReceivedRequest as ReceivedRequest
 from .http_server import Reply as Reply
-from .http_server import Request as Request
-from .http_server import Status as Status
+from .http_server import StatusReply as StatusReply
 
 BASIC: Final = "client_secret_basic"
 POST: Final = "client_secret_post"
@@ -48,7 +48,7 @@ _NOT_STORED: Final = {"Cache-Control": "no-store"}
 
 
 @attrs.frozen
-class Grant:
+class TokenRequest:
     """One request for a token: how the secret came, and what was asked for."""
 
     method: str
@@ -68,12 +68,12 @@ class TokenServer:
     methods: Sequence[str] = (BASIC, POST)
     scopes: Sequence[str] = ()
     replies: list[Reply | None] = attrs.field(factory=list)
-    grants: list[Grant] = attrs.field(factory=list)
+    grants: list[TokenRequest] = attrs.field(factory=list)
     documents: dict[str, Any] = attrs.field(factory=dict, repr=False)
     http: HttpServer = attrs.field(init=False)
     resource_metadata: str | None = attrs.field(default=None, init=False)
     _tokens: dict[str, float] = attrs.field(factory=dict, init=False, repr=False)
-    _bound: dict[str, Grant] = attrs.field(factory=dict, init=False, repr=False)
+    _bound: dict[str, TokenRequest] = attrs.field(factory=dict, init=False, repr=False)
 
     @property
     def issuer(self) -> str:
@@ -110,13 +110,13 @@ class TokenServer:
         }
         self.resource_metadata = self.http.origin + where
 
-    def accepts(self, request: Request) -> bool:
+    def accepts(self, request: ReceivedRequest) -> bool:
         """Whether a request to an MCP server carries a token that is still good."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         until = self._tokens.get(token, float("-inf"))
         return scheme == "Bearer" and trio.current_time() < until
 
-    def gate(self, request: Request) -> Reply | None:
+    def gate(self, request: ReceivedRequest) -> Reply | None:
         """None for a request that may pass, else the 401 for it."""
         if self.accepts(request):
             return None
@@ -125,18 +125,18 @@ class TokenServer:
             challenge += f', scope="{" ".join(self.scopes)}"'
         if self.resource_metadata is not None:
             challenge += f', resource_metadata="{self.resource_metadata}"'
-        return Status(401, {"WWW-Authenticate": challenge})
+        return StatusReply(401, {"WWW-Authenticate": challenge})
 
-    def _answer(self, request: Request) -> Reply:
+    def _answer(self, request: ReceivedRequest) -> Reply:
         if request.method == "GET" and request.path in self.documents:
-            return Status(body=self.documents[request.path])
+            return StatusReply(body=self.documents[request.path])
         form = dict(parse_qsl(request.body.decode("latin-1"), keep_blank_values=True))
         at = self.http.origin + request.path
         if request.method == "POST" and at == self.introspection_url:
-            return Status(body=self._introspect(form.get("token", "")))
+            return StatusReply(body=self._introspect(form.get("token", "")))
         if request.method != "POST" or at != self.token_url:
-            return Status(404)
-        grant = Grant(
+            return StatusReply(404)
+        grant = TokenRequest(
             POST if "client_secret" in form else BASIC,
             tuple(form.get("scope", "").split()),
             form.get("resource"),
@@ -147,7 +147,7 @@ class TokenServer:
         reply = self.replies.pop(0) if self.replies else None
         return self._decide(grant) if reply is None else reply
 
-    def _decide(self, grant: Grant) -> Reply:
+    def _decide(self, grant: TokenRequest) -> Reply:
         if grant.headers.get("content-type") != _FORM:
             return _refuse(400, "invalid_request")
         if grant.method not in self.methods or not self._knows(grant):
@@ -171,7 +171,7 @@ class TokenServer:
             "aud": grant.resource,
         }
 
-    def issue(self, **changes: Any) -> Status:
+    def issue(self, **changes: Any) -> StatusReply:
         """A good answer with a new token, and ``changes`` in it."""
         token = secrets.token_urlsafe(24)
         life = float("inf") if self.expires_in is None else self.expires_in
@@ -179,9 +179,9 @@ class TokenServer:
         body: dict[str, Any] = {"access_token": token, "token_type": "Bearer"}
         if self.expires_in is not None:
             body["expires_in"] = self.expires_in
-        return Status(200, _NOT_STORED, body | changes)
+        return StatusReply(200, _NOT_STORED, body | changes)
 
-    def _knows(self, grant: Grant) -> bool:
+    def _knows(self, grant: TokenRequest) -> bool:
         if grant.method == POST:
             pair = (grant.form.get("client_id"), grant.form["client_secret"])
             return pair == (self.client_id, self.client_secret)
@@ -229,6 +229,6 @@ async def open_token_server(
         yield server
 
 
-def _refuse(status: int, why: str) -> Status:
+def _refuse(status: int, why: str) -> StatusReply:
     challenge = {"WWW-Authenticate": "Basic"} if status == 401 else {}
-    return Status(status, {**challenge, **_NOT_STORED}, {"error": why})
+    return StatusReply(status, {**challenge, **_NOT_STORED}, {"error": why})

@@ -26,7 +26,7 @@ from email.policy import HTTP
 
 import attrs
 
-from .http_server import HttpServer, Request, Status, open_http_server
+from .http_server import HttpServer, ReceivedRequest, StatusReply, open_http_server
 from .http_server import Reply as HttpReply
 
 _MOST_BYTES = 25 * 1024 * 1024
@@ -51,7 +51,7 @@ Reply = str | HttpReply
 Script = Sequence[Reply] | Callable[[Upload], Reply]
 
 
-class _Refused(Exception):
+class _TranscriptionRefused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
@@ -76,51 +76,57 @@ async def open_transcription_server(
     if not callable(script) and not script:
         raise ValueError("a script needs at least one reply")
 
-    def answer(request: Request) -> HttpReply:
+    def answer(request: ReceivedRequest) -> HttpReply:
         try:
             upload = _upload(request, model, key)
-        except _Refused as no:
+        except _TranscriptionRefused as no:
             server.refused.append(str(no))
-            return Status(no.status, body={"error": {"message": str(no)}})
+            return StatusReply(no.status, body={"error": {"message": str(no)}})
         server.uploads.append(upload)
         if callable(script):
             reply = script(upload)
         else:
             reply = script[min(len(server.uploads), len(script)) - 1]
-        return Status(body={"text": reply}) if isinstance(reply, str) else reply
+        return StatusReply(body={"text": reply}) if isinstance(reply, str) else reply
 
     async with open_http_server(answer) as http:
         server = TranscriptionServer(f"{http.origin}/v1", model, http)
         yield server
 
 
-def _upload(request: Request, model: str, key: str | None) -> Upload:
+def _upload(request: ReceivedRequest, model: str, key: str | None) -> Upload:
     """The utterance of a request.
 
     Raises:
       _Refused: as the vendor's server would.
     """
     if request.path != "/v1/audio/transcriptions":
-        raise _Refused(404, f"no such path: {request.path}")
+        raise _TranscriptionRefused(404, f"no such path: {request.path}")
     if request.method != "POST":
-        raise _Refused(405, f"not allowed: {request.method}")
+        raise _TranscriptionRefused(405, f"not allowed: {request.method}")
     if key is not None and request.headers.get("authorization") != f"Bearer {key}":
-        raise _Refused(401, "Incorrect API key provided")
+        raise _TranscriptionRefused(401, "Incorrect API key provided")
     if len(request.body) > _MOST_BYTES:
-        raise _Refused(413, "the file is larger than 25 MB")
+        raise _TranscriptionRefused(413, "the file is larger than 25 MB")
     form = _form(request.headers.get("content-type", ""), request.body)
     fields = {name: _text(part) for name, part in form.items() if name != "file"}
     if unknown := fields.keys() - {"model", "language", "prompt", "response_format"}:
-        raise _Refused(400, f"unknown fields: {', '.join(sorted(unknown))}")
+        raise _TranscriptionRefused(
+            400, f"unknown fields: {', '.join(sorted(unknown))}"
+        )
     if fields.get("model") != model:
-        raise _Refused(404, f"The model {fields.get('model')!r} does not exist")
+        raise _TranscriptionRefused(
+            404, f"The model {fields.get('model')!r} does not exist"
+        )
     if fields.get("response_format", "json") not in _FORMATS:
-        raise _Refused(400, "invalid response_format")
+        raise _TranscriptionRefused(400, "invalid response_format")
     language = fields.get("language")
     if language is not None and not (len(language) == 2 and language.isalpha()):
-        raise _Refused(400, f"Invalid language {language!r}: ISO-639-1 is expected")
+        raise _TranscriptionRefused(
+            400, f"Invalid language {language!r}: ISO-639-1 is expected"
+        )
     if "file" not in form:
-        raise _Refused(400, "you must provide a file")
+        raise _TranscriptionRefused(400, "you must provide a file")
     pcm, rate = _audio(form["file"])
     return Upload(pcm=pcm, rate=rate, language=language, prompt=fields.get("prompt"))
 
@@ -128,18 +134,20 @@ def _upload(request: Request, model: str, key: str | None) -> Upload:
 def _form(kind: str, body: bytes) -> Mapping[str, Message]:
     """The parts of a multipart body, by name."""
     if not kind.startswith("multipart/form-data;") or "boundary=" not in kind:
-        raise _Refused(400, "the body must be multipart/form-data with a boundary")
+        raise _TranscriptionRefused(
+            400, "the body must be multipart/form-data with a boundary"
+        )
     head = f"Content-Type: {kind}\r\n\r\n".encode()
     message = BytesParser(policy=HTTP).parsebytes(head + body)
     if not message.is_multipart() or message.defects:
-        raise _Refused(400, f"not a multipart body: {message.defects}")
+        raise _TranscriptionRefused(400, f"not a multipart body: {message.defects}")
     found: dict[str, Message] = {}
     for part in message.iter_parts():
         name = part.get_param("name", header="content-disposition")
         if part.get_content_disposition() != "form-data" or not isinstance(name, str):
-            raise _Refused(400, "a part without a name")
+            raise _TranscriptionRefused(400, "a part without a name")
         if name in found:
-            raise _Refused(400, f"two parts named {name!r}")
+            raise _TranscriptionRefused(400, f"two parts named {name!r}")
         found[name] = part
     return found
 
@@ -154,7 +162,7 @@ def _audio(part: Message) -> tuple[bytes, int]:
     """The audio of an uploaded WAV, which must be whole."""
     name = part.get_filename()
     if not name or not name.endswith(".wav"):
-        raise _Refused(400, f"Unrecognized file format: {name}")
+        raise _TranscriptionRefused(400, f"Unrecognized file format: {name}")
     content = part.get_payload(decode=True)
     assert isinstance(content, bytes)
     try:
@@ -163,11 +171,13 @@ def _audio(part: Message) -> tuple[bytes, int]:
             rate, frames = reader.getframerate(), reader.getnframes()
             pcm = reader.readframes(frames)
     except (wave.Error, EOFError) as error:
-        raise _Refused(400, f"Invalid file format: {error}") from None
+        raise _TranscriptionRefused(400, f"Invalid file format: {error}") from None
     if layout != (1, 2):
-        raise _Refused(400, f"not PCM16 mono: {layout}")
+        raise _TranscriptionRefused(400, f"not PCM16 mono: {layout}")
     if len(pcm) != 2 * frames or len(content) != 44 + len(pcm):
-        raise _Refused(400, "the file is cut, or longer than it says")
+        raise _TranscriptionRefused(400, "the file is cut, or longer than it says")
     if frames < rate // 10:
-        raise _Refused(400, "Audio file is too short. Minimum is 0.1 seconds.")
+        raise _TranscriptionRefused(
+            400, "Audio file is too short. Minimum is 0.1 seconds."
+        )
     return pcm, rate

@@ -16,24 +16,24 @@ import trio
 from trio.testing import memory_stream_pair
 
 from .loopback import listen, open_background
-from .voice.gate import Gate
-from .voice.service import Service, Violation
+from .voice.gate import ClosableStream
+from .voice.service import Violation, VoiceService
 from .voice.steps import Refuse
-from .voice.wire import MAX_MESSAGE, Habits, Wire
+from .voice.wire import MAX_MESSAGE, Habits, SocketWriter
 
 _HANDSHAKE: Final = 30.0  # seconds that a client has to ask for its socket
 _LEAVING: Final = 1.0
 
 
-class Session(Protocol):
+class VoiceSession(Protocol):
     """One socket's conversation. Ends when its socket does."""
 
-    wire: Wire
+    wire: SocketWriter
 
     async def run(self) -> None: ...
 
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=VoiceSession)
 
 
 @attrs.define(eq=False)
@@ -48,7 +48,7 @@ class Front(Generic[S]):
     base_url: str = ""
     sessions: list[S] = attrs.field(factory=list, repr=False)
     refused: int = 0
-    service: Service = attrs.field(kw_only=True, repr=False)
+    service: VoiceService = attrs.field(kw_only=True, repr=False)
     habits: Habits = attrs.field(kw_only=True, repr=False)
     _handshakes: list[Refuse | None] = attrs.field(factory=list, repr=False)
     _ssl: SSLContext | None = attrs.field(default=None, repr=False)
@@ -86,7 +86,7 @@ class Front(Generic[S]):
         """A violation of who asks for the next socket."""
         self.service.violate(len(self.sessions), code, detail, {})
 
-    def open_session(self, wire: Wire, nursery: trio.Nursery) -> S:
+    def open_session(self, wire: SocketWriter, nursery: trio.Nursery) -> S:
         """The conversation of a new socket. For the vendor's own."""
         raise NotImplementedError
 
@@ -104,7 +104,7 @@ class Front(Generic[S]):
             await self._serve(tls)
 
     async def _serve(self, connection: trio.abc.Stream) -> None:
-        stream = Gate(connection)
+        stream = ClosableStream(connection)
         try:
             async with trio.open_nursery() as nursery:
                 request: WebSocketRequest | None = None
@@ -124,7 +124,7 @@ class Front(Generic[S]):
             with trio.move_on_after(_LEAVING, shield=True):
                 await trio.aclose_forcefully(stream)
 
-    async def _greet(self, request: WebSocketRequest, stream: Gate) -> None:
+    async def _greet(self, request: WebSocketRequest, stream: ClosableStream) -> None:
         refusal = self._handshakes.pop(0) if self._handshakes else None
         refusal = refusal or self.admit(request)
         if refusal is not None:
@@ -135,7 +135,7 @@ class Front(Generic[S]):
             await request.reject(refusal.status, extra_headers=pairs, body=body)
             return
         socket = await request.accept()
-        wire = Wire(
+        wire = SocketWriter(
             len(self.sessions),
             request.path,
             headers_of(request),

@@ -23,25 +23,25 @@ from typing import Any, Final
 
 import attrs
 
-from .http_server import Die as Die
-from .http_server import Events as Events
-from .http_server import Hang as Hang
+from .http_server import CloseConnection as CloseConnection
+from .http_server import EventStreamReply as EventStreamReply
 from .http_server import HttpServer, open_http_server
-from .http_server import Late as Late
-from .http_server import Raw as Raw
+from .http_server import LateReply as LateReply
+from .http_server import NoAnswer as NoAnswer
+from .http_server import RawBytes as RawBytes
+from .http_server import ReceivedRequest as ReceivedRequest
 from .http_server import Reply as Reply
-from .http_server import Request as Request
-from .http_server import Status as Status
+from .http_server import StatusReply as StatusReply
 
-Script = Callable[[Request], Reply | None]
+Script = Callable[[ReceivedRequest], Reply | None]
 
 
-def result(request: Request, value: Mapping[str, Any]) -> dict[str, Any]:
+def result(request: ReceivedRequest, value: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON-RPC answer to ``request``."""
     return {"jsonrpc": "2.0", "id": request.message.get("id"), "result": value}
 
 
-def error(request: Request, code: int, message: str) -> dict[str, Any]:
+def error(request: ReceivedRequest, code: int, message: str) -> dict[str, Any]:
     """The JSON-RPC refusal of ``request``."""
     why = {"code": code, "message": message}
     return {"jsonrpc": "2.0", "id": request.message.get("id"), "error": why}
@@ -65,7 +65,7 @@ class McpServer:
 
     @property
     def calls(self) -> list[str]:
-        """`Request.called` of each request so far."""
+        """`ReceivedRequest.called` of each request so far."""
         return [request.called for request in self.http.requests]
 
 
@@ -83,19 +83,19 @@ async def open_mcp_server(
       old: speak the family of 2025-11-25, with a session; else that of 2026-07-28.
     """
 
-    def answer(request: Request) -> Reply:
+    def answer(request: ReceivedRequest) -> Reply:
         reply = script(request) if script is not None else None
         if reply is not None:
             return reply
         if request.path != path and not request.path.startswith(f"{path}/"):
-            return Status(404)
+            return StatusReply(404)
         return _old(request, tools) if old else _new(request, tools)
 
     async with open_http_server(answer) as server:
         yield McpServer(server, path)
 
 
-def _new(request: Request, tools: Sequence[Mapping[str, Any]]) -> Reply:
+def _new(request: ReceivedRequest, tools: Sequence[Mapping[str, Any]]) -> Reply:
     more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
     match request.called:
         case "server/discover":
@@ -109,16 +109,16 @@ def _new(request: Request, tools: Sequence[Mapping[str, Any]]) -> Reply:
         case "tools/call":
             value = _hello(request)
         case _:
-            return Status(404, body=error(request, -32601, "no such method"))
-    return Status(200, body=result(request, value | more))
+            return StatusReply(404, body=error(request, -32601, "no such method"))
+    return StatusReply(200, body=result(request, value | more))
 
 
-def _old(request: Request, tools: Sequence[Mapping[str, Any]]) -> Reply:
+def _old(request: ReceivedRequest, tools: Sequence[Mapping[str, Any]]) -> Reply:
     match request.called:
         case "GET":
-            return Events((), "stay")
+            return EventStreamReply((), "stay")
         case "DELETE":
-            return Status(204)
+            return StatusReply(204)
         case "initialize":
             value: dict[str, Any] = {
                 "protocolVersion": "2025-11-25",
@@ -126,7 +126,7 @@ def _old(request: Request, tools: Sequence[Mapping[str, Any]]) -> Reply:
                 "serverInfo": {"name": "scripted", "version": "1"},
             }
             session = {"Mcp-Session-Id": "scripted-session"}
-            return Status(200, session, result(request, value))
+            return StatusReply(200, session, result(request, value))
         case "tools/list":
             value = {"tools": list(tools)}
         case "tools/call":
@@ -134,14 +134,14 @@ def _old(request: Request, tools: Sequence[Mapping[str, Any]]) -> Reply:
         case "ping":
             value = {}
         case "server/discover":
-            return Status(400)
+            return StatusReply(400)
         case _ if "id" not in request.message:
-            return Status(202)
+            return StatusReply(202)
         case _:
-            return Status(200, body=error(request, -32601, "no such method"))
-    return Status(200, body=result(request, value))
+            return StatusReply(200, body=error(request, -32601, "no such method"))
+    return StatusReply(200, body=result(request, value))
 
 
-def _hello(request: Request) -> dict[str, Any]:
+def _hello(request: ReceivedRequest) -> dict[str, Any]:
     name = request.message.get("params", {}).get("name")
     return {"content": [{"type": "text", "text": f"{name} says hello"}]}

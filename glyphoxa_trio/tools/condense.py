@@ -15,7 +15,7 @@ from typing import Any, Final
 from glyphoxa_trio.secret import Mask
 
 from .characters import harmless
-from .speech import Writer, container
+from .speech import JsonTextWriter, container
 
 TRUNCATED: Final = "glyphoxa/truncated"  # in `_meta`: it was more
 
@@ -171,7 +171,7 @@ class _Keep:
             if self._all <= 2:
                 self._text = 0
         else:
-            writer = Writer(1)
+            writer = JsonTextWriter(1)
             quoted = writer.write(text, self._text) or '""'
             self.truncated = self.truncated or writer.truncated
             self._text -= len(quoted.encode())
@@ -180,7 +180,7 @@ class _Keep:
         yield {"type": "text", "text": text}
 
     def data(self, value: Any, room: int | None = None) -> str:
-        writer = Writer(64)
+        writer = JsonTextWriter(64)
         text = writer.write(value, self._each if room is None else room) or "null"
         self.truncated = self.truncated or writer.truncated
         return text

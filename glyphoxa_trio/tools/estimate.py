@@ -29,7 +29,7 @@ class TierBy(StrEnum):
     ADAPTIVE = "adaptive"  # p95 when the window is bimodal, else p50
 
 
-class Source(StrEnum):
+class EstimateSource(StrEnum):
     """Where an estimate comes from."""
 
     MEASURED = "measured"
@@ -67,7 +67,7 @@ class Estimate:
 
     seconds: float
     tier: Tier
-    source: Source
+    source: EstimateSource
     p50: float | None
     p99: float | None
     samples: int
@@ -110,18 +110,22 @@ def estimate(
         measured = window.percentile(95, now) if late else p50
     by_number: Tier | None = None
     if measured is not None:
-        source, seconds = Source.MEASURED, measured
+        source, seconds = EstimateSource.MEASURED, measured
         if window.only_cut_after(measured):
             seconds = _beyond(measured, limits)
         before = None if previous is None else previous.tier_by_number
         tier = by_number = _with_hysteresis(seconds, limits, before)
     elif definition.estimated_duration is not None:
-        source, seconds = Source.DECLARED, definition.estimated_duration
+        source, seconds = EstimateSource.DECLARED, definition.estimated_duration
         tier = limits.tier_of(seconds)
     elif unknown is Unknown.DEEP:
-        source, seconds, tier = Source.UNKNOWN, limits.standard_threshold, Tier.DEEP
+        source, seconds, tier = (
+            EstimateSource.UNKNOWN,
+            limits.standard_threshold,
+            Tier.DEEP,
+        )
     else:
-        source, seconds = Source.TRIAL, definition.round_trip
+        source, seconds = EstimateSource.TRIAL, definition.round_trip
         if (cut := window.longest_cut(now)) is not None:
             seconds = _beyond(math.nextafter(max(cut, seconds), math.inf), limits)
         tier = limits.tier_of(seconds)

@@ -16,8 +16,8 @@ import attrs
 from glyphoxa_trio.units import in_ms
 
 from .definition import ToolDefinition
-from .estimate import Estimate, Source
-from .holding import REMEDY, Held
+from .estimate import Estimate, EstimateSource
+from .holding import REMEDY, HeldTool
 from .naming import matches, names_in_full
 from .outcome import Status
 from .tier import Tier
@@ -106,7 +106,7 @@ class Candidate:
     changed: bool = False
     starts_in: float = 0.0
     agreed: bool = False
-    held: Held | None = None
+    held: HeldTool | None = None
 
 
 class Reason(StrEnum):
@@ -252,13 +252,13 @@ def why_slow(definition: ToolDefinition, estimate: Estimate) -> str:
         return f"its min_tier is {definition.min_tier}"
     took = in_ms(estimate.seconds)
     match estimate.source:
-        case Source.UNKNOWN:
+        case EstimateSource.UNKNOWN:
             return "nobody knows how long it takes, and calibration.unknown is deep"
-        case Source.DECLARED:
+        case EstimateSource.DECLARED:
             return f"it declares {took}"
-        case Source.TRIAL:
+        case EstimateSource.TRIAL:
             return f"a call of it was cut, after about {took}"
-        case Source.MEASURED:
+        case EstimateSource.MEASURED:
             return f"it measures {took}"
 
 
@@ -271,7 +271,7 @@ def _tier_remedy(definition: ToolDefinition, estimate: Estimate) -> str:
     if again := _next_trial(estimate):
         return again
     why = why_slow(definition, estimate)
-    if estimate.source is Source.UNKNOWN:
+    if estimate.source is EstimateSource.UNKNOWN:
         return f"{why}: measure it with glyphoxa calibrate CONFIG {definition.key}"
     # Not every NPC has such turns, and the gate does not know whose turn it is.
     way = f"a {estimate.tier} turn has room for it, if the NPC's budget_tier allows one"

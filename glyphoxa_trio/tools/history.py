@@ -18,7 +18,7 @@ from .window import Sample, SampleKind
 ASKEW: Final = 300.0
 
 
-class Place(NamedTuple):
+class ToolPlace(NamedTuple):
     """Which tool, and where it runs: what has one history of measurements.
 
     A tuple, since windows are looked up by it on every call.
@@ -39,14 +39,14 @@ class Place(NamedTuple):
 class Measured:
     """A `Sample` of a place. ``when`` is in seconds of Unix time."""
 
-    place: Place
+    place: ToolPlace
     kind: SampleKind
     seconds: float
     when: float
     probe: bool = False
 
 
-def kept(place: Place, sample: Sample, *, now: float, today: float) -> Measured:
+def kept(place: ToolPlace, sample: Sample, *, now: float, today: float) -> Measured:
     """A sample for later runs. ``now`` and ``today`` are one moment on two clocks."""
     return Measured(
         place,

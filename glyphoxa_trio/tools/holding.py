@@ -31,7 +31,7 @@ REMEDY: Final = (
 
 
 @attrs.frozen(kw_only=True)
-class Held:
+class HeldTool:
     """Why a tool is refused, and in how many seconds of talk it is tried again."""
 
     place: str
@@ -77,11 +77,11 @@ class Holding:
         self._back = Readmission(Tier.FAST, self._needed)
         return True
 
-    def refused(self) -> Held | None:
+    def refused(self) -> HeldTool | None:
         """Why it may not be called now, if it may not."""
         if self._back is None or self._back.open:
             return None
-        return Held(
+        return HeldTool(
             place=self._place, seconds=self._seconds, next_trial=self._back.left
         )
 

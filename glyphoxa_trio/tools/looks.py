@@ -77,7 +77,7 @@ def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
 
 
 @attrs.define(eq=False)
-class _Place:
+class _Subschema:
     """A subschema: what it costs itself, and where else it looks.
 
     A keyword such as `allOf` looks at the same value again, one such as `contains` at
@@ -85,9 +85,9 @@ class _Place:
     """
 
     weight: int
-    same: list[_Place] = attrs.field(factory=list)
-    inside: list[_Place] = attrs.field(factory=list)
-    one_of: list[_Place] = attrs.field(factory=list)
+    same: list[_Subschema] = attrs.field(factory=list)
+    inside: list[_Subschema] = attrs.field(factory=list)
+    one_of: list[_Subschema] = attrs.field(factory=list)
     looks: int = 0  # at a value on the level that is counted …
     above: int = 0  # … and on the one above it
 
@@ -107,17 +107,19 @@ class _Visits:
     """How often a schema can look at one value, counted level by level."""
 
     root: Any
-    _places: dict[int, _Place] = attrs.field(factory=dict, init=False)
-    _plainly: _Place = attrs.field(factory=lambda: _Place(1), init=False)  # true, false
-    _ordered: list[_Place] = attrs.field(init=False)
-    _below: list[tuple[list[_Place], Any]] = attrs.field(factory=list, init=False)
+    _places: dict[int, _Subschema] = attrs.field(factory=dict, init=False)
+    _plainly: _Subschema = attrs.field(
+        factory=lambda: _Subschema(1), init=False
+    )  # true, false
+    _ordered: list[_Subschema] = attrs.field(init=False)
+    _below: list[tuple[list[_Subschema], Any]] = attrs.field(factory=list, init=False)
     _open: set[int] = attrs.field(factory=set, init=False)
     _resources: dict[int, Any] = attrs.field(factory=dict, init=False)
     _anchors: dict[str, list[Any]] = attrs.field(factory=dict, init=False)
     _named: list[Any] = attrs.field(factory=list, init=False)
 
     @_ordered.default
-    def _first(self) -> list[_Place]:
+    def _first(self) -> list[_Subschema]:
         return [self._plainly]
 
     def most(self) -> int:
@@ -148,7 +150,7 @@ class _Visits:
                 place.above = place.looks
         return most
 
-    def _place(self, schema: Any) -> _Place:
+    def _place(self, schema: Any) -> _Subschema:
         """The place of a subschema; those that it looks at again come before it."""
         key = id(schema)
         if key in self._open:
@@ -159,7 +161,7 @@ class _Visits:
             return self._places[key]
         lists = (x for x in schema.values() if isinstance(x, list | dict))
         weight = 1 + len(schema) + sum(len(x) for x in lists) // 8
-        place = _Place(weight)
+        place = _Subschema(weight)
         self._open.add(key)
         for keyword, inner in subschemas(schema):
             if keyword in _SAME or keyword in SAME_LISTS or keyword in _SAME_MAPS:

@@ -20,7 +20,7 @@ from typing import Final
 
 import attrs
 
-from .estimate import Estimate, Source
+from .estimate import Estimate, EstimateSource
 from .tier import Tier, TierLimits
 
 # Seconds of turns until the first trial, until the second, and between all later ones.
@@ -114,6 +114,6 @@ def on_trial(estimate: Estimate, tier: Tier, round_trip: float) -> Estimate:
         estimate,
         seconds=round_trip,
         tier=tier,
-        source=Source.TRIAL,
+        source=EstimateSource.TRIAL,
         next_trial=0.0,
     )

@@ -30,7 +30,7 @@ _IN_ORDER: Final = (TierBy.P50, TierBy.ADAPTIVE, TierBy.P95)
 
 
 @attrs.frozen(kw_only=True)
-class Choice:
+class TierChoice:
     """Where one statistic places a tool.
 
     Args:
@@ -52,7 +52,7 @@ class Evidence:
 
     samples: int
     bimodal: bool
-    choices: Mapping[TierBy, Choice]
+    choices: Mapping[TierBy, TierChoice]
     recommended: TierBy
     text: str
 
@@ -72,13 +72,13 @@ def evidence(
     samples = window.latency_count(now)
     if samples < ENOUGH:
         return None
-    choices: dict[TierBy, Choice] = {}
+    choices: dict[TierBy, TierChoice] = {}
     for tier_by in _IN_ORDER:
         found = estimate(definition, window, now=now, limits=limits, tier_by=tier_by)
         by_number = found.tier if found.tier_by_number is None else found.tier_by_number
         tier = max(by_number, definition.min_tier)
         ceiling = limits.ceiling(tier)
-        choices[tier_by] = Choice(
+        choices[tier_by] = TierChoice(
             tier_by=tier_by,
             seconds=found.seconds,
             tier=tier,
@@ -156,15 +156,15 @@ def share_beyond(window: LatencyWindow, seconds: float, now: float) -> float:
     return share
 
 
-def _least(choices: Mapping[TierBy, Choice]) -> TierBy:
+def _least(choices: Mapping[TierBy, TierChoice]) -> TierBy:
     """The first that keeps the promise; if none does, the first that is nearest."""
     return min(_IN_ORDER, key=lambda tier_by: max(TOLERATED, choices[tier_by].beyond))
 
 
 def _in_words(
-    choices: Mapping[TierBy, Choice], recommended: TierBy, *, bimodal: bool
+    choices: Mapping[TierBy, TierChoice], recommended: TierBy, *, bimodal: bool
 ) -> str:
-    same: dict[tuple[Tier, float], list[Choice]] = {}
+    same: dict[tuple[Tier, float], list[TierChoice]] = {}
     for choice in choices.values():
         same.setdefault((choice.tier, choice.beyond), []).append(choice)
     parts = [

@@ -1,6 +1,6 @@
 """What an operator can do about a tool that is out of an NPC's reach. Pure.
 
-`ways` gives each remedy with the `State` that it would lead to if it were followed.
+`ways` gives each remedy with the `GateState` that it would lead to if it were followed.
 `usability.judge` asks the gate about that, and offers those that change its answer.
 
 Above 300 lines, because what can be done is read in one place.
@@ -20,7 +20,7 @@ from glyphoxa_trio.units import in_ms, milliseconds
 
 from .consent import measured_unnamed
 from .definition import ToolDefinition
-from .estimate import Estimate, Source, Unknown, estimate
+from .estimate import Estimate, EstimateSource, Unknown, estimate
 from .gate import (
     Availability,
     Candidate,
@@ -38,7 +38,7 @@ from .window import LatencyWindow
 CONFIG: Final = "CONFIG"  # stands for the file of the configuration in a command
 
 
-class Kind(StrEnum):
+class RemedyKind(StrEnum):
     """How a remedy is followed."""
 
     ADD = "add"  # a value to a list of the configuration
@@ -58,7 +58,7 @@ class Remedy:
       value: what to add or set, or the words of a command behind ``glyphoxa``.
     """
 
-    kind: Kind
+    kind: RemedyKind
     text: str
     where: tuple[str, ...] = ()
     value: Any = None
@@ -80,7 +80,7 @@ ANYWHERE: Final = Places()
 
 
 @attrs.frozen(kw_only=True)
-class State:
+class GateState:
     """What the gate is asked about: as it is, or as a remedy would make it."""
 
     candidate: Candidate
@@ -119,16 +119,16 @@ class State:
             unknown=unknown or self.unknown,
         )
 
-    def with_estimate(self, new: Estimate, **definition: Any) -> State:
+    def with_estimate(self, new: Estimate, **definition: Any) -> GateState:
         changed = attrs.evolve(self.definition, **definition)
         candidate = attrs.evolve(self.candidate, definition=changed, estimate=new)
         return attrs.evolve(self, candidate=candidate)
 
 
-Way = tuple[Remedy, State]
+Way = tuple[Remedy, GateState]
 
 
-def ways(reason: Reason, state: State) -> Iterator[Way]:
+def ways(reason: Reason, state: GateState) -> Iterator[Way]:
     """The remedies that might help, the likeliest first."""
     match reason:
         case Reason.NOT_GRANTED:
@@ -160,10 +160,10 @@ def ways(reason: Reason, state: State) -> Iterator[Way]:
             return
 
 
-def _named(state: State) -> Iterator[Way]:
+def _named(state: GateState) -> Iterator[Way]:
     name, grant = _full_name(state), state.grant
     remedy = Remedy(
-        kind=Kind.ADD,
+        kind=RemedyKind.ADD,
         text=f"add {name!r} to the tools of {grant.npc}",
         where=(state.places.npcs, grant.npc, "tools"),
         value=name,
@@ -172,11 +172,11 @@ def _named(state: State) -> Iterator[Way]:
     yield remedy, attrs.evolve(state, grant=more)
 
 
-def _allowed(state: State) -> Iterator[Way]:
+def _allowed(state: GateState) -> Iterator[Way]:
     name, grant, place = _full_name(state), state.grant, state.places.trust
     whose = f" of {grant.npc}" if place != ("trust",) else ""
     remedy = Remedy(
-        kind=Kind.ADD,
+        kind=RemedyKind.ADD,
         text=f"add {name!r} to trust.allow_tools{whose}",
         where=(*place, "allow_tools"),
         value=name,
@@ -185,14 +185,14 @@ def _allowed(state: State) -> Iterator[Way]:
     yield remedy, attrs.evolve(state, grant=more)
 
 
-def _full_name(state: State) -> str:
+def _full_name(state: GateState) -> str:
     """The tool's key, or its exposed name if the key reads like a pattern, which is
     possible since servers choose the names of their tools."""
     key, exposed = state.definition.key, state.candidate.exposed
     return key if names_in_full(key, state.definition, exposed) else exposed
 
 
-def _raised(state: State) -> Iterator[Way]:
+def _raised(state: GateState) -> Iterator[Way]:
     """Raise the NPC's ceiling as far as the tool needs, and no further."""
     now = state.refusal()
     for tier in Tier:
@@ -204,7 +204,7 @@ def _raised(state: State) -> Iterator[Way]:
             npc = state.grant.npc
             yield (
                 Remedy(
-                    kind=Kind.SET,
+                    kind=RemedyKind.SET,
                     text=f"raise {npc}'s budget_tier to {tier}",
                     where=(state.places.npcs, npc, "budget_tier"),
                     value=str(tier),
@@ -214,7 +214,7 @@ def _raised(state: State) -> Iterator[Way]:
             return
 
 
-def _faster(state: State) -> Iterator[Way]:
+def _faster(state: GateState) -> Iterator[Way]:
     """Change what the configuration says about the tool, or measure it."""
     now, definition, limits = state.candidate.estimate, state.definition, state.limits
     if definition.min_tier > state.ceiling and state.places.tool is not None:
@@ -224,11 +224,11 @@ def _faster(state: State) -> Iterator[Way]:
             _set_for_tool(state, "min_tier", str(state.ceiling), text),
             state.with_estimate(_placed(now, lower, limits), min_tier=state.ceiling),
         )
-    if now.source not in (Source.DECLARED, Source.UNKNOWN):
+    if now.source not in (EstimateSource.DECLARED, EstimateSource.UNKNOWN):
         return
-    if now.source is Source.UNKNOWN:
+    if now.source is EstimateSource.UNKNOWN:
         remedy = Remedy(
-            kind=Kind.SET,
+            kind=RemedyKind.SET,
             text="set calibration.unknown to trial, and start again",
             where=("calibration", "unknown"),
             value=str(Unknown.TRIAL),
@@ -247,7 +247,10 @@ def _faster(state: State) -> Iterator[Way]:
     if measured_unnamed(definition):
         # Assumes that it is fast enough: whether it is, the measurement will show.
         measured = attrs.evolve(
-            now, source=Source.MEASURED, seconds=room, tier_by_number=state.ceiling
+            now,
+            source=EstimateSource.MEASURED,
+            seconds=room,
+            tier_by_number=state.ceiling,
         )
         words = f"if it takes less than {in_ms(room)}, measure it:"
         yield (
@@ -256,7 +259,7 @@ def _faster(state: State) -> Iterator[Way]:
         )
 
 
-def _forgotten(state: State) -> Iterator[Way]:
+def _forgotten(state: GateState) -> Iterator[Way]:
     """Bring back a tool that only its measurements keep out of reach."""
     now, blank, key = state.candidate.estimate, state.blank, state.definition.key
     if now.next_trial is None:
@@ -264,19 +267,19 @@ def _forgotten(state: State) -> Iterator[Way]:
     after = state.with_estimate(blank)
     minutes = minutes_to_trial(now.next_trial)
     text = f"wait: it is tried again after about {minutes} min of talk"
-    yield Remedy(kind=Kind.WAIT, text=text), after
+    yield Remedy(kind=RemedyKind.WAIT, text=text), after
     words = "forget what was measured, and start again:"
     yield _run(state, words, "measurements", "forget", CONFIG, key), after
 
 
-def _roomier(state: State) -> Iterator[Way]:
+def _roomier(state: GateState) -> Iterator[Way]:
     """Give the slowest turns more time for tools."""
     seconds = state.candidate.estimate.seconds
     if state.ceiling is not Tier.DEEP or seconds <= state.limits.deep_ceiling:
         return
     room = math.ceil(seconds * 1000)
     remedy = Remedy(
-        kind=Kind.SET,
+        kind=RemedyKind.SET,
         text=f"set tiers.deep.ceiling_ms to {room}, and start again",
         where=("tiers", "deep", "ceiling_ms"),
         value=room,
@@ -285,7 +288,7 @@ def _roomier(state: State) -> Iterator[Way]:
     yield remedy, attrs.evolve(state, limits=limits)
 
 
-def _waited(state: State) -> Way:
+def _waited(state: GateState) -> Way:
     """Wait until the server is back, or the breaker has closed."""
     group = shlex.quote(state.definition.group)
     text = "it returns by itself when it answers again"
@@ -298,33 +301,33 @@ def _waited(state: State) -> Way:
         availability=Availability.READY,
         starts_in=0.0,
     )
-    remedy = Remedy(kind=Kind.WAIT, text=text)
+    remedy = Remedy(kind=RemedyKind.WAIT, text=text)
     return remedy, attrs.evolve(state, candidate=back)
 
 
-def _declared_blocking(state: State) -> Way:
+def _declared_blocking(state: GateState) -> Way:
     """Its author moves it off the loop, or it is tried again by itself."""
     assert state.candidate.held is not None
     minutes = minutes_to_trial(state.candidate.held.next_trial)
     text = f"{REMEDY}; or wait: it is tried again after about {minutes} min of talk"
     back = attrs.evolve(state.candidate, held=None)
-    return Remedy(kind=Kind.WAIT, text=text), attrs.evolve(state, candidate=back)
+    return Remedy(kind=RemedyKind.WAIT, text=text), attrs.evolve(state, candidate=back)
 
 
 def _placed(now: Estimate, definition: ToolDefinition, limits: TierLimits) -> Estimate:
     """The estimate with the same seconds, in the tier where ``definition`` puts it."""
     tier = now.tier_by_number
     if tier is None:
-        unknown = now.source is Source.UNKNOWN
+        unknown = now.source is EstimateSource.UNKNOWN
         tier = Tier.DEEP if unknown else limits.tier_of(now.seconds)
     tier = max(tier, definition.min_tier)
     return attrs.evolve(now, tier=tier.slower() if now.degraded else tier)
 
 
-def _set_for_tool(state: State, key: str, value: Any, text: str) -> Remedy:
+def _set_for_tool(state: GateState, key: str, value: Any, text: str) -> Remedy:
     assert state.places.tool is not None
     where = (*state.places.tool, key)
-    return Remedy(kind=Kind.SET, text=text, where=where, value=value)
+    return Remedy(kind=RemedyKind.SET, text=text, where=where, value=value)
 
 
 def _under(place: tuple[str, ...]) -> str:
@@ -334,6 +337,6 @@ def _under(place: tuple[str, ...]) -> str:
     return "".join(words).removeprefix(".")
 
 
-def _run(state: State, words: str, *command: str) -> Remedy:
+def _run(state: GateState, words: str, *command: str) -> Remedy:
     line = shlex.join(["glyphoxa", *command])
-    return Remedy(kind=Kind.RUN, text=f"{words} {line}", value=command)
+    return Remedy(kind=RemedyKind.RUN, text=f"{words} {line}", value=command)

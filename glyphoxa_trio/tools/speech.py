@@ -103,7 +103,7 @@ def outcome_text(
     if data is not None and not repeats:
         body["data"] = data
     # The outcome itself is one level more.
-    writer = Writer(_MAX_DEPTH if max_depth is None else max_depth + 1)
+    writer = JsonTextWriter(_MAX_DEPTH if max_depth is None else max_depth + 1)
     text = writer.object(head | body, cap)
     if writer.truncated or outcome.truncated:
         text = writer.object(head | {"truncated": True} | body, cap)
@@ -210,7 +210,7 @@ def _short(text: str) -> str:
 
 
 @attrs.define(eq=False)
-class Writer:
+class JsonTextWriter:
     """JSON text within a number of bytes. Looks at no more than fits."""
 
     max_depth: int

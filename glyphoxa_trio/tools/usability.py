@@ -21,7 +21,7 @@ from glyphoxa_trio.units import in_ms
 
 from .estimate import Unknown
 from .gate import Candidate, Grant, Reason, Refusal, why_slow
-from .remedies import ANYWHERE, Kind, Places, Remedy, State, ways
+from .remedies import ANYWHERE, GateState, Places, Remedy, RemedyKind, ways
 from .tier import Tier, TierLimits
 
 # Each need has a reason of its own, and the gate has no more reasons than these that a
@@ -113,7 +113,7 @@ def judge(
       unknown: what becomes of tools of which nothing is known.
       places: where the configuration speaks of them.
     """
-    state = State(
+    state = GateState(
         candidate=candidate,
         grant=grant,
         ceiling=ceiling,
@@ -132,7 +132,7 @@ def judge(
         )
         use = Use.NOW if approved else Use.ASKED
     else:
-        comes = all(any(x.kind is Kind.WAIT for x in n.remedies) for n in needs)
+        comes = all(any(x.kind is RemedyKind.WAIT for x in n.remedies) for n in needs)
         use = Use.LATER if comes else Use.NEVER
     return Usability(
         npc=grant.npc,
@@ -145,7 +145,7 @@ def judge(
     )
 
 
-def _needs(state: State) -> Iterator[Need]:
+def _needs(state: GateState) -> Iterator[Need]:
     for _ in range(_MOST_NEEDS):
         no = state.refusal()
         if no is None:
@@ -165,7 +165,7 @@ def _needs(state: State) -> Iterator[Need]:
         state = found[0][1]
 
 
-def _because(no: Refusal, state: State) -> str:
+def _because(no: Refusal, state: GateState) -> str:
     candidate, definition = state.candidate, state.definition
     match no.reason:
         case Reason.NOT_GRANTED:

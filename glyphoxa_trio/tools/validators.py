@@ -36,7 +36,7 @@ _VALUES: Final = ("const", "default", "enum", "examples")  # these hold no schem
 _BACKTRACKS: Final = 10_000  # steps of a regular expression that is our own
 
 
-class TooLarge(ValueError):
+class SchemaTooLarge(ValueError):
     """A schema is beyond a bound; the text says which."""
 
 
@@ -71,7 +71,7 @@ def compiled(parameters: Any, *, foreign: bool) -> Compiled:
     """
     text = as_text(parameters)
     if len(text) > MOST_BYTES:
-        raise TooLarge(f"it has {len(text)} bytes, at most {MOST_BYTES} are read")
+        raise SchemaTooLarge(f"it has {len(text)} bytes, at most {MOST_BYTES} are read")
     schema = _Copy(foreign).of(json.loads(text))
     name = parameters.get("$schema") if isinstance(parameters, Mapping) else None
     try:
@@ -204,6 +204,6 @@ class _Copy:
     def _count(self, depth: int) -> None:
         self.counted += 1
         if self.counted > MOST_VALUES:
-            raise TooLarge(f"it has more than {MOST_VALUES} values")
+            raise SchemaTooLarge(f"it has more than {MOST_VALUES} values")
         if depth > DEEPEST:
-            raise TooLarge(f"it is nested more than {DEEPEST} levels deep")
+            raise SchemaTooLarge(f"it is nested more than {DEEPEST} levels deep")

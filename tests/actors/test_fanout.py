@@ -17,10 +17,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio.actors import (
     LATE,
     FanOut,
-    Flights,
     Inbox,
     Late,
     Request,
+    SharedTasks,
     spawn,
 )
 
@@ -169,7 +169,7 @@ async def test_foreign_code_that_shields_itself_does_not_hold_it(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     # D3a: the job waits on a flight; the flight may be as deaf as it likes.
-    flights = Flights(nursery)
+    flights = SharedTasks(nursery)
 
     async def deaf() -> str:
         with trio.CancelScope(shield=True):
@@ -177,12 +177,12 @@ async def test_foreign_code_that_shields_itself_does_not_hold_it(
         return "at last"
 
     async def job() -> str:
-        flight = flights.launch("deaf", deaf)
-        flight.board()
+        flight = flights.start("deaf", deaf)
+        flight.add_waiter()
         try:
-            return await flight.landing()
+            return await flight.result()
         finally:
-            flight.leave()
+            flight.release()
 
     assert await FanOut[str](0.5).run([job, partial(nap, 0.1), job]) == [
         LATE,
@@ -204,14 +204,14 @@ async def test_a_thread_that_ignores_cancellation_does_not_hold_it(
         assert go.wait(10), "nobody let this thread go"
         return "let go"
 
-    flight = Flights(nursery).launch_in_thread("deaf", held)
+    flight = SharedTasks(nursery).start_in_thread("deaf", held)
 
     async def job() -> str:
-        flight.board()
+        flight.add_waiter()
         try:
-            return await flight.landing()
+            return await flight.result()
         finally:
-            flight.leave()
+            flight.release()
 
     with trio.fail_after(10):
         await running.wait()

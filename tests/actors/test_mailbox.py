@@ -33,7 +33,7 @@ from glyphoxa_trio.errors import (
     ActorGone,
     DeadlineExceeded,
     GlyphoxaError,
-    NotUnderstood,
+    MessageNotUnderstood,
 )
 
 
@@ -99,7 +99,9 @@ async def test_a_message_for_another_actor_is_refused(
                         call.reply("done")
 
     ref = spawn(nursery, picky)
-    with pytest.raises(NotUnderstood, match="Strange is a message for another actor"):
+    with pytest.raises(
+        MessageNotUnderstood, match="Strange is a message for another actor"
+    ):
         # A type checker has refused it before: an ignore without need is an error.
         await ref.ask(Strange(), within=1)  # type: ignore[arg-type]
     assert await ref.ask(Work(0), within=1) == "done"
@@ -380,7 +382,9 @@ async def test_an_answer_may_come_from_a_task_that_outlives_the_actor(
 async def test_a_body_that_says_nothing_is_no_answer(
     ref: Ref[Work], autojump_clock: MockClock
 ) -> None:
-    with pytest.raises(NotUnderstood, match="Work is a message for another actor"):
+    with pytest.raises(
+        MessageNotUnderstood, match="Work is a message for another actor"
+    ):
         await ref.ask(Work(0.5, "forget"), within=60)
     assert trio.current_time() == 0.5
 
@@ -753,7 +757,7 @@ async def play(schedule: Schedule) -> tuple[Ends, list[int], MailboxStatistics]:
             how = "refused"
         except DeadlineExceeded:
             how = "late"
-        except (ActorGone, NotUnderstood):
+        except (ActorGone, MessageNotUnderstood):
             how = "gone"
         assert number not in ends
         ends[number] = (how, trio.current_time())
@@ -828,7 +832,7 @@ def test_nobody_waits_longer_than_the_owner_lives(
                 assert answer == f"done at {trio.current_time():g}"
             except DeadlineExceeded:
                 assert trio.current_time() == arrives + patience
-            except (ActorGone, NotUnderstood):
+            except (ActorGone, MessageNotUnderstood):
                 pass
             assert trio.current_time() <= min(
                 arrives + patience, max(arrives, cancel_at)

@@ -23,7 +23,7 @@ import trio
 from benchmarks.common import children
 from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.providers.espeak import Espeak
-from glyphoxa_trio.providers.speech import Voice
+from glyphoxa_trio.providers.speech import VoiceStyle
 
 from .support import LIMIT, play
 
@@ -190,7 +190,7 @@ def test_a_voice_channel() -> None:
 
     async def question() -> bytes:
         espeak = Espeak()
-        voice = Voice(name="en-us", speed=0.85)
+        voice = VoiceStyle(name="en-us", speed=0.85)
         async with espeak.speak("What does blinded mean?", voice) as pieces:
             spoken = b"".join([piece async for piece in pieces])
         silence = bytes(RATE * 2)

@@ -31,8 +31,8 @@ import trio
 
 from glyphoxa_trio.aio import Mode
 from glyphoxa_trio.aio.block import Block
-from glyphoxa_trio.aio.bridge import Bridge
-from glyphoxa_trio.aio.items import END, End, Items
+from glyphoxa_trio.aio.bridge import LoopBridge
+from glyphoxa_trio.aio.iterator_proxy import END, IteratorEnd, IteratorProxy
 from glyphoxa_trio.runtime import RuntimeClosed
 
 WAIT = 5.0  # seconds; no wait of a machine that works comes near it
@@ -50,7 +50,7 @@ class Crash(Exception):
 class Work:
     """Something on trio's side that waits to be told how it ends."""
 
-    bridge: Bridge
+    bridge: LoopBridge
     number: int
     begun: bool = False
     ended: bool = False
@@ -79,7 +79,7 @@ class Work:
 class Errand:
     """The same on asyncio's side, for a trio task that asyncio waits for."""
 
-    bridge: Bridge
+    bridge: LoopBridge
     number: int
     begun: asyncio.Event = attrs.field(factory=asyncio.Event)
     ended: bool = False
@@ -133,19 +133,19 @@ class Crossings(RuleBasedStateMachine):
         self.nursery: trio.Nursery | None = None
         ready = asyncio.Event()
 
-        def opening(_: Bridge) -> AbstractAsyncContextManager[trio.Nursery]:
+        def opening(_: LoopBridge) -> AbstractAsyncContextManager[trio.Nursery]:
             return trio.open_nursery()
 
         async def live() -> None:
             block = Block(self.mode, opening, lambda *both: both)
             async with block as (self.bridge, self.nursery):
                 self.send, receive = trio.open_memory_channel[int](1000)
-                self.items: Items[int] = Items(self.bridge)
+                self.items: IteratorProxy[int] = IteratorProxy(self.bridge)
 
-                async def step() -> int | End:
+                async def step() -> int | IteratorEnd:
                     return await anext(receive, END)
 
-                self.step: Callable[[], Awaitable[int | End]] = step
+                self.step: Callable[[], Awaitable[int | IteratorEnd]] = step
                 ready.set()
                 await self.leave.wait()
 

@@ -17,7 +17,7 @@ from glyphoxa_trio.aio import Mode
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.host import Probed
 from glyphoxa_trio.mcp import ServerState, ServerWarning
-from glyphoxa_trio.mcp.fleet import FleetError
+from glyphoxa_trio.mcp.server_pool import ServerPoolError
 from glyphoxa_trio.npc import TextDelta, ToolStarted, TurnEnd, TurnEvent
 from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc
 from glyphoxa_trio.tools.naming import NameCollision
@@ -62,14 +62,14 @@ def test_servers_come_and_go(mode: Mode) -> None:
     async def main() -> None:
         async with opened(mode, config("seer.*")) as runtime:
             await runtime.add_server(seer())
-            with pytest.raises(FleetError, match="seer"):
+            with pytest.raises(ServerPoolError, match="seer"):
                 await runtime.add_server(seer())
             assert await runtime.wait_ready(within=10)
             (status,) = await runtime.servers()
             assert (status.name, status.state) == ("seer", ServerState.READY)
             await runtime.remove_server("seer")
             assert await runtime.servers() == ()
-            with pytest.raises(FleetError, match="seer"):
+            with pytest.raises(ServerPoolError, match="seer"):
                 await runtime.remove_server("seer")
 
     play(main)

@@ -66,7 +66,7 @@ def test_one_is_kept_and_gone_on_with(mode: Mode) -> None:
                 "one", tenant="guild", variables={"caller_name": "Eve"}
             )
             await hear(one, "The key is under the mat.")
-            await one.introduce({"caller_name": "Dan"})
+            await one.set_variables({"caller_name": "Dan"})
             kept = (await one.snapshot()).to_bytes()
             again = runtime.session("one", tenant="guild", restore=kept)
             with pytest.raises(SnapshotRefused, match="is there: end it first"):

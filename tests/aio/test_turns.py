@@ -25,7 +25,7 @@ from glyphoxa_trio.npc import (
     TurnEnd,
     TurnEvent,
 )
-from glyphoxa_trio.testing.model_server import CallTools, Forever, Say
+from glyphoxa_trio.testing.model_server import CallTools, Forever, SayText
 from glyphoxa_trio.tools.outcome import Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
@@ -363,8 +363,8 @@ def test_a_real_model_over_http(mode: Mode) -> None:
     with model_server(
         [
             [CallTools([("roll", {"expression": "1d1+3"})])],
-            [Say("It is four. Quite so.")],
-            [Say("Well. And "), Forever("and ")],
+            [SayText("It is four. Quite so.")],
+            [SayText("Well. And "), Forever("and ")],
         ]
     ) as server:
 

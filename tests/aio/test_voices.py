@@ -303,13 +303,13 @@ def test_words_that_are_no_models(mode: Mode) -> None:
         llm = ScriptedLLM([["Aye."]])
         async with opened(mode, config(npcs=(npc,)), llm=llm) as runtime:
             bo = runtime.npc("Bo")
-            await bo.introduce({"caller_name": "Ann"})
+            await bo.set_variables({"caller_name": "Ann"})
             async with bo.greet() as turn:
                 assert (await turn.finish()).text == "Hello, Ann."
             async with bo.speak_as("Mind the step.") as turn:
                 assert (await turn.finish()).text == "Mind the step."
             await bo.overhear("Ben", "where are we?", to="Ann")
-            await bo.situate("It is dark.")
+            await bo.set_scene("It is dark.")
             async with bo.say("well?") as turn:
                 assert (await turn.finish()).text == "Aye."
             prompt = str(llm.requests[0].messages)

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from glyphoxa_trio.builtin.duality import (
     ALGORITHM,
     MAX_SEED,
-    InvalidArgument,
-    Outcome,
+    InvalidRoll,
+    RollOutcome,
     Seeded,
     evaluate,
     probability,
@@ -300,7 +300,7 @@ async def test_odds_that_were_checked_elsewhere(
 async def test_an_argument_out_of_bounds_is_named(
     name: str, arguments: dict[str, Any], place: str
 ) -> None:
-    with pytest.raises((InvalidArguments, InvalidArgument), match=place):
+    with pytest.raises((InvalidArguments, InvalidRoll), match=place):
         await call(name, **arguments)
 
 
@@ -320,7 +320,7 @@ async def test_an_argument_out_of_bounds_is_named(
 async def test_whoever_has_no_schema_is_refused_with_a_code(
     name: str, arguments: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InvalidArgument, match=message) as refusal:
+    with pytest.raises(InvalidRoll, match=message) as refusal:
         await TOOLS[name](**arguments)
     assert refusal.value.code == "InvalidArgument"
 
@@ -333,7 +333,7 @@ def test_dice_that_cannot_be_are_refused(
     if sound and (difficulty is None or 0 <= difficulty <= 10**6):
         evaluate(hope, fear, modifier, difficulty)
     else:
-        with pytest.raises(InvalidArgument, match="must be from"):
+        with pytest.raises(InvalidRoll, match="must be from"):
             evaluate(hope, fear, modifier, difficulty)
 
 
@@ -457,9 +457,9 @@ async def test_live_dice_are_fair() -> None:
     rolls = [await tool() for _ in range(7200)]
     assert chi_square([(roll["hope"], roll["fear"]) for roll in rolls], 144) < 199.6
     assert {roll["outcome"] for roll in rolls} == {
-        Outcome.ROLL_WITH_HOPE,
-        Outcome.ROLL_WITH_FEAR,
-        Outcome.CRITICAL_SUCCESS,
+        RollOutcome.ROLL_WITH_HOPE,
+        RollOutcome.ROLL_WITH_FEAR,
+        RollOutcome.CRITICAL_SUCCESS,
     }
 
 

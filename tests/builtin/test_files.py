@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from glyphoxa_trio.builtin.files import MAX_BYTES, tools
-from glyphoxa_trio.builtin.guard import ResourceExhausted
+from glyphoxa_trio.builtin.guard import ToolResourceExhausted
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolError
 from glyphoxa_trio.tools.outcome import ToolResult
 
@@ -275,7 +275,7 @@ def test_a_failed_write_leaves_the_old_text_and_nothing_else(
         raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(ResourceExhausted, match="no room on the disk"):
+    with pytest.raises(ToolResourceExhausted, match="no room on the disk"):
         write("notes", "new")
     assert read("notes")["content"] == "old"
     assert list(contents(base)) == ["notes"]
@@ -521,11 +521,11 @@ def test_bytes_have_a_quota_and_what_is_there_counts(base: Path) -> None:
     write, _ = tools(base, quota=100)
     (base / "old").write_bytes(b"x" * 40)
     write("a/b", "y" * 60)
-    with pytest.raises(ResourceExhausted, match=r"100 bytes.*\(files\.quota_mb\)"):
+    with pytest.raises(ToolResourceExhausted, match=r"100 bytes.*\(files\.quota_mb\)"):
         write("c", "z")
     write("a/b", "y" * 59)  # what takes the place of something counts the rest only
     write("c", "z")
-    with pytest.raises(ResourceExhausted):
+    with pytest.raises(ToolResourceExhausted):
         write("a/b", "y" * 60)
     assert (base / "a" / "b").stat().st_size == 59
 
@@ -533,10 +533,10 @@ def test_bytes_have_a_quota_and_what_is_there_counts(base: Path) -> None:
 def test_files_and_folders_are_counted(base: Path) -> None:
     write, _ = tools(base, max_files=4)
     write("a/b/c", "1")
-    with pytest.raises(ResourceExhausted, match=r"4 files .*\(files\.max_files\)"):
+    with pytest.raises(ToolResourceExhausted, match=r"4 files .*\(files\.max_files\)"):
         write("d/e", "2")
     write("d", "2")
-    with pytest.raises(ResourceExhausted):
+    with pytest.raises(ToolResourceExhausted):
         write("f", "3")
     write("d", "4")  # it is there already
 
@@ -546,7 +546,7 @@ def test_writers_at_once_share_one_quota(base: Path) -> None:
 
     def many(name: str) -> None:
         for number in range(10):
-            with suppress(ResourceExhausted):
+            with suppress(ToolResourceExhausted):
                 write(f"{name}{number}", "x" * 90)
 
     threads = [threading.Thread(target=many, args=(name,)) for name in "abcd"]

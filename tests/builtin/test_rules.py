@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glyphoxa_trio.builtin.rules import DatasetError, Index, Rule, tools
+from glyphoxa_trio.builtin.rules import DatasetError, Rule, RuleIndex, tools
 from glyphoxa_trio.builtin.rules.datasets import load, read, shipped
 from glyphoxa_trio.builtin.rules.index import excerpt, terms
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolError
@@ -223,7 +223,7 @@ def test_accents_and_case_do_not_matter() -> None:
 
 def test_a_word_counts_by_where_it_stands() -> None:
     # Equally long, each with the word once, and last in the order of ids.
-    index = Index.build(
+    index = RuleIndex.build(
         [
             rule("zd", "Dragon lair", "Gold.", keywords=("cave",)),
             rule("y-dragon", "Deep lair", "Gold.", keywords=()),
@@ -237,17 +237,17 @@ def test_a_word_counts_by_where_it_stands() -> None:
 
 def test_a_rare_word_outweighs_a_common_one() -> None:
     common = [rule(f"r{n}", f"Name{n}", "Fire burns here.") for n in range(9)]
-    index = Index.build([*common, rule("ice", "Cold", "Ice melts here.")])
+    index = RuleIndex.build([*common, rule("ice", "Cold", "Ice melts here.")])
     assert index.search("fire ice")[0].rule.id == "ice"
 
 
 def test_equal_scores_are_in_the_order_of_ids() -> None:
-    index = Index.build([rule(key, "Same", "Same text.") for key in "cab"])
+    index = RuleIndex.build([rule(key, "Same", "Same text.") for key in "cab"])
     assert [match.rule.id for match in index.search("same")] == ["a", "b", "c"]
 
 
 def test_an_empty_index_finds_nothing() -> None:
-    assert Index.build([]).search("fire") == []
+    assert RuleIndex.build([]).search("fire") == []
 
 
 def test_an_excerpt_starts_where_the_words_are_and_is_never_long() -> None:
@@ -277,7 +277,7 @@ rules_found = st.lists(
 @given(rules_found, st.lists(words, max_size=3).map(" ".join))
 def test_found_is_exactly_what_shares_a_word(rules: list[Rule], query: str) -> None:
     latest = {one.id: one for one in rules}
-    matches = Index.build(rules).search(query)
+    matches = RuleIndex.build(rules).search(query)
     expected = {
         key
         for key, one in latest.items()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from glyphoxa_trio.campaign.rules import create_campaign, create_character
 from glyphoxa_trio.campaign.sqlite import SqliteFile
-from glyphoxa_trio.campaign.stamps import Moment, rfc3339
+from glyphoxa_trio.campaign.stamps import Timestamp, rfc3339
 from glyphoxa_trio.campaign.store import Records
 from tests.storage.killed import ENDS_WELL, Dying, say
 
@@ -26,7 +26,7 @@ ACTORS = 6
 
 def write_some(path: Path, point: int, told: int) -> None:
     file = SqliteFile.open(path)
-    moment = Moment(1e9, rfc3339(1e9), lambda prefix: f"{prefix}{point}")
+    moment = Timestamp(1e9, rfc3339(1e9), lambda prefix: f"{prefix}{point}")
     campaign = partial(create_campaign, moment=moment, name=f"C{point}", gm_mode="AI")
     file.write(campaign)
     os.write(told, b".")
@@ -37,7 +37,7 @@ def write_some(path: Path, point: int, told: int) -> None:
 
 
 def _actor(records: Records, point: int, n: int) -> None:
-    moment = Moment(1e9, rfc3339(1e9), lambda prefix: f"{prefix}{point}_{n}")
+    moment = Timestamp(1e9, rfc3339(1e9), lambda prefix: f"{prefix}{point}_{n}")
     of, key = f"camp_{point}", f"key {point} {n}"
     create_character(records, moment, of, name=f"A{n}", kind="NPC", key=key)
     records.touch(of)

@@ -13,9 +13,9 @@ import attrs
 
 from glyphoxa_trio.campaign.lanes import FileStore
 from glyphoxa_trio.campaign.stamps import Stamps
-from glyphoxa_trio.servers.dispatch import Client, Dispatch, Request
-from glyphoxa_trio.servers.offer import Offer
-from glyphoxa_trio.servers.shelf import campaign as shelf
+from glyphoxa_trio.servers.builtin import campaign as shelf
+from glyphoxa_trio.servers.definition import ServerDefinition
+from glyphoxa_trio.servers.dispatch import Client, ClientRequest, Dispatch
 
 BEGIN = 1736937000.0  # 2025-01-15T10:30:00Z
 
@@ -62,7 +62,9 @@ class Guest:
 
     async def ask(self, method: str, **params: Any) -> Mapping[str, Any]:
         return await self.dispatch.answer(
-            Request(method=method, params=params, client=self.client, channel=Nobody())
+            ClientRequest(
+                method=method, params=params, client=self.client, channel=Nobody()
+            )
         )
 
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
@@ -85,7 +87,7 @@ class Guest:
 class Served:
     """A server in this process, and its clients by session."""
 
-    offer: Offer
+    offer: ServerDefinition
 
     @property
     def store(self) -> FileStore:

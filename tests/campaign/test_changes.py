@@ -14,7 +14,7 @@ import trio.testing
 
 from glyphoxa_trio.campaign import campaigns, sqlite
 from glyphoxa_trio.campaign.sqlite import SqliteFile
-from glyphoxa_trio.servers.offer import Changed
+from glyphoxa_trio.servers.definition import Changed
 
 from .table import Served, served
 

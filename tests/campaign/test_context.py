@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import trio
 
-from glyphoxa_trio.campaign.context import Context, Contexts
+from glyphoxa_trio.campaign.context import CampaignContext, Contexts
 from glyphoxa_trio.campaign.errors import ResourceExhausted
 
 from .table import Guest, Refused, Served, served
@@ -221,7 +221,7 @@ def test_contexts_are_what_was_chosen_last(
 
 def test_the_number_of_contexts_has_a_bound() -> None:
     contexts = Contexts(most=2)
-    context = Context(campaign_id="camp_1")
+    context = CampaignContext(campaign_id="camp_1")
     for session in ("a", "b", "a"):
         contexts.put(session, context)
     with pytest.raises(ResourceExhausted):

@@ -20,7 +20,7 @@ from glyphoxa_trio.campaign.listing import listed
 from glyphoxa_trio.campaign.model import Campaign, Character
 from glyphoxa_trio.campaign.schema import SCHEMA
 from glyphoxa_trio.campaign.sqlite import SqliteFile
-from glyphoxa_trio.servers.shelf import campaign as shelf
+from glyphoxa_trio.servers.builtin import campaign as shelf
 from glyphoxa_trio.storage.errors import StorageError, UnusableFile
 
 from .killed import ACTORS

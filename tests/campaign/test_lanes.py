@@ -21,12 +21,12 @@ from glyphoxa_trio.campaign.listing import listed
 from glyphoxa_trio.campaign.model import Campaign
 from glyphoxa_trio.campaign.rules import create_campaign
 from glyphoxa_trio.campaign.sqlite import SqliteFile
-from glyphoxa_trio.campaign.stamps import Moment
+from glyphoxa_trio.campaign.stamps import Timestamp
 from glyphoxa_trio.campaign.store import Records
 from glyphoxa_trio.storage.errors import StorageError
 
 LIMIT = 30.0
-MOMENT = Moment(1e9, "2001-09-09T01:46:40Z", lambda prefix: f"{prefix}new")
+MOMENT = Timestamp(1e9, "2001-09-09T01:46:40Z", lambda prefix: f"{prefix}new")
 FOR_EVER = """
     with recursive n (x) as (select 1 union all select x + 1 from n)
     select count(*) from n
@@ -34,7 +34,7 @@ FOR_EVER = """
 
 
 def add(records: Records, name: str = "C") -> None:
-    moment = Moment(MOMENT.seconds, MOMENT.text, lambda prefix: f"{prefix}{name}")
+    moment = Timestamp(MOMENT.seconds, MOMENT.text, lambda prefix: f"{prefix}{name}")
     create_campaign(records, moment, name=name, gm_mode="AI")
 
 

@@ -164,7 +164,7 @@ def test_whoever_reads_on_while_others_write_misses_nothing_that_stays(
     def remove(records: Records, one: str) -> None:
         delete(records, clock.moment(), Character, campaign.id, one)
 
-    def page(records: Records) -> listing.Listed:
+    def page(records: Records) -> listing.RecordPage:
         return listed(
             records, Character, campaign.id, cursor=cursor, limit=limit, size=10**6
         )

@@ -35,15 +35,15 @@ from glyphoxa_trio.campaign.listing import listed
 from glyphoxa_trio.campaign.model import (
     LISTS,
     Campaign,
+    CampaignMember,
+    CampaignRecord,
     Character,
-    Member,
+    GameSession,
     Participant,
-    Record,
-    Session,
-    Status,
+    SessionStatus,
 )
 from glyphoxa_trio.campaign.sqlite import SqliteFile
-from glyphoxa_trio.campaign.stamps import Moment, rfc3339
+from glyphoxa_trio.campaign.stamps import Timestamp, rfc3339
 from glyphoxa_trio.campaign.store import Records
 
 from .table import BEGIN
@@ -57,26 +57,26 @@ PICK = st.integers(0, 5)
 ASTRAY = st.sampled_from([False, False, False, True])
 NOWHERE = "camp_gone"
 # What a field is called that every kind of member may be given anew.
-NAMED = {Participant: "display_name", Character: "name", Session: "name"}
+NAMED = {Participant: "display_name", Character: "name", GameSession: "name"}
 
 
 class Model:
     """All there is, in lists of plain dictionaries in the order of their making."""
 
     def __init__(self) -> None:
-        self.rows: dict[type[Record], list[dict[str, Any]]] = {
+        self.rows: dict[type[CampaignRecord], list[dict[str, Any]]] = {
             Campaign: [],
             **{kind: [] for kind in LISTS.values()},
         }
         self.keys: dict[str, tuple[Any, str, float]] = {}
 
-    def find(self, kind: type[Record], record_id: str) -> dict[str, Any]:
+    def find(self, kind: type[CampaignRecord], record_id: str) -> dict[str, Any]:
         for row in self.rows[kind]:
             if row["id"] == record_id:
                 return row
         raise NotFound
 
-    def member(self, kind: type[Member], campaign: str, record_id: str) -> Any:
+    def member(self, kind: type[CampaignMember], campaign: str, record_id: str) -> Any:
         self.find(Campaign, campaign)
         row = self.find(kind, record_id)
         if row["campaign_id"] != campaign:
@@ -86,14 +86,14 @@ class Model:
     def active(self, campaign: str) -> list[dict[str, Any]]:
         return [
             row
-            for row in self.rows[Session]
+            for row in self.rows[GameSession]
             if row["campaign_id"] == campaign and row["status"] == "ACTIVE"
         ]
 
     def counted(self, campaign: dict[str, Any]) -> dict[str, Any]:
         """The counters of a campaign are what can be counted (F32)."""
 
-        def count(kind: type[Record]) -> int:
+        def count(kind: type[CampaignRecord]) -> int:
             return sum(r["campaign_id"] == campaign["id"] for r in self.rows[kind])
 
         return campaign | {
@@ -121,8 +121,8 @@ class RulesMachine(RuleBasedStateMachine):
                 self.create_actor(who, which, "Ann", None)
             self.start_session(0, which, "Ann", None)
 
-    def moment(self) -> Moment:
-        return Moment(
+    def moment(self) -> Timestamp:
+        return Timestamp(
             self.now, rfc3339(self.now), lambda prefix: f"{prefix}{next(self.numbers)}"
         )
 
@@ -147,7 +147,7 @@ class RulesMachine(RuleBasedStateMachine):
             assert raised.type is refusal
             return None
         found = self.files[who].write(work)
-        if isinstance(found, Record) and isinstance(wanted, dict):
+        if isinstance(found, CampaignRecord) and isinstance(wanted, dict):
             assert found.as_json() == wanted | {"id": found.id}
             wanted["id"] = found.id  # a new one has an id that the model cannot know
         else:
@@ -159,7 +159,9 @@ class RulesMachine(RuleBasedStateMachine):
         ids = [row["id"] for row in self.model.rows[Campaign]]
         return ids[pick % len(ids)] if ids and pick != 5 else NOWHERE
 
-    def member(self, kind: type[Member], pick: int, astray: bool) -> tuple[str, str]:
+    def member(
+        self, kind: type[CampaignMember], pick: int, astray: bool
+    ) -> tuple[str, str]:
         """One of those there are with its campaign, or with another one."""
         rows = self.model.rows[kind]
         if not rows:
@@ -168,7 +170,7 @@ class RulesMachine(RuleBasedStateMachine):
         return (self.campaign(pick) if astray else row["campaign_id"]), row["id"]
 
     def once(
-        self, key: str | None, chosen: Any, make: Any, kind: type[Record]
+        self, key: str | None, chosen: Any, make: Any, kind: type[CampaignRecord]
     ) -> dict[str, Any]:
         kept = self.model.keys.get(key) if key else None
         if kept is not None and self.now - kept[2] <= rules.KEY_EXPIRY:
@@ -182,7 +184,7 @@ class RulesMachine(RuleBasedStateMachine):
         self.model.rows[kind].append(row)
         return row
 
-    def kept(self, key: str | None, chosen: Any, made: Record | None) -> None:
+    def kept(self, key: str | None, chosen: Any, made: CampaignRecord | None) -> None:
         if made is not None and key is not None:
             known = self.model.keys.get(key)
             if known is None or self.now - known[2] > rules.KEY_EXPIRY:
@@ -306,7 +308,7 @@ class RulesMachine(RuleBasedStateMachine):
             lambda records, moment: rules.start_session(
                 records, moment, campaign, name=name, key=key
             ),
-            lambda model: self.once(key, chosen, make, Session),
+            lambda model: self.once(key, chosen, make, GameSession),
         )
         self.kept(key, chosen, made)
 
@@ -315,12 +317,14 @@ class RulesMachine(RuleBasedStateMachine):
         pick=PICK,
         active=st.booleans(),
         astray=ASTRAY,
-        to=st.sampled_from([*Status, Status.PAUSED, Status.ACTIVE]),
+        to=st.sampled_from(
+            [*SessionStatus, SessionStatus.PAUSED, SessionStatus.ACTIVE]
+        ),
     )
     def move_session(
-        self, who: int, pick: int, active: bool, astray: bool, to: Status
+        self, who: int, pick: int, active: bool, astray: bool, to: SessionStatus
     ) -> None:
-        campaign, found = self.member(Session, pick, astray)
+        campaign, found = self.member(GameSession, pick, astray)
         one = None if active else found
 
         def move(model: Model) -> dict[str, Any]:
@@ -330,17 +334,17 @@ class RulesMachine(RuleBasedStateMachine):
                     raise FailedPrecondition
                 (session,) = model.active(campaign)
             else:
-                session = model.member(Session, campaign, one)
+                session = model.member(GameSession, campaign, one)
             if session["status"] == to:
                 return session
             if session["status"] == "ENDED":
                 raise FailedPrecondition
-            if to is Status.ACTIVE and model.active(campaign):
+            if to is SessionStatus.ACTIVE and model.active(campaign):
                 raise FailedPrecondition
             session["status"] = str(to)
             now = max(session["updated_at"], rfc3339(self.now))
             session["updated_at"] = now
-            if to is Status.ENDED:
+            if to is SessionStatus.ENDED:
                 session["ended_at"] = now
             found: dict[str, Any] = session
             return found
@@ -355,7 +359,7 @@ class RulesMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, kind=KINDS, pick=PICK, astray=ASTRAY, name=NAMES)
     def rename(
-        self, who: int, kind: type[Member], pick: int, astray: bool, name: str
+        self, who: int, kind: type[CampaignMember], pick: int, astray: bool, name: str
     ) -> None:
         campaign, one = self.member(kind, pick, astray)
         field = NAMED[kind]
@@ -402,7 +406,7 @@ class RulesMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, kind=KINDS, pick=PICK, astray=ASTRAY)
     def delete_member(
-        self, who: int, kind: type[Member], pick: int, astray: bool
+        self, who: int, kind: type[CampaignMember], pick: int, astray: bool
     ) -> None:
         campaign, one = self.member(kind, pick, astray)
 
@@ -476,12 +480,14 @@ class RulesMachine(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-def _all(records: Records, kind: type[Member], campaign: str) -> list[dict[str, Any]]:
+def _all(
+    records: Records, kind: type[CampaignMember], campaign: str
+) -> list[dict[str, Any]]:
     return listed(records, kind, campaign, size=10**9).records
 
 
 def _numbered(records: Records, n: int) -> None:
-    moment = Moment(BEGIN, rfc3339(BEGIN), lambda prefix: f"{prefix}{n}")
+    moment = Timestamp(BEGIN, rfc3339(BEGIN), lambda prefix: f"{prefix}{n}")
     made = rules.create_campaign(
         records, moment, name=f"C{n}", gm_mode="AI", key=f"key {n}"
     )
@@ -514,14 +520,16 @@ def test_what_is_kept_for_retries_and_for_others_has_a_bound(
 def test_what_a_clock_that_was_put_back_changes_is_no_older_than_before() -> None:
     file = SqliteFile.open(None)
     later, earlier = (
-        Moment(at, rfc3339(at), lambda prefix: f"{prefix}1") for at in (BEGIN, 0.0)
+        Timestamp(at, rfc3339(at), lambda prefix: f"{prefix}1") for at in (BEGIN, 0.0)
     )
 
-    def work(records: Records) -> tuple[Session, Campaign]:
+    def work(records: Records) -> tuple[GameSession, Campaign]:
         rules.create_campaign(records, later, name="C", gm_mode="AI")
         rules.start_session(records, later, "camp_1")
         return (
-            changing.move_session(records, earlier, "camp_1", "sess_1", Status.ENDED),
+            changing.move_session(
+                records, earlier, "camp_1", "sess_1", SessionStatus.ENDED
+            ),
             changing.update(records, earlier, Campaign, "", "camp_1", {"name": "D"}),
         )
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.campaign.errors import InvalidArgument, NotFound
-from glyphoxa_trio.campaign.model import LISTS, Character, Participant, Session
+from glyphoxa_trio.campaign.model import LISTS, Character, GameSession, Participant
 from glyphoxa_trio.campaign.uris import CAMPAIGNS, OfCampaign, every, of_list, parsed
 from glyphoxa_trio.servers.dispatch import (
     INVALID_PARAMS,
@@ -25,7 +25,7 @@ def test_each_uri_names_what_it_says() -> None:
     assert parsed(f"campaign://{ID}") == OfCampaign(ID)
     assert parsed(f"campaign://{ID}/participants") == OfCampaign(ID, Participant)
     assert parsed(f"campaign://{ID}/actors") == OfCampaign(ID, Character)
-    assert parsed(f"campaign://{ID}/sessions") == OfCampaign(ID, Session)
+    assert parsed(f"campaign://{ID}/sessions") == OfCampaign(ID, GameSession)
     assert every(ID) == [
         f"campaign://{ID}",
         *(of_list(ID, kind) for kind in LISTS.values()),

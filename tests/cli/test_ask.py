@@ -18,7 +18,7 @@ from glyphoxa_trio.testing.model_server import (
     Die,
     Fail,
     Reply,
-    Say,
+    SayText,
     open_model_server,
 )
 
@@ -208,8 +208,8 @@ async def test_a_model_server_speaks_with_tools_and_the_key_stays_secret(
     tmp_path: Path,
 ) -> None:
     script: list[Reply] = [
-        [Say("Let me see."), CallTools([("roll", {"expression": "2d6"})])],
-        Say("There \x1b[2Jit is."),
+        [SayText("Let me see."), CallTools([("roll", {"expression": "2d6"})])],
+        SayText("There \x1b[2Jit is."),
     ]
     async with open_model_server(script) as server:
         done, out, err = await ask(
@@ -237,7 +237,7 @@ async def test_a_key_of_the_file_is_not_shown_to_another_server(tmp_path: Path) 
         "base_url": "http://127.0.0.1:9/v1",
         "api_key": KEY,
     }
-    async with open_model_server([Say("Hello.")]) as server:
+    async with open_model_server([SayText("Hello.")]) as server:
         other = ["--model", "llama", "--base-url", server.base_url]
         done, out, _ = await ask(written(tmp_path, llm=llm), "Bo", "hi", *other)
         assert (done.returncode, out) == (0, "Hello.\n")
@@ -254,8 +254,8 @@ async def test_a_model_of_the_command_line_is_asked_at_the_configured_anthropic(
     tmp_path: Path,
 ) -> None:
     script: list[Reply] = [
-        [Say("Let me see."), CallTools([("roll", {"expression": "2d6"})])],
-        Say("There it is."),
+        [SayText("Let me see."), CallTools([("roll", {"expression": "2d6"})])],
+        SayText("There it is."),
     ]
     async with open_model_server(script, api_key=KEY) as server:
         llm = {
@@ -291,7 +291,7 @@ async def test_a_model_of_the_command_line_is_asked_at_the_configured_anthropic(
 async def test_a_model_server_that_is_away_is_a_typed_event_and_1(
     tmp_path: Path,
 ) -> None:
-    async with open_model_server([Say("never")]) as server:
+    async with open_model_server([SayText("never")]) as server:
         pass  # it was there: the port is free again, and nobody listens
     away = ["Bo", "hi", "--model", "llama", "--base-url", server.base_url]
     path = written(tmp_path, npcs=[{"name": "Bo", "fallback": ["Hm?"]}])
@@ -329,7 +329,7 @@ async def test_a_failure_reads_as_a_line_and_echoes_no_key(tmp_path: Path) -> No
 async def test_an_answer_that_ends_halfway_is_kept_and_counts_as_failed(
     tmp_path: Path,
 ) -> None:
-    async with open_model_server([[Say("Well, I"), Die()]]) as server:
+    async with open_model_server([[SayText("Well, I"), Die()]]) as server:
         done, out, err = await ask(
             written(tmp_path), "Bo", "hi", "--model", "m", "--base-url", server.base_url
         )
@@ -360,7 +360,9 @@ def test_an_address_that_is_none_is_told_without_its_secret(
 
 async def test_a_conversation_goes_on_in_its_file(tmp_path: Path) -> None:
     npcs = [{"name": "Bo", "tools": []}]
-    async with open_model_server([Say("Well met."), Say("You are Rolf.")]) as server:
+    async with open_model_server(
+        [SayText("Well met."), SayText("You are Rolf.")]
+    ) as server:
         path = written(tmp_path, npcs=npcs)
         llama = ["--model", "llama", "--base-url", server.base_url]
         kept = tmp_path / "evening"

@@ -10,7 +10,11 @@ from subprocess import CompletedProcess
 
 import trio
 
-from glyphoxa_trio.testing.http_server import Request, Status, open_http_server
+from glyphoxa_trio.testing.http_server import (
+    ReceivedRequest,
+    StatusReply,
+    open_http_server,
+)
 from glyphoxa_trio.testing.model_kinds import KINDS, open_strict_server
 
 from .support import environment, run, written
@@ -51,10 +55,10 @@ async def test_a_model_without_tools_is_said_to_have_none(tmp_path: Path) -> Non
 
 
 async def test_what_is_wrong_is_said_with_its_remedy(tmp_path: Path) -> None:
-    no: Callable[[Request], Status] = lambda request: (  # noqa: E731
-        Status(200, {}, {"data": [{"id": "qwen3:4b"}]})
+    no: Callable[[ReceivedRequest], StatusReply] = lambda request: (  # noqa: E731
+        StatusReply(200, {}, {"data": [{"id": "qwen3:4b"}]})
         if request.path == "/v1/models"
-        else Status(404, {}, {"error": {"message": "model not found"}})
+        else StatusReply(404, {}, {"error": {"message": "model not found"}})
     )
     with trio.fail_after(60):
         async with open_http_server(no) as server:

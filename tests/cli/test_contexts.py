@@ -19,7 +19,7 @@ import trio
 from glyphoxa_trio.testing.model_server import (
     CallTools,
     Reply,
-    Say,
+    SayText,
     ScriptedModelServer,
     open_model_server,
 )
@@ -98,7 +98,7 @@ def calls(folder: Path) -> list[str]:
 def asks_for_weather(request: Mapping[str, Any]) -> Reply:
     last = request["messages"][-1]
     if last["role"] == "tool":
-        return Say("There it is.")
+        return SayText("There it is.")
     return CallTools([(TOOL, {"icao": last["content"].split()[-1]})])
 
 
@@ -169,7 +169,7 @@ async def test_the_prompt_of_an_operator_is_all_that_the_model_is_told(
     # A30, A32, A33
     path = written(tmp_path, seconds=0)
     lines = "@customer_support Hello?\n"
-    said, server = await played(path, lines, lambda _: Say("Hello, Ann."))
+    said, server = await played(path, lines, lambda _: SayText("Hello, Ann."))
     (request,) = server.requests
     system, _, greeting, *_ = request["messages"]
     assert system["content"].startswith("You are a customer support agent.\n\n## Call")

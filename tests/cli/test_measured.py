@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from glyphoxa_trio.storage.measurements import MeasurementFile, read_latencies
-from glyphoxa_trio.tools.history import Measured, Place
+from glyphoxa_trio.tools.history import Measured, ToolPlace
 from glyphoxa_trio.tools.window import SampleKind
 
 from .support import run, written
 from .test_tools import table
 
-ROLL = Place("local", "", "dice.roll")
+ROLL = ToolPlace("local", "", "dice.roll")
 
 
 def dice(folder: Path, **calibration: Any) -> Path:

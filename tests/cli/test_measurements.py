@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from glyphoxa_trio.storage.measurements import MeasurementFile
-from glyphoxa_trio.tools.history import Measured, Place
+from glyphoxa_trio.tools.history import Measured, ToolPlace
 from glyphoxa_trio.tools.window import SampleKind
 
 from .support import run, written
 
-DICE = Place("local", "", "dice.roll")
-NOW = Place("local", "a1", "clock.now")
-THEN = Place("local", "a1", "clock.then")
-AWAY = Place("far.example", "b2", "clock.now")
-OLD = Place("local", "c3", "gone.tool")
+DICE = ToolPlace("local", "", "dice.roll")
+NOW = ToolPlace("local", "a1", "clock.now")
+THEN = ToolPlace("local", "a1", "clock.then")
+AWAY = ToolPlace("far.example", "b2", "clock.now")
+OLD = ToolPlace("local", "c3", "gone.tool")
 
 
 def table(folder: Path, **more: Any) -> Path:
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
     path = table(tmp_path)
     now = time.time()
 
-    def measured(place: Place, kind: SampleKind, *times: float) -> list[Measured]:
+    def measured(place: ToolPlace, kind: SampleKind, *times: float) -> list[Measured]:
         when = now - (3 * 86400 if place is OLD else 90)
         return [Measured(place, kind, x, when) for x in times]
 
@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def kept(path: Path) -> set[Place]:
+def kept(path: Path) -> set[ToolPlace]:
     file = MeasurementFile.open(path.parent / "state" / "measurements.db")
     found = {one.place for one in file.load(float("-inf"), float("inf"))}
     file.close()
@@ -86,7 +86,7 @@ def test_what_is_remembered_is_listed_by_place(path: Path) -> None:
     ],
 )
 def test_what_is_named_is_forgotten(
-    path: Path, names: list[str], gone: set[Place]
+    path: Path, names: list[str], gone: set[ToolPlace]
 ) -> None:
     done = run("measurements", "forget", path, *names)
     assert (done.returncode, done.stderr) == (0, "")

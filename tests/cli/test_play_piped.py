@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from glyphoxa_trio.testing.model_server import Die, Reply, Say, open_model_server
+from glyphoxa_trio.testing.model_server import Die, Reply, SayText, open_model_server
 from tests.builtin.music.tones import tone
 
 from .support import COMMAND, LIMIT, PATIENT, environment, run, seer, written
@@ -245,7 +245,7 @@ def test_an_npc_talks_on_when_its_server_dies_and_returns(tmp_path: Path) -> Non
 async def test_a_model_that_fails_once_is_told_and_the_next_line_answered(
     tmp_path: Path,
 ) -> None:
-    script: list[Reply] = [[Say("Well, I"), Die()], Say("As I was saying.")]
+    script: list[Reply] = [[SayText("Well, I"), Die()], SayText("As I was saying.")]
     npcs = [{"name": "Bo"}, {"name": "Ysolde", "model": "another"}]
     async with open_model_server(script) as server:
         llm = {"provider": "chat_completions", "model": "llama"}

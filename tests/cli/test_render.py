@@ -17,7 +17,7 @@ from glyphoxa_trio.cli.render import (
     tool_row,
     why_lines,
 )
-from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.npc import (
     ApprovalNeeded,
     ApprovalSettled,
@@ -56,7 +56,7 @@ from glyphoxa_trio.npc import (
 from glyphoxa_trio.npc.events import HearingFailed, SpeechFailed
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource
 from glyphoxa_trio.tools.gate import Availability, Reason, Refusal
 from glyphoxa_trio.tools.outcome import Effect, Limit, Outcome, Status, ToolCall
 from glyphoxa_trio.tools.schema import ArgumentSchema
@@ -266,9 +266,9 @@ def test_why_without_a_turn_is_nothing() -> None:
 # ---------------------------------------------------------- the table of tools
 
 
-def listing(**more: Any) -> Listing:
+def listing(**more: Any) -> CatalogueEntry:
     definition = ToolDefinition(name="roll", group="dice", **more)
-    return Listing(
+    return CatalogueEntry(
         tool=Tool(definition=definition, handler=lambda *_: pytest.fail("called")),
         exposed="roll",
         estimate=estimate(),
@@ -281,7 +281,7 @@ def estimate(**more: Any) -> Estimate:
         "seconds": 0.03,
         "tier": Tier.FAST,
         "tier_by_number": Tier.FAST,
-        "source": Source.MEASURED,
+        "source": EstimateSource.MEASURED,
         "samples": 5,
         "p50": 0.03,
         "p99": 0.2,
@@ -290,7 +290,7 @@ def estimate(**more: Any) -> Estimate:
     return Estimate(**{**fields, **more})
 
 
-def row(tool: Listing, about: Estimate) -> dict[str, str]:
+def row(tool: CatalogueEntry, about: Estimate) -> dict[str, str]:
     return dict(zip(COLUMNS, tool_row(tool, about), strict=True))
 
 
@@ -304,13 +304,13 @@ def test_a_measured_tool_has_every_cell() -> None:
 
 
 def test_a_tool_of_which_nothing_is_known_has_empty_cells() -> None:
-    cells = row(listing(), estimate(source=Source.UNKNOWN, p50=None, p99=None))
+    cells = row(listing(), estimate(source=EstimateSource.UNKNOWN, p50=None, p99=None))
     dash = "\N{EN DASH}"
     assert (cells["declared"], cells["p50"], cells["p99"]) == (dash, dash, dash)
 
 
 def test_few_samples_are_said_to_be_few() -> None:
-    cells = row(listing(), estimate(source=Source.DECLARED, samples=2))
+    cells = row(listing(), estimate(source=EstimateSource.DECLARED, samples=2))
     assert cells["p50"] == "30 ms (n=2)"
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.testing.model_server import Fail, Say, open_model_server
+from glyphoxa_trio.testing.model_server import Fail, SayText, open_model_server
 
 from .support import (
     COMMAND,
@@ -258,7 +258,7 @@ async def test_what_models_did_and_cost_is_told(
     """Played with a model that is down, and another in its place that has a price."""
     async with (
         open_model_server([Fail(529)]) as down,
-        open_model_server([Say("Well met.")]) as up,
+        open_model_server([SayText("Well met.")]) as up,
     ):
         path = written(
             tmp_path,

@@ -13,7 +13,7 @@ import trio
 from glyphoxa_trio.testing.model_server import (
     CallTools,
     Reply,
-    Say,
+    SayText,
     open_model_server,
 )
 from glyphoxa_trio.tools.characters import MOST_MARKS
@@ -81,9 +81,9 @@ def test_an_approval_shows_what_a_terminal_hides(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", ["ask", "play"])
 async def test_no_model_steers(tmp_path: Path, verb: str) -> None:
     script: list[Reply] = [
-        [Say(said("Well.")), CallTools([("rude__shout", {}), (said("x"), {})])],
-        Say(said("There it is.")),
-        Say(said("And again.")),
+        [SayText(said("Well.")), CallTools([("rude__shout", {}), (said("x"), {})])],
+        SayText(said("There it is.")),
+        SayText(said("And again.")),
     ]
     async with open_model_server(script) as server:
         path = rude(

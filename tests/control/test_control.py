@@ -33,8 +33,8 @@ from glyphoxa_trio.control import (
     running,
     status_of,
 )
-from glyphoxa_trio.control import desk as desk_module
-from glyphoxa_trio.control.desk import IDLE, LONGEST_REQUEST, MOST_CLIENTS
+from glyphoxa_trio.control import admin_socket as desk_module
+from glyphoxa_trio.control.admin_socket import IDLE, LONGEST_REQUEST, MOST_CLIENTS
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.secret import Secret
 

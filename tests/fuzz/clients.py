@@ -26,15 +26,15 @@ from glyphoxa_trio.mcp import bounds, sdk
 from glyphoxa_trio.mcp.condensing import Condenser
 from glyphoxa_trio.mcp.metadata import result_of
 from glyphoxa_trio.mcp.process import LastLines
-from glyphoxa_trio.mcp.transport import ConnectionFailed, Loss
-from glyphoxa_trio.mcp.wire import Wire
+from glyphoxa_trio.mcp.transport import ConnectionFailed, SessionLost
+from glyphoxa_trio.mcp.wire import PipeDispatcher
 from glyphoxa_trio.testing.http_server import (
-    Events,
+    EventStreamReply,
     Pieces,
-    Raw,
+    RawBytes,
+    ReceivedRequest,
     Reply,
-    Request,
-    Status,
+    StatusReply,
     open_http_server,
 )
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError, ToolUnavailable
@@ -194,16 +194,16 @@ async def _memory(
     @asynccontextmanager
     async def dispatcher(
         spec: ServerSpec,
-        loss: Loss,
+        loss: SessionLost,
         stderr: LastLines,
         server: trio.Process | None,
         condenser: Condenser,
         *more: object,
-    ) -> AsyncGenerator[Wire]:
+    ) -> AsyncGenerator[PipeDispatcher]:
         async def fate() -> str | None:
             return None
 
-        yield Wire(
+        yield PipeDispatcher(
             ours,
             ours,
             loss=loss,
@@ -263,39 +263,41 @@ class _Http:
     _mill: Mill
     _told: Told
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: ReceivedRequest) -> Reply:
         match request.called:
             case "GET":
-                return Events((), "stay")
+                return EventStreamReply((), "stay")
             case "DELETE":
-                return Status(204)
+                return StatusReply(204)
             case "server/discover":
-                return Status(400)
+                return StatusReply(400)
             case "tools/call":
                 return self._nonsense(request)
         good = _plainly(dict(request.message))
         if good is None:
-            return Status(202)
+            return StatusReply(202)
         session = {"Mcp-Session-Id": "mill"} if request.called == "initialize" else {}
-        return Status(200, session, good)
+        return StatusReply(200, session, good)
 
-    def _nonsense(self, request: Request) -> Reply:
+    def _nonsense(self, request: ReceivedRequest) -> Reply:
         mill, ident = self._mill, request.message.get("id")
         good = _plainly(dict(request.message))
         json_kind = {"Content-Type": "application/json"}
         kind = mill.number(20)
         if kind == 0:  # a body that may be the answer
-            return Status(200, json_kind, self._said(ident, 1)[0])
+            return StatusReply(200, json_kind, self._said(ident, 1)[0])
         if kind == 1:
             status = mill.pick(200, 202, 400, 401, 404, 408, 429, 500, 503, 599)
-            return Status(status, json_kind, self._said(ident, 1)[0])
+            return StatusReply(status, json_kind, self._said(ident, 1)[0])
         if kind == 2:  # bytes that are not even HTTP
             head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
             line = self._said(ident, 1)[0]
-            return Raw(mill.pick(head + line, line, head[: mill.number(60)], b"\r\n"))
+            return RawBytes(
+                mill.pick(head + line, line, head[: mill.number(60)], b"\r\n")
+            )
         if kind == 3:
             odd = mill.pick("text/html", "text/event-stream; x=1", "", "a/b", "json")
-            return Status(200, {"Content-Type": odd}, self._said(ident, 1)[0])
+            return StatusReply(200, {"Content-Type": odd}, self._said(ident, 1)[0])
         said = [b"data: " + line for line in self._said(ident, HAIL)]
         for number, line in enumerate(said):
             if mill.number(10) == 0:

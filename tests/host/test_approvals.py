@@ -20,10 +20,10 @@ import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from glyphoxa_trio.host import Approvals, ChangedAgain, ToolHost, UnknownTool, open_host
-from glyphoxa_trio.host.approvals import LOADING, MOST_REMEMBERED, Keeper
+from glyphoxa_trio.host.approvals import LOADING, MOST_REMEMBERED, ApprovalKeeper
 from glyphoxa_trio.host.catalogue import Catalogue
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource
 from glyphoxa_trio.tools.fingerprint import fingerprint
 from glyphoxa_trio.tools.gate import EVERYTHING, Availability, Grant, Reason, TrustMode
 from glyphoxa_trio.tools.naming import NameCollision
@@ -471,7 +471,7 @@ async def test_a_change_between_two_runs_is_found() -> None:
 async def test_what_is_saved_is_not_saved_again() -> None:
     with trio.fail_after(10):
         store, approvals = Store(), Approvals()
-        keeper = Keeper(approvals, store)
+        keeper = ApprovalKeeper(approvals, store)
         await keeper.load()
         await keeper.close()
         assert store.saves == 0
@@ -485,7 +485,7 @@ async def test_what_is_saved_is_not_saved_again() -> None:
 async def test_an_older_save_that_comes_late_is_not_made() -> None:
     # Found: a thread that closing had given up on before it began wrote last.
     store = Store()
-    keeper = Keeper(Approvals(), store)
+    keeper = ApprovalKeeper(Approvals(), store)
     keeper._write(2, {"world.send": "newer"})
     keeper._write(1, {"world.send": "older"})
     assert store.kept == {"world.send": "newer"}
@@ -581,7 +581,7 @@ KEYS = st.sampled_from(["send", "tell"])
 ESTIMATE = Estimate(
     seconds=0.1,
     tier=Tier.FAST,
-    source=Source.DECLARED,
+    source=EstimateSource.DECLARED,
     p50=None,
     p99=None,
     samples=0,

@@ -15,7 +15,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio.actors import Flights, LoopLag, loop_lag
+from glyphoxa_trio.actors import LoopLag, SharedTasks, loop_lag
 from glyphoxa_trio.host import Caller, Catalogue, open_host
 from glyphoxa_trio.host.attempts import Attempts
 from glyphoxa_trio.host.executor import LONGEST_FLIGHT, Executor
@@ -79,7 +79,7 @@ async def bench(*tools: Tool, late: LoopLag | None = None) -> AsyncGenerator[Ben
     with loop_lag() as lag:
         async with trio.open_nursery() as nursery:
             attempts = Attempts(
-                Flights(nursery),
+                SharedTasks(nursery),
                 lambda key, sample: samples.append((key, sample)),
                 anew.append,
                 late or lag,
@@ -462,7 +462,7 @@ async def test_nothing_departs_past_an_open_breaker(
         await b.break_it()
         listing = b.catalogue.current.find("act")
         with pytest.raises(ToolUnavailable, match="failed repeatedly"):
-            b.attempts.depart(listing, {}, CallContext(), None)
+            b.attempts.start(listing, {}, CallContext(), None)
         await wait_all_tasks_blocked()
         assert len(log.began) == 5
 
@@ -484,7 +484,7 @@ async def test_a_trial_that_cannot_depart_leaves_its_place(
         for _ in range(2):
             assert b.obstacle() == "2 earlier calls do not stop"
             with pytest.raises(ToolUnavailable, match="do not stop"):
-                b.attempts.depart(listing, {}, CallContext(), None)
+                b.attempts.start(listing, {}, CallContext(), None)
         await trio.sleep(60)
         patient.does, patient.seconds = Does.ANSWER, 0.25
         assert statuses(await b.run("act")) == ["ok"]

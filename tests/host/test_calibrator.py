@@ -21,7 +21,7 @@ from glyphoxa_trio.errors import ActorGone, DeadlineExceeded
 from glyphoxa_trio.host import (
     CalibratorSettings,
     Catalogue,
-    Listing,
+    CatalogueEntry,
     Probed,
     Sampled,
     ToolHost,
@@ -36,11 +36,11 @@ from glyphoxa_trio.host.calibrator import (
     HealthAnew,
     Observe,
     Reckon,
-    Report,
+    ReportEstimates,
 )
 from glyphoxa_trio.host.measurements import Measurements
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource
 from glyphoxa_trio.tools.instance import minimal_instance
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.tier import Tier
@@ -83,7 +83,7 @@ class Bench:
         return self.catalogue.current.by_key[KEY].estimate
 
     async def report(self) -> dict[str, Estimate]:
-        return await self.ref.ask(Report(), within=1)
+        return await self.ref.ask(ReportEstimates(), within=1)
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def bench(
     probes: list[tuple[str, Mapping[str, Any]]] = []
 
     async def probe(
-        listing: Listing, arguments: Mapping[str, Any], *, deadline: float
+        listing: CatalogueEntry, arguments: Mapping[str, Any], *, deadline: float
     ) -> ProbeResult:
         probes.append((listing.key, arguments))
         await trio.sleep(0.1)
@@ -132,9 +132,9 @@ async def test_a_tool_is_as_declared_until_five_samples_say_otherwise(
     async with bench(fake("look", estimated_duration=2.0)) as b:
         assert (b.listed().seconds, b.listed().tier) == (2.0, Tier.DEEP)
         await b.observe(*[OK] * 4)
-        assert b.listed().source is Source.DECLARED
+        assert b.listed().source is EstimateSource.DECLARED
         await b.observe(OK)
-        assert b.listed().source is Source.MEASURED
+        assert b.listed().source is EstimateSource.MEASURED
         assert (b.listed().seconds, b.listed().tier) == (0.25, Tier.FAST)
 
 
@@ -197,7 +197,7 @@ async def test_observations_of_unknown_tools_are_ignored(
         await b.observe(*[OK] * 5)
         assert await b.report() == {}
         b.catalogue.register([fake("look", estimated_duration=2.0)])
-        assert b.listed().source is Source.DECLARED
+        assert b.listed().source is EstimateSource.DECLARED
 
 
 async def test_what_is_recorded_is_told_after_what_follows_from_it(
@@ -212,7 +212,7 @@ async def test_what_is_recorded_is_told_after_what_follows_from_it(
         ]
         sources = [listed.source for _, listed in b.told if listed]
         # The fifth that says something of latency is the seventh.
-        assert sources == [Source.DECLARED] * 6 + [Source.MEASURED]
+        assert sources == [EstimateSource.DECLARED] * 6 + [EstimateSource.MEASURED]
 
 
 async def test_probes_are_told_one_by_one_and_then_together(
@@ -251,13 +251,13 @@ async def test_what_is_forgotten_begins_anew_and_what_is_back_is_reckoned(
         tools = [listing.tool for listing in b.catalogue.current.listings]
         b.catalogue.deregister("fake")
         b.catalogue.register(tools)  # a server that was away
-        assert b.listed().source is Source.MEASURED
+        assert b.listed().source is EstimateSource.MEASURED
         b.ref.tell(Forget((KEY,)))
         await wait_all_tasks_blocked()
-        assert b.listed().source is Source.MEASURED  # nobody has asked yet
+        assert b.listed().source is EstimateSource.MEASURED  # nobody has asked yet
         b.ref.tell(Reckon((KEY, "fake.gone")))
         await wait_all_tasks_blocked()
-        assert b.listed().source is Source.DECLARED
+        assert b.listed().source is EstimateSource.DECLARED
 
 
 async def test_noise_is_reported_but_makes_no_new_snapshot(
@@ -294,7 +294,7 @@ async def test_a_crash_costs_neither_measurements_nor_the_actor(
         b.catalogue.broken = True
         await b.observe(OK)  # its publication fails
         assert [e.uptime for e in b.events if isinstance(e, Failed)] == [0]
-        assert b.listed().source is Source.DECLARED
+        assert b.listed().source is EstimateSource.DECLARED
         assert (await b.report())[KEY].samples == 5
         assert trio.current_time() == 0.25  # the next life's
         await b.observe(OK)
@@ -329,7 +329,7 @@ async def test_what_was_measured_expires_also_where_nobody_calls(
         assert host.tools(Tier.FAST) == ()
         await trio.sleep_until(51)  # the first of five has expired
         (listing,) = host.tools(Tier.FAST)
-        assert listing.estimate.source is Source.DECLARED
+        assert listing.estimate.source is EstimateSource.DECLARED
 
 
 async def test_an_unknown_tool_is_on_trial_again_when_its_slowness_has_expired(
@@ -344,7 +344,7 @@ async def test_an_unknown_tool_is_on_trial_again_when_its_slowness_has_expired(
         assert host.tools(Tier.FAST) == ()
         await trio.sleep_until(60)  # all five have expired
         (listing,) = host.tools(Tier.FAST)
-        assert listing.estimate.source is Source.TRIAL
+        assert listing.estimate.source is EstimateSource.TRIAL
 
 
 # Probes
@@ -378,11 +378,11 @@ async def test_probes_measure_what_may_be_called_without_asking(
             for key, estimate in (await host.report()).items()
         }
         assert estimates == {
-            "fake.look": (Source.MEASURED, 5),
-            "fake.chosen": (Source.MEASURED, 5),
-            "fake.search": (Source.DECLARED, 0),
-            "fake.set": (Source.DECLARED, 0),
-            "fake.pay": (Source.DECLARED, 0),
+            "fake.look": (EstimateSource.MEASURED, 5),
+            "fake.chosen": (EstimateSource.MEASURED, 5),
+            "fake.search": (EstimateSource.DECLARED, 0),
+            "fake.set": (EstimateSource.DECLARED, 0),
+            "fake.pay": (EstimateSource.DECLARED, 0),
         }
         (named,) = (await probed(host, keys=["fake.pay"])).values()
         assert named == Probed(key="fake.pay", samples=5, done=1, total=1)
@@ -618,7 +618,7 @@ async def test_the_same_tool_here_and_there_has_two_histories(
     async with bench(fake("look", environment="here")) as b:
         await b.observe(*[OK] * 5, seconds=0.25)
         b.catalogue.replace("fake", [fake("look", environment="there")])
-        assert b.listed().source is Source.DECLARED
+        assert b.listed().source is EstimateSource.DECLARED
         await b.observe(*[OK] * 5, seconds=1.0)
         assert b.listed().seconds == 1.0
         b.catalogue.replace("fake", [fake("look", environment="here")])
@@ -634,4 +634,4 @@ async def test_what_is_forgotten_is_forgotten_everywhere(
         b.ref.tell(Forget((KEY,)))
         await wait_all_tasks_blocked()
         b.catalogue.replace("fake", [fake("look", environment="here")])
-        assert b.listed().source is Source.DECLARED
+        assert b.listed().source is EstimateSource.DECLARED

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from glyphoxa_trio.host import Catalogue, Snapshot, UnknownTool
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource
 from glyphoxa_trio.tools.gate import Availability
 from glyphoxa_trio.tools.naming import BadName, NameCollision, NamingStyle
 from glyphoxa_trio.tools.schema import BadSchema
@@ -25,7 +25,9 @@ READY, RESTARTING, DOWN = Availability
 GROUPS = ("dice", "world", "clock")
 
 
-def estimate(seconds: float, source: Source = Source.DECLARED) -> Estimate:
+def estimate(
+    seconds: float, source: EstimateSource = EstimateSource.DECLARED
+) -> Estimate:
     return Estimate(
         seconds=seconds,
         tier=DEFAULT_LIMITS.tier_of(seconds),
@@ -180,7 +182,7 @@ class CatalogueMachine(RuleBasedStateMachine):
         seconds=st.sampled_from([0.1, 0.4, 1.0, 2.0]),
     )
     def set_estimate(self, key: str, seconds: float) -> None:
-        measured = estimate(seconds, Source.MEASURED)
+        measured = estimate(seconds, EstimateSource.MEASURED)
         self.catalogue.set_estimate(key, measured)
         if key in self.model and key not in left_out(self.model):
             self.model[key].estimate = measured
@@ -359,9 +361,9 @@ def test_any_order_of_publishing_gives_the_same_catalogue(
 def test_a_measured_tool_moves_to_its_place() -> None:
     made = catalogue(fake("a"), fake("b"), fake("c", estimated_duration=1.0))
     assert names(made.current) == ["a", "b", "c"]
-    made.set_estimate("fake.a", estimate(1.2, Source.MEASURED))
+    made.set_estimate("fake.a", estimate(1.2, EstimateSource.MEASURED))
     assert names(made.current) == ["b", "a", "c"]
-    made.set_estimate("fake.a", estimate(2.0, Source.MEASURED))
+    made.set_estimate("fake.a", estimate(2.0, EstimateSource.MEASURED))
     assert names(made.current) == ["b", "c", "a"]
 
 
@@ -375,7 +377,7 @@ def test_an_estimate_that_is_not_news_is_no_new_snapshot() -> None:
 
 def test_a_tool_that_did_not_change_keeps_its_estimate_and_its_schema() -> None:
     made = catalogue(fake("look", group="world"), fake("roll", group="world"))
-    made.set_estimate("world.look", estimate(0.2, Source.MEASURED))
+    made.set_estimate("world.look", estimate(0.2, EstimateSource.MEASURED))
     old = made.current.by_key
     made.replace(
         "world",
@@ -386,7 +388,7 @@ def test_a_tool_that_did_not_change_keeps_its_estimate_and_its_schema() -> None:
         RESTARTING,
     )
     new = made.current.by_key
-    assert new["world.look"].estimate.source is Source.MEASURED
+    assert new["world.look"].estimate.source is EstimateSource.MEASURED
     assert new["world.look"].schema is old["world.look"].schema
     assert new["world.look"].tool is not old["world.look"].tool  # the new handler
     assert new["world.roll"].schema is not old["world.roll"].schema

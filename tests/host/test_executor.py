@@ -13,7 +13,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from glyphoxa_trio.host import Listing, open_host
+from glyphoxa_trio.host import CatalogueEntry, open_host
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
 from glyphoxa_trio.tools.gate import Availability, Grant, Reason
 from glyphoxa_trio.tools.outcome import (
@@ -532,7 +532,7 @@ async def test_the_caller_hears_of_every_start_and_every_end_once(
 ) -> None:
     heard: list[tuple[str, int, str, float]] = []
 
-    def started(index: int, listing: Listing) -> None:
+    def started(index: int, listing: CatalogueEntry) -> None:
         heard.append(("start", index, listing.key, trio.current_time()))
 
     def ended(index: int, outcome: Outcome) -> None:

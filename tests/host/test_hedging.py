@@ -16,7 +16,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio.actors import Flights, loop_lag
+from glyphoxa_trio.actors import SharedTasks, loop_lag
 from glyphoxa_trio.host import Approvals, Caller, Catalogue, open_host
 from glyphoxa_trio.host.attempts import Attempts
 from glyphoxa_trio.host.executor import Executor
@@ -179,7 +179,7 @@ async def bench(
 
     with trio.fail_after(100_000), loop_lag() as lag:
         async with trio.open_nursery() as nursery:
-            attempts = Attempts(Flights(nursery), observe, lambda _: None, lag)
+            attempts = Attempts(SharedTasks(nursery), observe, lambda _: None, lag)
             hedging = Hedging(rules, nursery, catalogue, attempts, measurements.window)
             executor = Executor(nursery, catalogue, attempts, approvals, hedging)
             made = Bench(
@@ -814,7 +814,7 @@ async def test_losers_are_no_failures(autojump_clock: MockClock) -> None:
             b.afresh()
         for key in ("a.look", "b.look"):
             listing = b.catalogue.current.by_key[key]
-            assert b.attempts.undoubted(listing, ("", ""))
+            assert b.attempts.is_trusted(listing, ("", ""))
             window = b.measurements.window(listing.definition)
             assert window.failures == 0
         figures = b.figures()

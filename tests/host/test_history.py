@@ -27,13 +27,13 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio.host import CalibratorSettings, History, ToolHost, open_host
+from glyphoxa_trio.host import CalibratorSettings, SampleHistory, ToolHost, open_host
 from glyphoxa_trio.host import history as history_module
 from glyphoxa_trio.host.history import AGAIN, GATHERING, LOADING, SAVING
 from glyphoxa_trio.storage.errors import StorageError, UnusableFile
 from glyphoxa_trio.storage.measurements import MeasurementFile
-from glyphoxa_trio.tools.estimate import Source
-from glyphoxa_trio.tools.history import ASKEW, Measured, Place, kept, recalled
+from glyphoxa_trio.tools.estimate import EstimateSource
+from glyphoxa_trio.tools.history import ASKEW, Measured, ToolPlace, kept, recalled
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import Sample, SampleKind
 
@@ -43,7 +43,7 @@ OK, TOOL_ERROR, TIMEOUT, FAILED, CENSORED = SampleKind
 LIMIT = 60.0  # seconds; only a hang comes near it
 ROOT = Path(__file__).parents[2]
 KEY = "fake.look"
-HERE = Place("local", "", KEY)
+HERE = ToolPlace("local", "", KEY)
 TODAY = 1_800_000_000.0  # when virtual time is 0
 DAY = 24 * 3600.0
 
@@ -87,9 +87,9 @@ class Disk:
         return function(*arguments)
 
 
-def history_on(disk: Disk, **rest: Any) -> History:
+def history_on(disk: Disk, **rest: Any) -> SampleHistory:
     rest.setdefault("today", lambda: TODAY + trio.current_time())
-    return History(disk.open, in_thread=disk.beside, **rest)
+    return SampleHistory(disk.open, in_thread=disk.beside, **rest)
 
 
 def sample(seconds: float = 0.25, kind: SampleKind = OK) -> Sample:
@@ -101,13 +101,13 @@ def measured(
     kind: SampleKind = OK,
     *,
     age: float = 60.0,
-    place: Place = HERE,
+    place: ToolPlace = HERE,
 ) -> Measured:
     return Measured(place, kind, seconds, TODAY - age)
 
 
 @asynccontextmanager
-async def keeping(history: History) -> AsyncGenerator[trio.Nursery]:
+async def keeping(history: SampleHistory) -> AsyncGenerator[trio.Nursery]:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(history.run)
         yield nursery
@@ -344,7 +344,7 @@ async def test_a_bug_of_the_file_ends_nothing(autojump_clock: MockClock) -> None
 async def test_a_thread_that_takes_the_last_one_meanwhile_is_no_harm(
     autojump_clock: MockClock,
 ) -> None:
-    class Taken(deque[tuple[Place, Sample]]):
+    class Taken(deque[tuple[ToolPlace, Sample]]):
         def __getitem__(self, at: Any) -> Any:
             self.clear()  # as a thread may, after whoever asked how many there are
             return super().__getitem__(at)
@@ -413,7 +413,7 @@ async def test_the_next_run_knows_a_tool_before_it_is_called(
         host.register(fake("look", read_only=True))
         assert host.tools(Tier.FAST) == ()  # at once: it was never shown as declared
         (listing,) = host.tools(Tier.STANDARD)
-        assert listing.estimate.source is Source.MEASURED
+        assert listing.estimate.source is EstimateSource.MEASURED
         assert (listing.estimate.seconds, listing.estimate.samples) == (0.75, 5)
         counts = host.statistics().history
         assert counts is not None
@@ -426,9 +426,9 @@ async def test_what_was_measured_elsewhere_or_of_another_server_stays_there(
     # G25, D10
     disk = Disk(
         [
-            *[measured(0.1, place=Place("local", "a1", KEY))] * 5,
-            *[measured(0.75, place=Place("far", "a1", KEY))] * 5,
-            *[measured(2.0, place=Place("local", "b2", KEY))] * 5,
+            *[measured(0.1, place=ToolPlace("local", "a1", KEY))] * 5,
+            *[measured(0.75, place=ToolPlace("far", "a1", KEY))] * 5,
+            *[measured(2.0, place=ToolPlace("local", "b2", KEY))] * 5,
         ]
     )
     for environment, origin, expected in [
@@ -450,10 +450,10 @@ async def test_a_configured_environment_has_a_history_of_its_own(
     settings = CalibratorSettings(environment="laptop")
     async with open_host(history=history_on(disk), settings=settings) as host:
         host.register(fake("look", 0.25))
-        assert host.snapshot.by_key[KEY].estimate.source is Source.DECLARED
+        assert host.snapshot.by_key[KEY].estimate.source is EstimateSource.DECLARED
         await fan_out(host, "look")
         await wait_all_tasks_blocked()
-    assert disk.rows[-1].place == Place("laptop", "", KEY)
+    assert disk.rows[-1].place == ToolPlace("laptop", "", KEY)
 
 
 async def test_what_expires_in_the_next_run_counts_from_when_it_was_measured(
@@ -514,7 +514,9 @@ async def test_a_real_file_has_it_all_in_the_next_run(tmp_path: Path) -> None:
     told: list[str] = []
     with trio.fail_after(LIMIT):
         for known in (0, 5, 10):
-            history = History(partial(MeasurementFile.open, path), warn=told.append)
+            history = SampleHistory(
+                partial(MeasurementFile.open, path), warn=told.append
+            )
             async with open_host(history=history) as host:
                 host.register(fake("look", read_only=True))
                 assert (await host.report())[KEY].samples == known
@@ -539,7 +541,7 @@ async def test_a_broken_file_never_stops_the_table(
     spoil(path)
     told: list[str] = []
     with trio.fail_after(LIMIT):
-        history = History(partial(MeasurementFile.open, path), warn=told.append)
+        history = SampleHistory(partial(MeasurementFile.open, path), warn=told.append)
         async with open_host(history=history) as host:
             host.register(fake("look", read_only=True))
             for _ in range(5):
@@ -561,7 +563,9 @@ async def test_a_file_that_somebody_else_keeps_locked_never_stops_the_table(
     told: list[str] = []
     try:
         with trio.fail_after(LIMIT):
-            history = History(partial(MeasurementFile.open, path), warn=told.append)
+            history = SampleHistory(
+                partial(MeasurementFile.open, path), warn=told.append
+            )
             async with open_host(history=history) as host:
                 host.register(fake("look", read_only=True))
                 (outcome,) = await fan_out(host, "look", within=10)

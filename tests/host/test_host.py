@@ -11,7 +11,7 @@ from glyphoxa_trio import tool
 from glyphoxa_trio.actors import Started
 from glyphoxa_trio.errors import DeadlineExceeded
 from glyphoxa_trio.host import CalibratorSettings, Probed, ToolHost, open_host
-from glyphoxa_trio.tools.estimate import Source
+from glyphoxa_trio.tools.estimate import EstimateSource
 from glyphoxa_trio.tools.gate import Availability, Grant, Reason
 from glyphoxa_trio.tools.naming import NameCollision, NamingStyle
 from glyphoxa_trio.tools.outcome import Effect, Limit, Status
@@ -171,12 +171,12 @@ async def test_what_was_measured_outlives_an_absence_but_not_a_removal(
         host.publish("world", DOWN, [])
         host.publish("world", READY, tools)
         (listing,) = host.tools()
-        assert listing.estimate.source is Source.MEASURED
+        assert listing.estimate.source is EstimateSource.MEASURED
         host.deregister("world")
         await wait_all_tasks_blocked()
         host.publish("world", READY, tools)
         (listing,) = host.tools()
-        assert listing.estimate.source is Source.DECLARED
+        assert listing.estimate.source is EstimateSource.DECLARED
 
 
 async def test_a_call_in_the_air_outlives_its_tool(autojump_clock: MockClock) -> None:

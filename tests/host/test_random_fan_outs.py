@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio.host import Caller, Listing, open_host
+from glyphoxa_trio.host import Caller, CatalogueEntry, open_host
 from glyphoxa_trio.host.catalogue import Snapshot
 from glyphoxa_trio.tools.arguments import InvalidArguments, canonical
 from glyphoxa_trio.tools.definition import (
@@ -201,7 +201,7 @@ async def play(table: Table) -> Seen:
             host.publish(group, Availability.DOWN, None)
         seen = Seen(host.snapshot, flown)
 
-        def started(index: int, _: Listing) -> None:
+        def started(index: int, _: CatalogueEntry) -> None:
             assert index not in seen.started
             seen.started[index] = trio.current_time()
 

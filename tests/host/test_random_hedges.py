@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from glyphoxa_trio.host import Caller, Listing, ToolHost, open_host
+from glyphoxa_trio.host import Caller, CatalogueEntry, ToolHost, open_host
 from glyphoxa_trio.host.attempts import TRIALS_AT_ONCE
 from glyphoxa_trio.host.calibrator import Observe
 from glyphoxa_trio.tools.definition import OnInterrupt, ToolDefinition
-from glyphoxa_trio.tools.estimate import Source
+from glyphoxa_trio.tools.estimate import EstimateSource
 from glyphoxa_trio.tools.gate import Availability, Candidate, TrustMode, refusal
 from glyphoxa_trio.tools.hedging import HedgingRules
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
@@ -139,7 +139,7 @@ async def play(twins: Twins) -> Seen:
 
 
 async def fan_out(host: ToolHost, table: Table, seen: Seen) -> None:
-    def started(index: int, _: Listing) -> None:
+    def started(index: int, _: CatalogueEntry) -> None:
         assert index not in seen.started
         seen.started[index] = trio.current_time()
 
@@ -285,7 +285,9 @@ def the_outcome_is_that_of_its_attempts(
                 for run in seen.flown
             )
             # A tool on trial has so many seats, and nobody waits for one to hedge.
-            full = twin.estimate.source is Source.TRIAL and flies >= TRIALS_AT_ONCE
+            full = (
+                twin.estimate.source is EstimateSource.TRIAL and flies >= TRIALS_AT_ONCE
+            )
             assert hedged or full, "there was a right to a second attempt"
         b, b_does = -inf, None
         if hedged:

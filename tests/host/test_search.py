@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from trio.testing import MockClock
 
-from glyphoxa_trio.host import Shelf, Showing, ToolHost, open_host, showing
+from glyphoxa_trio.host import LoadedTools, ToolHost, VisibleTools, open_host, showing
 from glyphoxa_trio.host.search import LOADED
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.gate import EVERYTHING, Availability, Grant, Reason
@@ -51,13 +51,13 @@ def world(count: int, log: Log | None = None, **definition: Any) -> list[Tool]:
 
 def show(
     host: ToolHost,
-    shelf: Shelf,
+    shelf: LoadedTools,
     *,
     grant: Grant = GRANT,
     tier: Tier = DEEP,
     remaining: float = 4.0,
     threshold: int = 15,
-) -> Showing:
+) -> VisibleTools:
     return showing(
         host.explain(tier, grant=grant, remaining=remaining),
         shelf,
@@ -71,7 +71,7 @@ def names(listings: Sequence[Any]) -> list[str]:
 
 
 async def run(
-    host: ToolHost, view: Showing, *calls: Any, grant: Grant = GRANT, **caller: Any
+    host: ToolHost, view: VisibleTools, *calls: Any, grant: Grant = GRANT, **caller: Any
 ) -> list[Outcome]:
     return await fan_out(host, *calls, grant=grant, showing=view, **caller)
 
@@ -85,7 +85,7 @@ async def test_fifteen_external_tools_are_shown_and_one_more_is_not(
 ) -> None:  # N24, N25
     async with open_host() as host:
         host.register(fake("own"), fake("other"), *world(count))
-        view = show(host, Shelf())
+        view = show(host, LoadedTools())
     assert len(view.deferred) == deferred
     if deferred:
         assert names(view.shown) == ["other", "own", "tool_search"]
@@ -107,19 +107,19 @@ async def test_only_what_the_gate_lets_through_is_counted_and_told(
         )
         host.publish("down", Availability.DOWN, world(5, group="down"))
         some = Grant(npc="Bob", tools=("world.*", "down.*"), allow_tools=("*.*",))
-        deep = show(host, Shelf(), grant=some)
+        deep = show(host, LoadedTools(), grant=some)
         assert len(deep.deferred) == 17
         assert "secret" not in deep.summary
         assert "down" not in deep.summary
         assert [no.reason for x, no in deep.hidden if x.definition.group == "down"] == [
             Reason.UNAVAILABLE
         ] * 5
-        quick = show(host, Shelf(), grant=some, tier=STANDARD)
+        quick = show(host, LoadedTools(), grant=some, tier=STANDARD)
         assert "slow" not in quick.summary
-        late = show(host, Shelf(), grant=some, remaining=0.005)
+        late = show(host, LoadedTools(), grant=some, remaining=0.005)
         assert (late.shown, late.deferred) == ((), ())  # nothing fits, nothing leads on
         untrusted = attrs.evolve(some, allow_tools=("world.t0*",))
-        assert len(show(host, Shelf(), grant=untrusted).shown) == 10
+        assert len(show(host, LoadedTools(), grant=untrusted).shown) == 10
 
 
 async def test_the_prefix_stays_when_a_tool_is_loaded_and_when_the_tier_rises(
@@ -129,7 +129,7 @@ async def test_the_prefix_stays_when_a_tool_is_loaded_and_when_the_tier_rises(
         slow = world(20, estimated_duration=1.0, group="far")
         host.register(fake("own"), *world(20), *slow)
         grant = Grant(tools=("*", "*.*"), allow_tools=("*.*",))
-        shelf = Shelf()
+        shelf = LoadedTools()
         fast = show(host, shelf, grant=grant, tier=FAST)
         deep = show(host, shelf, grant=grant)
         assert deep.summary.startswith(fast.summary)
@@ -149,7 +149,7 @@ async def test_a_loaded_tool_that_may_not_run_is_not_shown(
 ) -> None:
     async with open_host() as host:
         host.register(*world(20))
-        shelf = Shelf()
+        shelf = LoadedTools()
         shelf.load("world.t01")
         shelf.load("world.gone")
         assert names(show(host, shelf).shown) == ["tool_search", "t01"]
@@ -166,7 +166,7 @@ async def test_a_search_answers_with_schemas_and_loads_for_the_next_round(
     log = Log()
     async with open_host() as host:
         host.register(*world(20, log))
-        shelf = Shelf()
+        shelf = LoadedTools()
         view = show(host, shelf)
         query = call("tool_search", "1", query="number 7", limit=1)
         early = call("mcp__world__t07", "2", n=1)
@@ -201,7 +201,7 @@ async def test_a_call_of_a_deferred_tool_is_answered_with_its_schema(
     log = Log()
     async with open_host() as host:
         host.register(*world(16, log, read_only=False))
-        shelf = Shelf()
+        shelf = LoadedTools()
         for right in (False, True):
             arguments = {"n": 1} if right else {"m": "?"}
             key = f"mcp__world__t0{int(right)}"
@@ -236,7 +236,7 @@ async def test_the_gate_comes_before_what_is_loaded(
 ) -> None:  # A38: a refusal tells no schema and loads nothing
     async with open_host() as host:
         host.register(*world(20, estimated_duration=1.0))
-        shelf = Shelf()
+        shelf = LoadedTools()
         view = show(host, shelf)
         (end,) = await run(
             host, view, call("world.t03", n=1), grant=grant, tier=tier, within=4.0
@@ -258,7 +258,7 @@ async def test_a_search_finds_only_what_may_run_at_that_moment(
             fake("brook", group="world", external=True, description="A small river."),
             fake("river_of_ours", group="fake"),
         )
-        shelf = Shelf()
+        shelf = LoadedTools()
         view = show(host, shelf)
 
         async def rivers(within: float) -> list[str]:
@@ -276,7 +276,7 @@ async def test_a_search_finds_only_what_may_run_at_that_moment(
 async def test_a_search_that_finds_nothing_says_so(autojump_clock: MockClock) -> None:
     async with open_host() as host:
         host.register(*world(16))
-        shelf = Shelf()
+        shelf = LoadedTools()
         (end,) = await run(
             host, show(host, shelf), call("tool_search", query="dragons")
         )
@@ -296,7 +296,7 @@ async def test_a_search_is_checked_like_any_call(
 ) -> None:
     async with open_host() as host:
         host.register(*world(16))
-        view = show(host, Shelf())
+        view = show(host, LoadedTools())
         bad = call("tool_search")
         (end,) = await run(host, view, type(bad)(bad.id, bad.name, arguments))
     assert end.status is Status.INVALID_ARGUMENTS
@@ -307,7 +307,7 @@ async def test_two_conversations_load_each_for_itself(
 ) -> None:
     async with open_host() as host:
         host.register(*world(20))
-        ours, theirs = Shelf(), Shelf()
+        ours, theirs = LoadedTools(), LoadedTools()
         await run(host, show(host, ours), call("tool_search", query="7", limit=1))
         ours.settle()
         theirs.settle()
@@ -322,7 +322,7 @@ async def test_there_is_no_search_where_nothing_is_deferred(
 ) -> None:
     async with open_host() as host:
         host.register(*world(15))
-        view = show(host, Shelf())
+        view = show(host, LoadedTools())
         for shown in (view, None):
             (end,) = await fan_out(
                 host, call("tool_search", query="x"), grant=EVERYTHING, showing=shown
@@ -379,7 +379,7 @@ class ShelfMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shelf = Shelf(capacity=3)
+        self.shelf = LoadedTools(capacity=3)
         self.model: list[list[Any]] = []
         self.round: set[tuple[int, str]] = set()  # uses before loads, by key
         self.now = 0
@@ -420,7 +420,7 @@ TestShelf = ShelfMachine.TestCase
 
 
 def test_a_shelf_keeps_fifteen() -> None:
-    shelf = Shelf()
+    shelf = LoadedTools()
     for n in range(40):
         shelf.load(f"{n:02}")
         shelf.settle()
@@ -433,6 +433,6 @@ async def test_what_a_search_answers_can_be_told_to_a_model(
 ) -> None:
     async with open_host() as host:
         host.register(*world(20, description="x" * 100_000))
-        view = show(host, Shelf())
+        view = show(host, LoadedTools())
         (end,) = await run(host, view, call("tool_search", query="t01 t02", limit=10))
     assert len(json.dumps(end.data)) < 10 * 3000

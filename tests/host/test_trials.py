@@ -21,7 +21,7 @@ from glyphoxa_trio.host import (
     open_host,
 )
 from glyphoxa_trio.tools.definition import Tool
-from glyphoxa_trio.tools.estimate import Estimate, Source, Unknown
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource, Unknown
 from glyphoxa_trio.tools.gate import Availability, Grant, TrustMode
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolCall, ToolResult
 from glyphoxa_trio.tools.tier import Tier
@@ -234,10 +234,10 @@ async def test_a_tool_that_was_slow_for_a_minute_is_back_within_five(
         assert shown(host) == []
         await talk(host, 20)
         assert shown(host) == ["look"]  # once more, to be tried
-        assert listed(host).source is Source.TRIAL
+        assert listed(host).source is EstimateSource.TRIAL
         assert statuses(await turn(host, "look")) == ["ok"]
         assert shown(host) == ["look"]  # one good call beats all that were cut
-        assert listed(host).source is Source.MEASURED
+        assert listed(host).source is EstimateSource.MEASURED
         assert listed(host).next_trial is None
 
 
@@ -295,7 +295,7 @@ async def test_a_trial_that_says_nothing_does_not_use_up_the_way_back(
             await say_nothing(host, speed, how)
         assert shown(host) == ["look"]
         assert statuses(await turn(host, "look")) == ["ok"]
-        assert listed(host).source is Source.MEASURED
+        assert listed(host).source is EstimateSource.MEASURED
 
 
 async def test_a_trial_that_was_slow_counts_however_many_said_nothing_before(

@@ -13,17 +13,17 @@ import outcome
 import trio
 
 from glyphoxa_trio.config import ServerSpec
-from glyphoxa_trio.mcp import ConnectionFailed, Loss
+from glyphoxa_trio.mcp import ConnectionFailed, SessionLost
 from glyphoxa_trio.mcp.process import LastLines
-from glyphoxa_trio.mcp.transport import Busy, Listing, NeverSent
+from glyphoxa_trio.mcp.transport import Busy, NeverSent, ToolListing
 from glyphoxa_trio.tools.definition import ConnectionLost, ToolError
 
 TOOLS = ("echo", "sleep", "refuse", "break", "stumble", "busy", "miss", "forget")
 
 
-def listing(*names: str, warnings: tuple[str, ...] = ()) -> Listing:
+def listing(*names: str, warnings: tuple[str, ...] = ()) -> ToolListing:
     tools = tuple({"name": name, "inputSchema": {"type": "object"}} for name in names)
-    return Listing(tools, warnings)
+    return ToolListing(tools, warnings)
 
 
 @attrs.define(eq=False)
@@ -37,7 +37,7 @@ class FakeSession:
 
     server: FakeServer
     pid: int | None = 4711
-    loss: Loss = attrs.field(factory=Loss)
+    loss: SessionLost = attrs.field(factory=SessionLost)
     timed: bool = True
 
     async def ping(self) -> bool:
@@ -48,7 +48,7 @@ class FakeSession:
         await trio.sleep(self.server.ping_takes)
         return self.server.knows_pings
 
-    async def list_tools(self) -> Listing:
+    async def list_tools(self) -> ToolListing:
         await trio.sleep(self.server.listing_takes)
         if self.server.listing_fails:
             raise ConnectionFailed("it lists nothing today")
@@ -150,7 +150,7 @@ class FakeServer:
     at_once: ClassVar[bool] = False
 
     script: Sequence[str | float] = ()
-    tools: Listing = attrs.field(factory=lambda: listing(*TOOLS))
+    tools: ToolListing = attrs.field(factory=lambda: listing(*TOOLS))
     listing_takes: float = 0.0
     listing_fails: bool = False
     ping_takes: float = 0.0

@@ -13,7 +13,7 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.actors import Flight, Flights, SupervisionEvent, lone_errors
+from glyphoxa_trio.actors import SharedTask, SharedTasks, SupervisionEvent, lone_errors
 from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
 from glyphoxa_trio.tools.definition import CallContext, Tool
@@ -112,18 +112,18 @@ async def asked(
     begin = getattr(tool.handler, "begin", None)
     with lone_errors():
         async with trio.open_nursery() as nursery:
-            flight: Flight[ToolResult] = Flights(nursery).launch(
+            flight: SharedTask[ToolResult] = SharedTasks(nursery).start(
                 tool.key,
                 cast("Callable[..., Awaitable[ToolResult]]", tool.handler),
                 arguments,
                 context,
                 begin=begin and partial(begin, arguments, context),
             )
-            flight.board()
+            flight.add_waiter()
             try:
-                return await flight.landing()
+                return await flight.result()
             finally:
-                flight.leave()
+                flight.release()
 
 
 @pytest.fixture(params=[False, True], ids=["in a task", "at once"])

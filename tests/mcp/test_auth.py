@@ -20,7 +20,13 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.config import RestartConfig, ServerSpec
 from glyphoxa_trio.config.servers import OAuth
-from glyphoxa_trio.mcp import ConnectionFailed, ServerState, Session, open_fleet, sdk
+from glyphoxa_trio.mcp import (
+    ConnectionFailed,
+    ServerSession,
+    ServerState,
+    open_server_pool,
+    sdk,
+)
 from glyphoxa_trio.mcp.auth import Token, Tokens, open_tokens
 from glyphoxa_trio.mcp.discovery import NoToken, challenge_of
 from glyphoxa_trio.mcp.masking import Masking
@@ -30,13 +36,13 @@ from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.token_server import (
     BASIC,
     POST,
-    Die,
-    Hang,
-    Late,
-    Raw,
+    CloseConnection,
+    LateReply,
+    NoAnswer,
+    RawBytes,
+    ReceivedRequest,
     Reply,
-    Request,
-    Status,
+    StatusReply,
     TokenServer,
     open_token_server,
 )
@@ -121,7 +127,7 @@ async def test_a_token_is_renewed_before_its_end_while_calls_go_on(
         assert await value(tokens) == first
         assert len(server.grants) == 1
         await trio.sleep(2)  # in the last minute
-        server.replies.append(Late(5, server.issue()))
+        server.replies.append(LateReply(5, server.issue()))
         for _ in range(64):
             assert await value(tokens) == first  # nobody waits
         began = trio.current_time()
@@ -172,7 +178,7 @@ async def test_a_renewal_that_fails_leaves_the_token_until_its_end(
     async with open_token_server(expires_in=100) as server, tokens_of(server) as tokens:
         first = await value(tokens)
         await trio.sleep(95)
-        server.replies += [Status(503)] * 9
+        server.replies += [StatusReply(503)] * 9
         for _ in range(40):  # four seconds: an attempt a second, not one a call
             assert await value(tokens) == first
             await trio.sleep(0.1)
@@ -184,7 +190,7 @@ async def test_a_renewal_that_fails_leaves_the_token_until_its_end(
 
 async def test_who_gives_up_does_not_stop_it_for_the_others(clock: MockClock) -> None:
     async with open_token_server() as server, tokens_of(server) as tokens:
-        server.replies.append(Late(3, server.issue()))
+        server.replies.append(LateReply(3, server.issue()))
         with trio.move_on_after(1) as impatient:
             await tokens.current()
         assert impatient.cancelled_caught
@@ -195,14 +201,14 @@ async def test_who_gives_up_does_not_stop_it_for_the_others(clock: MockClock) ->
 
 
 async def test_waiting_for_a_token_has_an_end(clock: MockClock) -> None:
-    async with open_token_server(replies=[Hang()]) as server:
+    async with open_token_server(replies=[NoAnswer()]) as server:
         async with tokens_of(server) as tokens:
             began = trio.current_time()
             with pytest.raises(NoToken, match="no token within 8000 ms"):
                 await tokens.current()
             assert trio.current_time() == began + 8
         # Sooner than its server's own start has to be over, so that it is said.
-        server.replies.append(Hang())
+        server.replies.append(NoAnswer())
         async with tokens_of(server, start_timeout=1) as tokens:
             began = trio.current_time()
             with pytest.raises(NoToken):
@@ -214,7 +220,7 @@ async def test_the_end_of_the_connection_leaves_nobody_waiting(
     clock: MockClock,
 ) -> None:
     said: list[str] = []
-    async with open_token_server(replies=[Hang()]) as server:
+    async with open_token_server(replies=[NoAnswer()]) as server:
         async with trio.open_nursery() as nursery:
             async with tokens_of(server) as tokens:
 
@@ -259,19 +265,19 @@ async def test_an_endpoint_that_wants_the_form_gets_it_and_that_is_kept(
 # ------------------------------------------------------------------- refusals
 
 
-def issued(**body: Any) -> Status:
-    return Status(200, body={"access_token": "t", "token_type": "Bearer"} | body)
+def issued(**body: Any) -> StatusReply:
+    return StatusReply(200, body={"access_token": "t", "token_type": "Bearer"} | body)
 
 
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
         (
-            Status(400, body={"error": "invalid_scope"}),
+            StatusReply(400, body={"error": "invalid_scope"}),
             "the token endpoint refused: invalid_scope",
         ),
         (
-            Status(
+            StatusReply(
                 400,
                 body={
                     "error": "unauthorized_client",
@@ -284,15 +290,18 @@ def issued(**body: Any) -> Status:
                 " (not sage with [secret], [secret] or c2FnZTp[secret]A==)"
             ),
         ),
-        (Status(400, body={"error": "<b>"}), "the token endpoint answered HTTP 400"),
-        (Status(400, body=b"{"), "the token endpoint answered HTTP 400"),
-        (Status(503), "the token endpoint answered HTTP 503"),
         (
-            Status(307, {"Location": "http://127.0.0.1:9/"}),
+            StatusReply(400, body={"error": "<b>"}),
+            "the token endpoint answered HTTP 400",
+        ),
+        (StatusReply(400, body=b"{"), "the token endpoint answered HTTP 400"),
+        (StatusReply(503), "the token endpoint answered HTTP 503"),
+        (
+            StatusReply(307, {"Location": "http://127.0.0.1:9/"}),
             "the token endpoint answered HTTP 307",
         ),
-        (Status(200, body=b"<html>"), "the token endpoint gave no token"),
-        (Status(200, body=["t"]), "the token endpoint gave no token"),
+        (StatusReply(200, body=b"<html>"), "the token endpoint gave no token"),
+        (StatusReply(200, body=["t"]), "the token endpoint gave no token"),
         (issued(access_token=""), "the token endpoint gave no token"),
         (issued(access_token=7), "the token endpoint gave no token"),
         (issued(access_token="a\r\nX: y"), "the token endpoint gave no token"),
@@ -302,7 +311,7 @@ def issued(**body: Any) -> Status:
             "the token endpoint gave a token that is no bearer token",
         ),
         (
-            Die(),
+            CloseConnection(),
             (
                 "the token endpoint cannot be reached:"
                 " Server disconnected without sending a response."
@@ -333,7 +342,7 @@ async def test_a_wrong_secret_is_shown_in_both_ways_and_no_more(
 
 
 async def test_garbage_is_no_answer(clock: MockClock) -> None:
-    async with open_token_server(replies=[Raw(b"SSH-2.0\r\n")]) as server:
+    async with open_token_server(replies=[RawBytes(b"SSH-2.0\r\n")]) as server:
         async with tokens_of(server) as tokens:
             with pytest.raises(NoToken, match="cannot be reached"):
                 await tokens.current()
@@ -385,7 +394,7 @@ def spec_of(
 
 
 @asynccontextmanager
-async def opened(spec: ServerSpec) -> AsyncGenerator[Session]:
+async def opened(spec: ServerSpec) -> AsyncGenerator[ServerSession]:
     with trio.fail_after(600):
         async with sdk.open_session(
             spec, on_tools_changed=lambda: None, stderr=LastLines()
@@ -462,9 +471,9 @@ async def test_a_server_that_refuses_good_tokens_refuses_the_call(
 ) -> None:
     closed = False
 
-    def script(request: Request) -> Reply | None:
+    def script(request: ReceivedRequest) -> Reply | None:
         challenge = 'Bearer error="invalid_token", error_description="wrong realm"'
-        refusal = Status(401, {"WWW-Authenticate": challenge})
+        refusal = StatusReply(401, {"WWW-Authenticate": challenge})
         return refusal if closed else tokens.gate(request)
 
     async with open_token_server() as tokens:
@@ -511,7 +520,7 @@ async def test_no_token_in_the_middle_of_a_session_is_its_end(clock: MockClock) 
             async with opened(spec_of(web, tokens)) as session:
                 await session.list_tools()
                 await trio.sleep(100)
-                tokens.replies += [Status(503)]
+                tokens.replies += [StatusReply(503)]
                 with pytest.raises(NeverSent, match="HTTP 503"):
                     await session.call_tool("greet", {}, {})
                 # So the supervisor opens a new one, at its own pace.
@@ -522,13 +531,13 @@ async def test_no_token_in_the_middle_of_a_session_is_its_end(clock: MockClock) 
 async def test_a_fleet_waits_for_the_token_endpoint(clock: MockClock) -> None:
     # A42
     watcher = Watcher()
-    down: list[Reply | None] = [Status(503), Die()]
+    down: list[Reply | None] = [StatusReply(503), CloseConnection()]
     async with open_token_server(replies=down) as tokens:
         async with open_mcp_server(tokens.gate) as web:
             spec = spec_of(
                 web, tokens, restart=RestartConfig(backoff=1, max_restarts=5)
             )
-            async with open_fleet(
+            async with open_server_pool(
                 [spec],
                 publish=watcher.publish,
                 warn=watcher.warn,
@@ -563,9 +572,9 @@ def documents(web: McpServer, tokens: TokenServer) -> dict[str, Any]:
 async def test_a_refusal_without_a_pointer_is_no_end(
     clock: MockClock, where: str
 ) -> None:
-    def script(request: Request) -> Reply | None:
+    def script(request: ReceivedRequest) -> Reply | None:
         if request.path == where:
-            return Status(body=documents(web, tokens))
+            return StatusReply(body=documents(web, tokens))
         return tokens.gate(request) if request.path == "/mcp" else None
 
     async with open_token_server() as tokens:
@@ -595,10 +604,10 @@ async def test_an_issuer_may_publish_as_openid_does(
 
 
 async def test_a_server_of_2025_issues_its_own_tokens(clock: MockClock) -> None:
-    def script(request: Request) -> Reply | None:
+    def script(request: ReceivedRequest) -> Reply | None:
         if request.path == "/.well-known/oauth-authorization-server":
             issuer, endpoint = web.http.origin, tokens.token_url
-            return Status(body={"issuer": issuer, "token_endpoint": endpoint})
+            return StatusReply(body={"issuer": issuer, "token_endpoint": endpoint})
         return tokens.gate(request) if request.path == "/mcp" else None
 
     async with open_token_server() as tokens:
@@ -677,7 +686,7 @@ async def test_a_pointer_that_others_could_read_is_not_followed(
     clock: MockClock,
 ) -> None:
     challenge = 'Bearer resource_metadata="http://tools.example/x"'
-    refusal = Status(401, {"WWW-Authenticate": challenge})
+    refusal = StatusReply(401, {"WWW-Authenticate": challenge})
     async with open_mcp_server(lambda _: refusal) as web:
         with pytest.raises(ConnectionFailed, match="its resource metadata has no"):
             async with opened(spec_of(web)):
@@ -724,8 +733,8 @@ async def test_a_server_sends_us_to_no_address_inside(inside: str) -> None:
 async def test_an_issuer_that_stumbles_is_no_issuer_that_is_missing(
     clock: MockClock,
 ) -> None:
-    def script(request: Request) -> Reply | None:
-        return Status(502) if "well-known" in request.path else Status(401)
+    def script(request: ReceivedRequest) -> Reply | None:
+        return StatusReply(502) if "well-known" in request.path else StatusReply(401)
 
     async with open_mcp_server(script) as web:
         with pytest.raises(ConnectionFailed, match="resource/mcp answered HTTP 502"):

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.config import RestartConfig, ServerSpec, ToolOverride
 from glyphoxa_trio.mcp import ServerState, spawn_connection
-from glyphoxa_trio.mcp.transport import Listing
+from glyphoxa_trio.mcp.transport import ToolListing
 from glyphoxa_trio.tools.definition import (
     CallContext,
     ConnectionLost,
@@ -165,7 +165,7 @@ async def test_a_servers_own_word_that_twice_is_as_good_as_once_is_not_believed(
         "inputSchema": {"type": "object"},
         "annotations": {"idempotentHint": True},
     }
-    server = FakeServer(tools=Listing((hinted,)))
+    server = FakeServer(tools=ToolListing((hinted,)))
     async with connected(server, twice_is_once=None) as watcher:
         with pytest.raises(ConnectionLost):
             await call(watcher, "stumble", times=1)

@@ -21,20 +21,26 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.config import RestartConfig, ServerSpec
-from glyphoxa_trio.mcp import ConnectionFailed, ServerState, Session, open_fleet, sdk
+from glyphoxa_trio.mcp import (
+    ConnectionFailed,
+    ServerSession,
+    ServerState,
+    open_server_pool,
+    sdk,
+)
 from glyphoxa_trio.mcp.answers import retry_after
 from glyphoxa_trio.mcp.bounds import MOST_BYTES
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.transport import Busy, NeverSent
 from glyphoxa_trio.testing.web_server import (
-    Die,
-    Events,
-    Hang,
-    Late,
-    Raw,
+    CloseConnection,
+    EventStreamReply,
+    LateReply,
+    NoAnswer,
+    RawBytes,
+    ReceivedRequest,
     Reply,
-    Request,
-    Status,
+    StatusReply,
     error,
     open_mcp_server,
     result,
@@ -57,14 +63,14 @@ def clock() -> MockClock:
     return MockClock(autojump_threshold=0.05)
 
 
-def on(method: str, *replies: Any) -> Callable[[Request], Reply | None]:
+def on(method: str, *replies: Any) -> Callable[[ReceivedRequest], Reply | None]:
     """A script: these replies to ``method`` in turn, then as the server likes.
 
     A reply may be a function of the request.
     """
     left = list(replies)
 
-    def script(request: Request) -> Reply | None:
+    def script(request: ReceivedRequest) -> Reply | None:
         if request.called != method or not left:
             return None
         reply: Any = left.pop(0)
@@ -77,7 +83,7 @@ def on(method: str, *replies: Any) -> Callable[[Request], Reply | None]:
 @asynccontextmanager
 async def opened(
     url: str, suspicions: list[int] | None = None, **options: Any
-) -> AsyncGenerator[Session]:
+) -> AsyncGenerator[ServerSession]:
     spec = ServerSpec(name="web", url=url, **options)
 
     def suspect() -> None:
@@ -91,57 +97,59 @@ async def opened(
             yield session
 
 
-async def call(session: Session) -> str:
+async def call(session: ServerSession) -> str:
     answer = await session.call_tool("greet", {}, {})
     text = answer["content"][0]["text"]
     assert isinstance(text, str)
     return text
 
 
-def cut(request: Request) -> Reply:
+def cut(request: ReceivedRequest) -> Reply:
     body = json.dumps(result(request, HELLO)).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
     length = b"Content-Length: %d\r\n\r\n" % len(body)
-    return Raw(head + length + body[:-10])
+    return RawBytes(head + length + body[:-10])
 
 
-def half(request: Request) -> Reply:
-    return Status(200, JSON, json.dumps(result(request, HELLO)).encode()[:-10])
+def half(request: ReceivedRequest) -> Reply:
+    return StatusReply(200, JSON, json.dumps(result(request, HELLO)).encode()[:-10])
 
 
-def zipped(request: Request) -> Reply:
+def zipped(request: ReceivedRequest) -> Reply:
     body = json.dumps(result(request, HELLO)).encode()
-    return Status(200, JSON | {"Content-Encoding": "gzip"}, gzip.compress(body))
+    return StatusReply(200, JSON | {"Content-Encoding": "gzip"}, gzip.compress(body))
 
 
-def mislabelled(request: Request) -> Reply:
+def mislabelled(request: ReceivedRequest) -> Reply:
     body = json.dumps(result(request, HELLO)).encode()
-    return Status(200, JSON | {"Content-Encoding": "gzip"}, body)
+    return StatusReply(200, JSON | {"Content-Encoding": "gzip"}, body)
 
 
-def huge(request: Request) -> Reply:
-    return Status(200, body=result(request, HELLO | {"_meta": {"x": "y" * MOST_BYTES}}))
+def huge(request: ReceivedRequest) -> Reply:
+    return StatusReply(
+        200, body=result(request, HELLO | {"_meta": {"x": "y" * MOST_BYTES}})
+    )
 
 
-def says_no(status: int) -> Callable[[Request], Reply]:
-    return lambda request: Status(status, body=error(request, -32602, "bad dice"))
+def says_no(status: int) -> Callable[[ReceivedRequest], Reply]:
+    return lambda request: StatusReply(status, body=error(request, -32602, "bad dice"))
 
 
-def refuses(request: Request) -> Reply:  # as TypeScript servers do
-    return Status(400, body=error(request, -32000, "not like this"))
+def refuses(request: ReceivedRequest) -> Reply:  # as TypeScript servers do
+    return StatusReply(400, body=error(request, -32000, "not like this"))
 
 
-def drops(request: Request) -> Reply:
+def drops(request: ReceivedRequest) -> Reply:
     params = {"progressToken": 1, "progress": 0.5}
     progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
-    return Events([progress], "die")
+    return EventStreamReply([progress], "die")
 
 
-def somebody_else(request: Request) -> Reply:
-    return Status(307, {"Location": f"http://jo:pw@{request.headers['host']}/mcp"})
+def somebody_else(request: ReceivedRequest) -> Reply:
+    return StatusReply(307, {"Location": f"http://jo:pw@{request.headers['host']}/mcp"})
 
 
-LOGIN = Status(200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>Log in")
+LOGIN = StatusReply(200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>Log in")
 SCOPE = 'Bearer error="insufficient_scope", scope="tools:call"'
 
 # Sent or not? Not run: the call did nothing. Lost: nobody knows what it did, and
@@ -152,41 +160,45 @@ NOT_RUN, LOST, NO = ToolUnavailable, ConnectionLost, ToolError
 @pytest.mark.parametrize(
     ("reply", "seen", "said"),
     [
-        (Status(401), NOT_RUN, "HTTP 401 Unauthorized"),
-        (Status(403), NOT_RUN, "HTTP 403 Forbidden"),
+        (StatusReply(401), NOT_RUN, "HTTP 401 Unauthorized"),
+        (StatusReply(403), NOT_RUN, "HTTP 403 Forbidden"),
         (
-            Status(403, {"WWW-Authenticate": SCOPE}),
+            StatusReply(403, {"WWW-Authenticate": SCOPE}),
             NOT_RUN,
             "HTTP 403 Forbidden: insufficient_scope, tools:call",
         ),
         (says_no(401), NOT_RUN, "HTTP 401 Unauthorized"),
-        (Status(400), NOT_RUN, "HTTP 400 Bad Request"),
-        (Status(404), NOT_RUN, "HTTP 404 Not Found"),
-        (Status(405), NOT_RUN, "HTTP 405 Method Not Allowed"),
-        (Status(408), LOST, "HTTP 408 Request Timeout"),
-        (Status(500), LOST, "HTTP 500 Internal Server Error"),
-        (Status(502, body=b"<html>"), LOST, "HTTP 502 Bad Gateway"),
-        (Status(503), LOST, "HTTP 503 Service Unavailable"),
-        (Status(504), LOST, "HTTP 504 Gateway Timeout"),
-        (Status(599), LOST, "HTTP 599"),
+        (StatusReply(400), NOT_RUN, "HTTP 400 Bad Request"),
+        (StatusReply(404), NOT_RUN, "HTTP 404 Not Found"),
+        (StatusReply(405), NOT_RUN, "HTTP 405 Method Not Allowed"),
+        (StatusReply(408), LOST, "HTTP 408 Request Timeout"),
+        (StatusReply(500), LOST, "HTTP 500 Internal Server Error"),
+        (StatusReply(502, body=b"<html>"), LOST, "HTTP 502 Bad Gateway"),
+        (StatusReply(503), LOST, "HTTP 503 Service Unavailable"),
+        (StatusReply(504), LOST, "HTTP 504 Gateway Timeout"),
+        (StatusReply(599), LOST, "HTTP 599"),
         (says_no(200), NO, "bad dice"),
         (says_no(400), NO, "bad dice"),
         (says_no(500), NO, "bad dice"),
         (refuses, NOT_RUN, "HTTP 400 Bad Request: not like this"),
-        (Die(), LOST, "broke off: Server disconnected without sending a response."),
-        (Raw(b"SSH-2.0-Open\r\n\r\n"), LOST, "broke off: illegal status line"),
+        (
+            CloseConnection(),
+            LOST,
+            "broke off: Server disconnected without sending a response.",
+        ),
+        (RawBytes(b"SSH-2.0-Open\r\n\r\n"), LOST, "broke off: illegal status line"),
         (cut, LOST, "broke off: peer closed connection without sending complete"),
         (half, LOST, "its answer is no JSON, or not all of it"),
-        (Status(200, JSON, b""), LOST, "its answer is no JSON, or not all of it"),
+        (StatusReply(200, JSON, b""), LOST, "its answer is no JSON, or not all of it"),
         (huge, AnswerUnusable, "its answer is not usable: it has more than 16 MB"),
         (LOGIN, LOST, "HTTP 200 OK, with text/html for an answer"),
-        (Status(200), LOST, "HTTP 200 OK, with nothing for an answer"),
-        (Status(202), LOST, "HTTP 202 Accepted, with nothing for an answer"),
-        (Status(204), LOST, "HTTP 204 No Content, with nothing for an answer"),
+        (StatusReply(200), LOST, "HTTP 200 OK, with nothing for an answer"),
+        (StatusReply(202), LOST, "HTTP 202 Accepted, with nothing for an answer"),
+        (StatusReply(204), LOST, "HTTP 204 No Content, with nothing for an answer"),
         (drops, LOST, "SSE stream ended without a response"),
-        (Events([], "end"), LOST, "SSE stream ended without a response"),
+        (EventStreamReply([], "end"), LOST, "SSE stream ended without a response"),
         (
-            Status(307, {"Location": "https://jo:pw@elsewhere.example/mcp?key=k"}),
+            StatusReply(307, {"Location": "https://jo:pw@elsewhere.example/mcp?key=k"}),
             NOT_RUN,
             (
                 "HTTP 307 Temporary Redirect: Redirect to"
@@ -199,12 +211,12 @@ NOT_RUN, LOST, NO = ToolUnavailable, ConnectionLost, ToolError
             "HTTP 307 Temporary Redirect: Redirect to http://127.0.0.1:",
         ),
         (
-            Status(302, {"Location": "/login"}),
+            StatusReply(302, {"Location": "/login"}),
             NOT_RUN,
             "HTTP 302 Found: Redirect to http://127.0.0.1:",
         ),
         (
-            Status(308, {"Location": "http://h:x"}),
+            StatusReply(308, {"Location": "http://h:x"}),
             NOT_RUN,
             "HTTP 308 Permanent Redirect: it redirects to no address",
         ),
@@ -228,12 +240,12 @@ async def test_one_calls_failure_has_a_meaning_and_costs_no_session(
 @pytest.mark.parametrize(
     ("reply", "wait"),
     [
-        (Status(429, {"Retry-After": "2"}), 2.0),
-        (Status(429), None),
-        (Status(429, {"Retry-After": "soon"}), None),
-        (Status(503, {"Retry-After": "120"}), 120.0),
+        (StatusReply(429, {"Retry-After": "2"}), 2.0),
+        (StatusReply(429), None),
+        (StatusReply(429, {"Retry-After": "soon"}), None),
+        (StatusReply(503, {"Retry-After": "120"}), 120.0),
         (
-            Status(
+            StatusReply(
                 429,
                 {
                     "Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT",
@@ -243,7 +255,7 @@ async def test_one_calls_failure_has_a_meaning_and_costs_no_session(
             30.0,
         ),
         (
-            lambda request: Status(
+            lambda request: StatusReply(
                 429, {"Retry-After": "1"}, error(request, -32000, "slow down")
             ),
             1.0,
@@ -285,7 +297,7 @@ def test_a_retry_after_of_any_kind(headers: dict[str, str], wait: float | None) 
 
 
 async def test_a_good_answer_may_be_packed_or_redirected(clock: MockClock) -> None:
-    moved = Status(308, {"Location": "/mcp?at=home"})
+    moved = StatusReply(308, {"Location": "/mcp?at=home"})
     async with open_mcp_server(on("tools/call", zipped, moved)) as server:
         async with opened(server.url) as session:
             assert await call(session) == "hello"
@@ -294,7 +306,7 @@ async def test_a_good_answer_may_be_packed_or_redirected(clock: MockClock) -> No
 
 
 async def test_redirects_in_a_circle_come_to_an_end(clock: MockClock) -> None:
-    circle = [Status(307, {"Location": "/mcp"})] * 30
+    circle = [StatusReply(307, {"Location": "/mcp"})] * 30
     async with open_mcp_server(on("tools/call", *circle)) as server:
         async with opened(server.url) as session:
             with pytest.raises(ToolError, match="Redirect"):
@@ -315,9 +327,9 @@ async def test_an_answer_that_cannot_be_unpacked_is_lost(clock: MockClock) -> No
 
 @pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 async def test_a_stream_may_say_more_than_the_answer(clock: MockClock) -> None:
-    def stream(request: Request) -> Reply:
+    def stream(request: ReceivedRequest) -> Reply:
         log = {"jsonrpc": "2.0", "method": "notifications/unheard/of", "params": {}}
-        return Events([log, log, result(request, HELLO)])
+        return EventStreamReply([log, log, result(request, HELLO)])
 
     async with open_mcp_server(on("tools/call", stream)) as server:
         async with opened(server.url) as session:
@@ -333,7 +345,7 @@ async def test_a_call_that_is_never_answered_ends_on_its_own_clock(
 ) -> None:
     # A socket that takes everything and says nothing: half open, or a server that
     # was stopped.
-    async with open_mcp_server(on("tools/call", Hang()), old=old) as server:
+    async with open_mcp_server(on("tools/call", NoAnswer()), old=old) as server:
         async with opened(server.url) as session:
             began = trio.current_time()
             with trio.move_on_after(1.5) as patience:
@@ -346,7 +358,7 @@ async def test_a_call_that_is_never_answered_ends_on_its_own_clock(
 
 async def test_nobody_waits_longer_than_a_call_may_take(clock: MockClock) -> None:
     suspicions: list[int] = []
-    async with open_mcp_server(on("tools/call", Hang())) as server:
+    async with open_mcp_server(on("tools/call", NoAnswer())) as server:
         async with opened(server.url, suspicions, timeout=3) as session:
             began = trio.current_time()
             with pytest.raises(ConnectionLost, match="broke off: no answer in time"):
@@ -358,7 +370,7 @@ async def test_nobody_waits_longer_than_a_call_may_take(clock: MockClock) -> Non
 async def test_a_server_that_has_fallen_silent_is_lost_when_it_is_checked(
     clock: MockClock,
 ) -> None:
-    async with open_mcp_server(on("tools/list", Hang())) as server:
+    async with open_mcp_server(on("tools/list", NoAnswer())) as server:
         async with opened(server.url, timeout=3) as session:
             with pytest.raises(ConnectionFailed, match="no answer in time"):
                 await session.list_tools()
@@ -371,7 +383,7 @@ async def test_a_server_may_be_silent_on_its_own_streams_for_ever(
     # The stream of the older family says something after a day.
     note = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
     changes: list[int] = []
-    script = on("GET", Late(86_400, Events([note], "stay")))
+    script = on("GET", LateReply(86_400, EventStreamReply([note], "stay")))
     async with open_mcp_server(script, old=True) as server:
         async with opened(server.url, changes, timeout=1) as session:
             await server.http.wait(lambda: "GET" in server.calls)
@@ -384,9 +396,9 @@ async def test_a_server_may_be_silent_on_its_own_streams_for_ever(
 
 
 async def test_a_subscription_may_be_silent_for_ever(clock: MockClock) -> None:
-    def script(request: Request) -> Reply | None:
+    def script(request: ReceivedRequest) -> Reply | None:
         if request.called == "subscriptions/listen":
-            return Events([], "stay")
+            return EventStreamReply([], "stay")
         if request.called == "server/discover":
             value = {
                 "supportedVersions": ["2026-07-28"],
@@ -395,7 +407,7 @@ async def test_a_subscription_may_be_silent_for_ever(clock: MockClock) -> None:
                 "ttlMs": 0,
                 "cacheScope": "public",
             }
-            return Status(200, body=result(request, value))
+            return StatusReply(200, body=result(request, value))
         return None
 
     async with open_mcp_server(script) as server:
@@ -413,13 +425,15 @@ async def test_a_subscription_may_be_silent_for_ever(clock: MockClock) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        Status(404),
-        Status(410),
-        lambda request: Status(404, body=error(request, -32001, "Session not found")),
-        lambda request: Status(
+        StatusReply(404),
+        StatusReply(410),
+        lambda request: StatusReply(
+            404, body=error(request, -32001, "Session not found")
+        ),
+        lambda request: StatusReply(
             400, body=error(request, -32000, "Bad Request: No valid session ID")
         ),
-        lambda request: Status(
+        lambda request: StatusReply(
             400, body=error(request, -32000, "Bad Request: Server not initialized")
         ),
     ],
@@ -460,14 +474,14 @@ async def test_a_refused_connection_is_a_lost_session(clock: MockClock) -> None:
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Status(401), "HTTP 401 Unauthorized"),
-        (Status(429, {"Retry-After": "9"}), "HTTP 429 Too Many Requests"),
-        (Status(503), "HTTP 503 Service Unavailable"),
+        (StatusReply(401), "HTTP 401 Unauthorized"),
+        (StatusReply(429, {"Retry-After": "9"}), "HTTP 429 Too Many Requests"),
+        (StatusReply(503), "HTTP 503 Service Unavailable"),
         (LOGIN, "HTTP 200 OK, with text/html for an answer"),
-        (Status(200, JSON, b"{"), "its answer is no JSON, or not all of it"),
-        (Die(), "broke off: Server disconnected"),
+        (StatusReply(200, JSON, b"{"), "its answer is no JSON, or not all of it"),
+        (CloseConnection(), "broke off: Server disconnected"),
         (
-            Status(301, {"Location": "https://elsewhere.example/"}),
+            StatusReply(301, {"Location": "https://elsewhere.example/"}),
             "HTTP 301 Moved Permanently: Redirect to https://elsewhere.example/",
         ),
     ],
@@ -490,7 +504,7 @@ async def fleet_of(url: str, watcher: Watcher) -> AsyncGenerator[None]:
     spec = ServerSpec(
         name="web", url=url, restart=RestartConfig(backoff=0.5, max_restarts=9)
     )
-    async with open_fleet(
+    async with open_server_pool(
         [spec],
         publish=watcher.publish,
         warn=watcher.warn,
@@ -505,7 +519,7 @@ async def test_a_call_waits_for_a_busy_server_within_its_time(
     clock: MockClock,
 ) -> None:
     watcher = Watcher()
-    busy = Status(429, {"Retry-After": "2"})
+    busy = StatusReply(429, {"Retry-After": "2"})
     async with open_mcp_server(on("tools/call", busy)) as server:
         async with fleet_of(server.url, watcher):
             began = trio.current_time()
@@ -517,7 +531,7 @@ async def test_a_call_waits_for_a_busy_server_within_its_time(
 async def test_a_forgotten_session_costs_a_caller_nothing(clock: MockClock) -> None:
     # A42: over a new session, because the old one did not run it
     watcher = Watcher()
-    async with open_mcp_server(on("tools/call", Status(404)), old=True) as server:
+    async with open_mcp_server(on("tools/call", StatusReply(404)), old=True) as server:
         async with fleet_of(server.url, watcher):
             answer = await watcher.call("web", "greet", deadline=5)
             assert answer.text == ("greet says hello",)

@@ -20,14 +20,18 @@ import trio
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.mcp import bounds
-from glyphoxa_trio.mcp.chatter import Chatter
 from glyphoxa_trio.mcp.metadata import result_of
 from glyphoxa_trio.mcp.opening import open_session
 from glyphoxa_trio.mcp.process import LastLines
-from glyphoxa_trio.mcp.transport import Session
+from glyphoxa_trio.mcp.rate_limit import RateLimit
+from glyphoxa_trio.mcp.transport import ServerSession
 from glyphoxa_trio.testing import hostile
 from glyphoxa_trio.testing.http_server import Pieces
-from glyphoxa_trio.testing.web_server import Request, Status, open_mcp_server
+from glyphoxa_trio.testing.web_server import (
+    ReceivedRequest,
+    StatusReply,
+    open_mcp_server,
+)
 from glyphoxa_trio.tools.condense import condense
 from glyphoxa_trio.tools.definition import AnswerUnusable, ToolError
 from glyphoxa_trio.tools.speech import CHAT_CAP
@@ -42,7 +46,7 @@ LIMIT = 30.0
 
 
 @asynccontextmanager
-async def stdio(*habits: str) -> AsyncGenerator[Session]:
+async def stdio(*habits: str) -> AsyncGenerator[ServerSession]:
     command = ("python", str(SERVERS / "large.py"), *habits)
     spec = ServerSpec(name="large", command=command, start_timeout=LIMIT)
     with trio.fail_after(LIMIT):
@@ -53,8 +57,8 @@ async def stdio(*habits: str) -> AsyncGenerator[Session]:
 
 
 @asynccontextmanager
-async def over_http(reply: Any) -> AsyncGenerator[Session]:
-    def on_call(request: Request) -> Any:
+async def over_http(reply: Any) -> AsyncGenerator[ServerSession]:
+    def on_call(request: ReceivedRequest) -> Any:
         return reply(request) if request.called == "tools/call" else None
 
     with trio.fail_after(LIMIT):
@@ -67,13 +71,13 @@ async def over_http(reply: Any) -> AsyncGenerator[Session]:
                 yield session
 
 
-def sent(request: Request, shape: str) -> bytes:
+def sent(request: ReceivedRequest, shape: str) -> bytes:
     result = SHAPES[shape]() | {"resultType": "complete"}
     message = {"jsonrpc": "2.0", "id": request.message["id"], "result": result}
     return json.dumps(message, ensure_ascii=False).encode()
 
 
-async def call(session: Session, what: str, **more: Any) -> Mapping[str, Any]:
+async def call(session: ServerSession, what: str, **more: Any) -> Mapping[str, Any]:
     return await session.call_tool("grow", {"what": what, **more}, {})
 
 
@@ -178,13 +182,13 @@ async def test_over_http_the_same_is_kept(events: bool, packed: bool) -> None:
     head = {"Content-Encoding": "gzip"} if packed else {}
     shapes = iter(SMALLER)
 
-    def reply(request: Request) -> Any:
+    def reply(request: ReceivedRequest) -> Any:
         body = sent(request, next(shapes))
         kind = "application/json"
         if events:
             kind, body = "text/event-stream", b"id: 7\ndata: " + body + b"\n\n"
         body = gzip.compress(body, 1) if packed else body
-        return Status(200, {"Content-Type": kind, **head}, body)
+        return StatusReply(200, {"Content-Type": kind, **head}, body)
 
     async with over_http(reply) as session:
         for shape in SMALLER:
@@ -198,12 +202,12 @@ async def test_over_http_the_same_is_kept(events: bool, packed: bool) -> None:
 async def test_over_http_the_same_bounds_hold(
     shape: str, why: str, events: bool
 ) -> None:
-    def reply(request: Request) -> Any:
+    def reply(request: ReceivedRequest) -> Any:
         body = sent(request, shape)
         if events:
             body = b"data: " + body + b"\n\n"
         kind = "text/event-stream" if events else "application/json"
-        return Status(200, {"Content-Type": kind}, body)
+        return StatusReply(200, {"Content-Type": kind}, body)
 
     async with over_http(reply) as session:
         with pytest.raises(AnswerUnusable, match=why):
@@ -212,12 +216,12 @@ async def test_over_http_the_same_bounds_hold(
 
 
 async def test_a_body_that_is_packed_more_than_once_is_not_unpacked() -> None:
-    def reply(request: Request) -> Any:
+    def reply(request: ReceivedRequest) -> Any:
         body = sent(request, "image")
         for _ in range(3):
             body = gzip.compress(body, 1)
         head = {"Content-Type": "application/json", "Content-Encoding": "gzip," * 2}
-        return Status(200, head | {"Content-Encoding": "gzip, gzip, gzip"}, body)
+        return StatusReply(200, head | {"Content-Encoding": "gzip, gzip, gzip"}, body)
 
     async with over_http(reply) as session:
         with pytest.raises(AnswerUnusable, match="packed more than once"):
@@ -228,7 +232,7 @@ async def test_a_body_that_is_packed_more_than_once_is_not_unpacked() -> None:
 async def test_a_number_that_is_none_makes_an_answer_unusable_over_http_too(
     events: bool,
 ) -> None:
-    def reply(request: Request) -> Any:
+    def reply(request: ReceivedRequest) -> Any:
         result = {"content": [], "structuredContent": {"x": float("nan")}}
         result["resultType"] = "complete"
         message = {"jsonrpc": "2.0", "id": request.message["id"], "result": result}
@@ -236,7 +240,7 @@ async def test_a_number_that_is_none_makes_an_answer_unusable_over_http_too(
         if events:
             body = b"data: " + body + b"\n\n"
         kind = "text/event-stream" if events else "application/json"
-        return Status(200, {"Content-Type": kind}, body)
+        return StatusReply(200, {"Content-Type": kind}, body)
 
     async with over_http(reply) as session:
         with pytest.raises(AnswerUnusable, match="not usable"):
@@ -288,10 +292,10 @@ async def test_nobody_waits_while_a_large_answer_is_read() -> None:
 async def test_a_stream_is_not_asked_again_at_once_because_it_says_so() -> None:
     asked: list[float] = []
 
-    def reply(request: Request) -> Any:
+    def reply(request: ReceivedRequest) -> Any:
         if request.called == "GET":
             asked.append(trio.current_time())
-            return Status(
+            return StatusReply(
                 200, {"Content-Type": "text/event-stream"}, b"retry: 0\n\n: bye\n\n"
             )
         return None
@@ -308,7 +312,7 @@ async def test_a_stream_is_not_asked_again_at_once_because_it_says_so() -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 async def test_small_events_come_through_as_they_are(end: bytes) -> None:
-    def reply(request: Request) -> Any:
+    def reply(request: ReceivedRequest) -> Any:
         if request.called != "tools/call":
             return None
         result = {"content": [{"type": "text", "text": "é"}], "resultType": "complete"}
@@ -329,7 +333,7 @@ async def test_small_events_come_through_as_they_are(end: bytes) -> None:
 
 
 async def test_what_is_said_unasked_is_counted_in_bytes_too() -> None:
-    chatter = Chatter()
+    chatter = RateLimit()
     began = trio.current_time()
     await chatter.one_more(int(bounds.BYTES_AT_ONCE))
     assert trio.current_time() - began < 0.1

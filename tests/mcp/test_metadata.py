@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.config import ServerSpec, ToolOverride
-from glyphoxa_trio.mcp.known import identity
 from glyphoxa_trio.mcp.metadata import describe, result_of
+from glyphoxa_trio.mcp.tool_cache import identity
 from glyphoxa_trio.tools import search
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.outcome import ToolResult

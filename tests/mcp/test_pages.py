@@ -19,11 +19,11 @@ from glyphoxa_trio.mcp.condensing import Unusable
 from glyphoxa_trio.mcp.listing import paginate
 from glyphoxa_trio.mcp.metadata import describe, describe_in_turn
 from glyphoxa_trio.mcp.process import LastLines
-from glyphoxa_trio.mcp.transport import Listing
+from glyphoxa_trio.mcp.transport import ToolListing
 from glyphoxa_trio.testing.web_server import (
+    ReceivedRequest,
     Reply,
-    Request,
-    Status,
+    StatusReply,
     open_mcp_server,
     result,
 )
@@ -37,17 +37,17 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "inputSchema": {"type": "object"}, **more}
 
 
-async def listed(*pages: list[Any]) -> Listing:
+async def listed(*pages: list[Any]) -> ToolListing:
     """What is taken of these pages, one after the other."""
 
-    def script(request: Request) -> Reply | None:
+    def script(request: ReceivedRequest) -> Reply | None:
         if request.called != "tools/list":
             return None
         at = int((request.message.get("params") or {}).get("cursor") or 0)
         value: dict[str, Any] = {"tools": pages[at]}
         if at + 1 < len(pages):
             value["nextCursor"] = str(at + 1)
-        return Status(200, body=result(request, value))
+        return StatusReply(200, body=result(request, value))
 
     with trio.fail_after(LIMIT):
         async with open_mcp_server(script, old=True) as server:
@@ -58,7 +58,7 @@ async def listed(*pages: list[Any]) -> Listing:
                 return await session.list_tools()
 
 
-def names(listing: Listing) -> list[str]:
+def names(listing: ToolListing) -> list[str]:
     return [found["name"] for found in listing.tools]
 
 

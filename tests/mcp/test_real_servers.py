@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from glyphoxa_trio.config import RestartConfig, ServerSpec
-from glyphoxa_trio.mcp import ServerState, open_fleet
+from glyphoxa_trio.mcp import ServerState, open_server_pool
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.definition import ConnectionLost
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
@@ -44,7 +44,7 @@ async def test_our_examples_and_a_public_server_work_together() -> None:
         ),
     ]
     with trio.fail_after(60):
-        async with open_fleet(
+        async with open_server_pool(
             specs, publish=watcher.publish, warn=watcher.warn
         ) as fleet:
             assert await fleet.wait_ready(40)
@@ -201,7 +201,7 @@ async def test_a_server_on_the_web_in_both_protocol_families() -> None:
                 )
                 for name, path in servers.items()
             ]
-            async with open_fleet(
+            async with open_server_pool(
                 specs, publish=watcher.publish, warn=watcher.warn
             ) as fleet:
                 assert await fleet.wait_ready(40)

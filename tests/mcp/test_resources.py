@@ -16,9 +16,9 @@ import pytest
 import trio
 
 from glyphoxa_trio.config import ServerSpec
-from glyphoxa_trio.mcp import open_fleet
+from glyphoxa_trio.mcp import open_server_pool
 from glyphoxa_trio.mcp import resources as offered
-from glyphoxa_trio.mcp.known import Known
+from glyphoxa_trio.mcp.tool_cache import ToolCache
 from glyphoxa_trio.tools.definition import ToolError
 from glyphoxa_trio.tools.outcome import ToolResult
 
@@ -42,11 +42,11 @@ class Reader(Watcher):
 
 @asynccontextmanager
 async def connected(
-    spec: ServerSpec, *, known: Known | None = None
+    spec: ServerSpec, *, known: ToolCache | None = None
 ) -> AsyncGenerator[Reader]:
     watcher = Reader()
     with trio.fail_after(LIMIT):
-        async with open_fleet(
+        async with open_server_pool(
             [spec],
             publish=watcher.publish,
             warn=watcher.warn,
@@ -141,7 +141,7 @@ async def test_who_asks_for_more_before_it_reads_is_refused() -> None:
 
 
 async def test_resources_can_be_switched_off_and_taken_in_part(tmp_path: Path) -> None:
-    known = Known(tmp_path)
+    known = ToolCache(tmp_path)
     async with connected(library(), known=known) as watcher:
         assert len(watcher.tools("library")) == 3
     async with connected(library(resources=False), known=known) as watcher:

@@ -25,14 +25,14 @@ import trio
 from glyphoxa_trio.actors import Failed
 from glyphoxa_trio.config import ServerSpec, load_text
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.mcp import ServerState, open_fleet
+from glyphoxa_trio.mcp import ServerState, open_server_pool
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.token_server import open_token_server
 from glyphoxa_trio.testing.web_server import (
-    Die,
+    CloseConnection,
+    ReceivedRequest,
     Reply,
-    Request,
-    Status,
+    StatusReply,
     error,
     open_mcp_server,
 )
@@ -111,37 +111,37 @@ BAD = ("blabber", "refused", "illegal", "moved", "fails", "denied")
 GOOD = ("static", "deaf", "basic", "renewed")
 
 
-def told(request: Request) -> str:
+def told(request: ReceivedRequest) -> str:
     """Everything that a request said, as a server with bad manners repeats it."""
     body = request.body.decode() if request.path == "/token" else ""
     return f"{request.query} {dict(request.headers)} {body}"
 
 
-def script(request: Request) -> Reply | None:
+def script(request: ReceivedRequest) -> Reply | None:
     if request.method == "GET":  # the SDK shows the address of it in its log
-        return Status(500)
+        return StatusReply(500)
     match request.path:
         case "/token":
             refusal = {"error": "invalid_client", "error_description": told(request)}
-            return Status(401, {"X-Echo": told(request)}, refusal)
+            return StatusReply(401, {"X-Echo": told(request)}, refusal)
         case "/mcp/moved":
             where = f"http://jo:pw@elsewhere.example/?{request.query}"
-            return Status(307, {"Location": where})
+            return StatusReply(307, {"Location": where})
         case "/mcp/fails":
             challenge = f'Bearer error="no", error_description="{request.query}"'
-            return Status(401, {"WWW-Authenticate": challenge})
+            return StatusReply(401, {"WWW-Authenticate": challenge})
         case "/mcp/static" | "/mcp/deaf" | "/mcp/basic" | "/mcp/renewed" if (
             request.called == "tools/call"
         ):
             match request.message["params"]["arguments"].get("how"):
                 case "die":
-                    return Die()
+                    return CloseConnection()
                 case "echo":
-                    return Status(200, body=error(request, -32000, told(request)))
+                    return StatusReply(200, body=error(request, -32000, told(request)))
                 case "deny":
-                    return Status(403, body=error(request, -32000, told(request)))
+                    return StatusReply(403, body=error(request, -32000, told(request)))
                 case "slip":
-                    return Status(500, body=error(request, -32000, told(request)))
+                    return StatusReply(500, body=error(request, -32000, told(request)))
     return None
 
 
@@ -257,7 +257,7 @@ async def _everything_happens(
     said: dict[str, str],
     errors: list[BaseException],
 ) -> None:
-    async with open_fleet(
+    async with open_server_pool(
         specs,
         publish=watcher.publish,
         warn=watcher.warn,
@@ -301,7 +301,7 @@ async def test_a_process_does_not_show_its_secrets_in_its_title(
     )
     watcher = Watcher()
     with trio.fail_after(30):
-        async with open_fleet(
+        async with open_server_pool(
             [spec], publish=watcher.publish, warn=watcher.warn, log=watcher.log
         ):
             await watcher.until(lambda: bool(watcher.logged))

@@ -29,7 +29,7 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.mcp import ConnectionFailed, Session, open_session, starts
+from glyphoxa_trio.mcp import ConnectionFailed, ServerSession, open_session, starts
 from glyphoxa_trio.mcp.bounds import MOST_TOOLS
 from glyphoxa_trio.mcp.descendants import NAME
 from glyphoxa_trio.mcp.framing import Framing
@@ -267,7 +267,7 @@ def _are_left_out(warnings: Sequence[str]) -> bool:
 @asynccontextmanager
 async def opened(
     spec: ServerSpec, stderr: LastLines | None = None, changed: list[int] | None = None
-) -> AsyncGenerator[Session]:
+) -> AsyncGenerator[ServerSession]:
     def on_tools_changed() -> None:
         if changed is not None:
             changed.append(1)

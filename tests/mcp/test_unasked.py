@@ -22,19 +22,19 @@ from hypothesis import strategies as st
 import trio
 
 from glyphoxa_trio.config import ServerSpec
-from glyphoxa_trio.mcp import Session, bounds, sdk
+from glyphoxa_trio.mcp import ServerSession, bounds, sdk
 from glyphoxa_trio.mcp.process import LastLines
 from glyphoxa_trio.mcp.statuses import count_statuses
 from glyphoxa_trio.testing.http_server import Pieces
 from glyphoxa_trio.testing.web_server import (
-    Events,
-    Late,
+    EventStreamReply,
+    LateReply,
     McpServer,
-    Raw,
+    RawBytes,
+    ReceivedRequest,
     Reply,
-    Request,
     Script,
-    Status,
+    StatusReply,
     open_mcp_server,
     result,
 )
@@ -53,7 +53,7 @@ CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 @asynccontextmanager
 async def opened(
     script: Script, changes: list[int] | None = None, *, old: bool = True
-) -> AsyncGenerator[tuple[McpServer, Session]]:
+) -> AsyncGenerator[tuple[McpServer, ServerSession]]:
     heard = [] if changes is None else changes
     with trio.fail_after(LIMIT):
         async with open_mcp_server(script, old=old) as server:
@@ -65,7 +65,7 @@ async def opened(
 
 
 def on(called: str, reply: Any) -> Script:
-    def script(request: Request) -> Reply | None:
+    def script(request: ReceivedRequest) -> Reply | None:
         if request.called != called:
             return None
         made: Reply = reply(request) if callable(reply) else reply
@@ -99,7 +99,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_statuses_without_end_end_the_call(parsed: list[int]) -> None:
-    script = on("tools/call", Raw(ON * 2_600))
+    script = on("tools/call", RawBytes(ON * 2_600))
     async with opened(script, old=False) as (_, session):
         with pytest.raises(ConnectionLost, match="more than 16 interim statuses"):
             await session.call_tool("greet", {}, {})
@@ -111,7 +111,7 @@ async def test_some_statuses_before_an_answer_are_passed_over(
     parsed: list[int],
 ) -> None:
     head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
-    script = on("tools/call", Raw(ON * bounds.MOST_INTERIM + head))
+    script = on("tools/call", RawBytes(ON * bounds.MOST_INTERIM + head))
     async with opened(script, old=False) as (_, session):
         for _ in range(3):  # they are counted for each request
             with pytest.raises(Exception, match="404"):
@@ -152,7 +152,7 @@ async def test_statuses_are_counted_however_they_are_cut(
 
 
 async def test_a_server_that_redirects_to_itself_is_asked_some_times_only() -> None:
-    script = on("tools/call", Status(307, {"Location": "/mcp"}))
+    script = on("tools/call", StatusReply(307, {"Location": "/mcp"}))
     async with opened(script, old=False) as (server, session):
         with pytest.raises(ToolError, match="Redirect"):
             await session.call_tool("greet", {}, {})
@@ -193,7 +193,7 @@ async def test_what_nobody_hears_never_reaches_the_sdk(
 ) -> None:
     word = {"jsonrpc": "2.0", **UNHEARD[kind]}
     changes: list[int] = []
-    stream = Events([*[word] * FLOOD, CHANGED], "stay")
+    stream = EventStreamReply([*[word] * FLOOD, CHANGED], "stay")
     async with opened(on("GET", stream), changes) as (_, _session):
         await until(changes)
     # The handshake's two answers, the change, and no more.
@@ -204,7 +204,7 @@ async def test_a_server_that_asks_without_end_is_answered_now_and_then() -> None
     def ask(number: int) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "id": number, "method": "roots/list"}
 
-    stream = Events([ask(number) for number in range(FLOOD)], "stay")
+    stream = EventStreamReply([ask(number) for number in range(FLOOD)], "stay")
     began = trio.current_time()
     async with opened(on("GET", stream)) as (server, session):
         await trio.sleep(1)
@@ -220,8 +220,8 @@ async def test_a_reply_may_have_words_before_it_of_which_nobody_hears(
 ) -> None:
     word = {"jsonrpc": "2.0", **UNHEARD["message"]}
 
-    def reply(request: Request) -> Reply:
-        return Events([*[word] * 50, result(request, HELLO)])
+    def reply(request: ReceivedRequest) -> Reply:
+        return EventStreamReply([*[word] * 50, result(request, HELLO)])
 
     async with opened(on("tools/call", reply)) as (_, session):
         before = len(validated)
@@ -243,9 +243,13 @@ async def test_what_has_no_shape_is_refused_before_the_sdk_writes_all_of_it_down
     kind: str, packed: str, validated: list[Any]
 ) -> None:
     # It did so for each kind of message that it is not: 27 ms for 60 kB.
-    def reply(request: Request) -> Reply:
+    def reply(request: ReceivedRequest) -> Reply:
         body = {"jsonrpc": "2.0", "id": request.message["id"], **MISSHAPEN[kind]}
-        return Status(200, body=body) if packed == "json" else Events([body])
+        return (
+            StatusReply(200, body=body)
+            if packed == "json"
+            else EventStreamReply([body])
+        )
 
     async with opened(on("tools/call", reply)) as (_, session):
         with pytest.raises((AnswerUnusable, ConnectionLost)):
@@ -257,10 +261,10 @@ async def test_what_has_no_shape_is_refused_before_the_sdk_writes_all_of_it_down
 async def test_an_event_that_nobody_hears_still_says_where_its_stream_is() -> None:
     asked: list[str | None] = []
 
-    def listen(request: Request) -> Reply:
+    def listen(request: ReceivedRequest) -> Reply:
         asked.append(request.headers.get("last-event-id"))
         if len(asked) > 1:
-            return Events([CHANGED], "stay")
+            return EventStreamReply([CHANGED], "stay")
         data = b'data: {"jsonrpc":"2.0","method":"notifications/message"}\n\n'
         event = b"id: 7\nretry: 1\n" + data
         return Pieces(lambda: [event], {"Content-Type": "text/event-stream"})
@@ -281,11 +285,11 @@ async def test_nothing_that_a_server_can_repeat_is_a_line_of_the_log(
         changed = b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
         return [b"event: \x1b[2Jwizard\n" + changed + b"\n\n", changed + b"\n\n"]
 
-    def script(request: Request) -> Reply | None:
+    def script(request: ReceivedRequest) -> Reply | None:
         if request.called == "GET":
             return Pieces(stray, {"Content-Type": "text/event-stream"})
         if request.called == "tools/call":
-            return Status(307, {"Location": "/mcp"})
+            return StatusReply(307, {"Location": "/mcp"})
         return None
 
     changes: list[int] = []
@@ -319,10 +323,10 @@ async def test_an_answer_without_end_is_not_read_on_when_nobody_waits_for_it(
 
 async def test_an_answer_that_comes_while_its_session_ends_is_no_loss() -> None:
     # Said as a warning, and found in the midst of floods: `BrokenResourceError`.
-    def script(request: Request) -> Reply | None:
+    def script(request: ReceivedRequest) -> Reply | None:
         if request.called == "tools/call":
-            return Late(0.2, Status(200, body=result(request, HELLO)))
-        return Late(0.6, Status(204)) if request.called == "DELETE" else None
+            return LateReply(0.2, StatusReply(200, body=result(request, HELLO)))
+        return LateReply(0.6, StatusReply(204)) if request.called == "DELETE" else None
 
     async with opened(script) as (server, session):
         async with trio.open_nursery() as nursery:

@@ -38,17 +38,17 @@ from glyphoxa_trio.mcp.framing import (
     LONGEST_MESSAGE,
     MOST_ANSWERS,
     MOST_QUEUED,
+    ByteOutbox,
     Framing,
     Large,
-    Outbox,
-    TooLarge,
+    LineTooLarge,
     correlate,
     decode,
     encode,
 )
-from glyphoxa_trio.mcp.hearing import MOST_ASKED, MOST_UNHEARD
-from glyphoxa_trio.mcp.transport import Loss
-from glyphoxa_trio.mcp.wire import Ended, Unsent, Wire
+from glyphoxa_trio.mcp.incoming import MOST_ASKED, MOST_UNHEARD
+from glyphoxa_trio.mcp.transport import SessionLost
+from glyphoxa_trio.mcp.wire import ConnectionEnded, PipeDispatcher, RequestUnsent
 
 Message = dict[str, Any]
 
@@ -57,8 +57,8 @@ Message = dict[str, Any]
 class Rig:
     """A running wire, and the server at its other end."""
 
-    wire: Wire
-    loss: Loss
+    wire: PipeDispatcher
+    loss: SessionLost
     noted: list[bytes]
     writes: list[bytes]
     nursery: trio.Nursery
@@ -213,8 +213,8 @@ async def rig(
     async def lives() -> None:
         await trio.lowlevel.checkpoint()
 
-    loss = Loss()
-    wire = Wire(
+    loss = SessionLost()
+    wire = PipeDispatcher(
         from_server,
         Counted(),
         loss=loss,
@@ -289,7 +289,9 @@ async def test_an_error_of_the_server_is_that_requests_error() -> None:
         error = {"code": -32000, "message": "Connection closed", "data": [1]}
         await it.say({"id": 1, "error": error})
         assert isinstance(it.ended["a"], MCPError)
-        assert not isinstance(it.ended["a"], Ended | Unsent)  # it only says so
+        assert not isinstance(
+            it.ended["a"], ConnectionEnded | RequestUnsent
+        )  # it only says so
         assert it.ended["a"].error.model_dump() == error
         assert "b" not in it.ended
         assert it.loss.why is None
@@ -346,7 +348,9 @@ async def test_a_text_about_infinity_is_only_a_text() -> None:
 async def test_nothing_is_sent_before_it_runs() -> None:
     send, _ = memory_stream_one_way_pair()
     _, receive = memory_stream_one_way_pair()
-    wire = Wire(receive, send, loss=Loss(), note=print, fate=trio.sleep_forever)
+    wire = PipeDispatcher(
+        receive, send, loss=SessionLost(), note=print, fate=trio.sleep_forever
+    )
     with pytest.raises(RuntimeError, match=r"before run\(\)"):
         await wire.send_raw_request("do", None)
 
@@ -390,9 +394,9 @@ async def test_a_request_without_a_task_is_settled_or_left() -> None:
         await it.hear()
         it.begin("unread")
         it.wire.close("it exploded")
-        assert isinstance(it.ended["lost"], Ended)
-        assert isinstance(it.ended["unread"], Unsent)
-        with pytest.raises(Unsent):
+        assert isinstance(it.ended["lost"], ConnectionEnded)
+        assert isinstance(it.ended["unread"], RequestUnsent)
+        with pytest.raises(RequestUnsent):
             it.wire.begin("do", {}, lambda answer: None)
 
 
@@ -439,8 +443,8 @@ async def test_what_a_pipe_has_not_taken_was_certainly_not_read() -> None:
         await wait_all_tasks_blocked()
         it.wire.close("it was killed")
         await wait_all_tasks_blocked()
-        assert isinstance(it.ended["in the pipe"], Unsent)
-        assert isinstance(it.ended["in hand"], Unsent)
+        assert isinstance(it.ended["in the pipe"], RequestUnsent)
+        assert isinstance(it.ended["in hand"], RequestUnsent)
 
 
 async def test_a_request_nobody_may_cancel_is_left_silently(
@@ -523,9 +527,9 @@ async def test_a_server_that_does_not_read_is_refused_more_requests() -> None:  
         for name in range(MOST_QUEUED):
             it.request(name)
         await wait_all_tasks_blocked()
-        refused = [end for end in it.ended.values() if isinstance(end, Unsent)]
+        refused = [end for end in it.ended.values() if isinstance(end, RequestUnsent)]
         assert refused == []
-        with pytest.raises(Unsent, match="does not read") as caught:
+        with pytest.raises(RequestUnsent, match="does not read") as caught:
             await it.wire.send_raw_request("do", None)
         assert caught.value.code != types.CONNECTION_CLOSED
         await it.wire.notify("for nobody", None)  # nor does it grow by these
@@ -533,7 +537,7 @@ async def test_a_server_that_does_not_read_is_refused_more_requests() -> None:  
 
 
 async def test_what_waits_is_bounded_by_its_size_too() -> None:
-    box = Outbox()
+    box = ByteOutbox()
     third = b"x" * (LONGEST_MESSAGE // 3)
     assert [box.put(key, third) for key in range(4)] == [True, True, True, False]
     box.take_back(1)
@@ -607,12 +611,12 @@ async def test_when_it_ends_all_requests_end_with_what_is_true_of_them() -> None
         await wait_all_tasks_blocked()
         assert whys == ["it exploded"]
         assert it.over
-        assert isinstance(it.ended["asked"], Ended)
-        assert isinstance(it.ended["in the pipe"], Ended)
-        assert isinstance(it.ended["queued"], Unsent)
+        assert isinstance(it.ended["asked"], ConnectionEnded)
+        assert isinstance(it.ended["in the pipe"], ConnectionEnded)
+        assert isinstance(it.ended["queued"], RequestUnsent)
         assert it.ended["queued"].code == types.CONNECTION_CLOSED
         assert len(it.wire._outbox) == 0
-        with pytest.raises(Unsent) as caught:
+        with pytest.raises(RequestUnsent) as caught:
             await it.wire.send_raw_request("do", None)
         assert caught.value.code == types.CONNECTION_CLOSED
         await it.wire.notify("too late", None)
@@ -630,7 +634,7 @@ async def test_answers_said_before_the_end_count() -> None:
         await it.say(line, b'{"jsonrpc":"2.0","id":2,"resu')
         await it.hang_up()
         assert it.ended["a"] == {}
-        assert isinstance(it.ended["b"], Ended)
+        assert isinstance(it.ended["b"], ConnectionEnded)
         assert it.loss.why == "closed its stdout"
 
 
@@ -640,7 +644,7 @@ async def test_a_server_that_hears_no_more_ends_it() -> None:
         await wait_all_tasks_blocked()
         await it._from_wire.aclose()
         await wait_all_tasks_blocked()
-        assert isinstance(it.ended["a"], Ended)
+        assert isinstance(it.ended["a"], ConnectionEnded)
         assert it.loss.why == "closed its stdin"
 
 
@@ -650,7 +654,7 @@ async def test_leaving_the_session_ends_its_requests() -> None:
         await it.hear()
         it.session.cancel()
         await wait_all_tasks_blocked()
-        assert isinstance(it.ended["a"], Ended)
+        assert isinstance(it.ended["a"], ConnectionEnded)
         assert it.loss.why == "the connection was closed"
 
 
@@ -674,9 +678,9 @@ def test_a_long_line_is_dropped_whether_it_ends_or_not() -> None:
     for data, found in (
         (longest + b"\n", [Large]),
         (longest, []),
-        (longest + b"x", [TooLarge]),
-        (longest + b"x\n", [TooLarge, TooLarge]),
-        (longest + b"x\nshort\n", [TooLarge, TooLarge, bytes]),
+        (longest + b"x", [LineTooLarge]),
+        (longest + b"x\n", [LineTooLarge, LineTooLarge]),
+        (longest + b"x\nshort\n", [LineTooLarge, LineTooLarge, bytes]),
     ):
         assert [type(line) for line in Framing().feed(data)] == found
 
@@ -1181,7 +1185,10 @@ async def _play(steps: Iterable[tuple[str, Any]], end: str) -> None:
             if name in left:
                 assert result == "left"
             elif name not in said:
-                assert isinstance(result, Ended if was_heard else Ended | Unsent)
+                assert isinstance(
+                    result,
+                    ConnectionEnded if was_heard else ConnectionEnded | RequestUnsent,
+                )
             elif isinstance(said[name], int):
                 assert (result.code, result.message) == (said[name], f"no {name}")
             else:
@@ -1189,7 +1196,7 @@ async def _play(steps: Iterable[tuple[str, Any]], end: str) -> None:
         for ident in told_to_stop:
             assert heard[ident] in left, "only what was heard and left is cancelled"
         assert (len(it.wire._requests), len(it.wire._outbox)) == (0, 0)
-        with pytest.raises(Unsent):
+        with pytest.raises(RequestUnsent):
             await it.wire.send_raw_request("do", None)
         await it.wire.notify("too late", None)
         await wait_all_tasks_blocked()

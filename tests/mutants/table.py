@@ -69,7 +69,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "nobody cancels a flight without passengers",
-        "actors/flight.py",
+        "actors/shared_task.py",
         "        self._stop()\n",
         "",
         Promise.STOPPED,
@@ -83,7 +83,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "calls that do not stop are not counted",
-        "actors/stray.py",
+        "actors/lingering.py",
         "return sum(since + grace <= now for since in strays.values())",
         "return 0",
         Promise.RIGHTS,
@@ -286,9 +286,9 @@ MUTANTS: Final = (
     Mutant(
         "a call that is too slow for the tier runs",
         "host/executor.py",
-        "        if no is not None:\n            raise _Refused(no)",
+        "        if no is not None:\n            raise _GateRefused(no)",
         "        if no is not None and no.reason is not Reason.OVER_TIER:\n"
-        "            raise _Refused(no)",
+        "            raise _GateRefused(no)",
         Promise.RIGHTS,
     ),
     Mutant(
@@ -346,28 +346,28 @@ MUTANTS: Final = (
     # ----------------------------------------------------------------- verdict
     Mutant(
         "a limit is called by the other's name",
-        "host/verdict.py",
+        "host/call_outcome.py",
         "limit = Limit.SERVER if by_server else Limit.TOOL",
         "limit = Limit.TOOL if by_server else Limit.SERVER",
         Promise.LIMITS,
     ),
     Mutant(
         "a cached answer is told as an effect",
-        "host/verdict.py",
+        "host/call_outcome.py",
         "definition.side_effects and not (cached or result.is_error)",
         "definition.side_effects and not result.is_error",
         Promise.EFFECTS,
     ),
     Mutant(
         "a lost answer is told as no effect",
-        "host/verdict.py",
+        "host/call_outcome.py",
         "slot, Status.UNAVAILABLE, now, message=words(error), no_answer=True",
         "slot, Status.UNAVAILABLE, now, message=words(error), no_answer=False",
         Promise.EFFECTS,
     ),
     Mutant(
         "a call that never began may have had an effect",
-        "host/verdict.py",
+        "host/call_outcome.py",
         "        and slot.flown\n",
         "",
         Promise.EFFECTS,
@@ -522,7 +522,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a model's time is only that of one answer",
-        "npc/patience.py",
+        "npc/model_timeout.py",
         "self.scope.deadline = min(now + speech + limit, end)",
         "self.scope.deadline = now + speech + limit",
         Promise.MODEL,
@@ -649,7 +649,7 @@ MUTANTS: Final = (
     # ---------------------------------------------------------------- sessions
     Mutant(
         "tenants share a session",
-        "runtime/tables.py",
+        "runtime/session_state.py",
         "        return self._open.get(key) or self._resting.get(key)\n",
         "        key = SessionKey(key.id)\n"
         "        return self._open.get(key) or self._resting.get(key)\n",
@@ -714,7 +714,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "moments of another run are taken for ours",
-        "runtime/resting.py",
+        "runtime/idle_sessions.py",
         "later = trio.current_time() - given.clock - passed",
         "later = -passed",
         "an elevation ends when it would have",
@@ -730,7 +730,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a session that was set aside has cost nothing",
-        "runtime/resting.py",
+        "runtime/idle_sessions.py",
         "            self._costs.restore(table.key.npc(name), npc.spent)\n",
         "            pass\n",
         "what a session costs is counted on",
@@ -738,7 +738,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what is set aside again is forgotten with what was there before",
-        "runtime/resting.py",
+        "runtime/idle_sessions.py",
         "                with table.held():",
         "                if True:",
         "a session that is set aside is not lost",
@@ -778,7 +778,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a session that has ended is spoken to",
-        "runtime/cast.py",
+        "runtime/session_registry.py",
         "        table.check()\n        # By the name",
         "        # By the name",
         "a session that has ended answers nobody",
@@ -786,8 +786,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "who is spoken to later does not know the players",
-        "runtime/cast.py",
-        "            memory.introduce(table.variables)\n",
+        "runtime/session_registry.py",
+        "            memory.set_variables(table.variables)\n",
         "            pass\n",
         "variables are the session's",
         SESSIONS,
@@ -857,16 +857,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a closed server keeps its tools",
-        "mcp/fleet.py",
+        "mcp/server_pool.py",
         "        self._publish(member.spec.name, ServerState.STOPPED, ())\n",
         "",
         "the tools of a server that was taken away are gone",
-        "tests/mcp/test_fleet.py",
+        "tests/mcp/test_server_pool.py",
     ),
     # ------------------------------------------------------------- generations
     Mutant(
         "a reload does not wait for those who talk",
-        "runtime/generations.py",
+        "runtime/config_reload.py",
         "                await self.activity.quiet()\n",
         "                pass\n",
         Promise.OWN_SERVERS,
@@ -874,7 +874,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what a server may not offer any more is offered",
-        "runtime/generations.py",
+        "runtime/config_reload.py",
         "                self.fleet.narrow(spec.name, spec.allow)\n",
         "",
         Promise.RIGHTS,
@@ -932,7 +932,7 @@ MUTANTS: Final = (
     Mutant(
         "a call that nobody took is never answered in a spoken conversation",
         "npc/s2s/machine.py",
-        "            if isinstance(event, Calls):\n",
+        "            if isinstance(event, CallsReady):\n",
         "            if isinstance(event, CallReady):\n",
         "whatever is owed somebody knows of",
         MACHINE,
@@ -1020,8 +1020,8 @@ MUTANTS: Final = (
     Mutant(
         "a speaker waits twice",
         "npc/turn_queue.py",
-        "[*left, _Waiting(who, rank, since)]",
-        "[*self._waiting, _Waiting(who, rank, since)]",
+        "[*left, _QueuedTurn(who, rank, since)]",
+        "[*self._waiting, _QueuedTurn(who, rank, since)]",
         "a speaker has one place",
         QUEUE,
     ),
@@ -1183,7 +1183,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a wait for an event that is cancelled loses the event",
-        "aio/items.py",
+        "aio/iterator_proxy.py",
         "        if self._asked is None:\n            self._asked = self._bridge",
         "        if True:\n            self._asked = self._bridge",
         "every event arrives once, and in order",
@@ -1208,7 +1208,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "latencies are not told",
-        "servers/wording.py",
+        "servers/serialize.py",
         "    if definition.estimated_duration is not None:\n",
         "    if False:\n",
         "a second runtime knows a tool's tier before the first call",

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from glyphoxa_trio.testing.model_server import CallTools, Reply, Say
+from glyphoxa_trio.testing.model_server import CallTools, Reply, SayText
 
 from .strangers import ALL, Call, exposed, said
 
@@ -61,10 +61,10 @@ class Mind:
                 if name in _KEYS
             }
             wanted = [key for key in ALL if key not in reached]
-            return self._search(wanted, names, done) or Say("How nice.")
+            return self._search(wanted, names, done) or SayText("How nice.")
         if (heard := _latest(text, self.errands)) is not None:
             return self._run(self.errands[heard], since, names, done)
-        return Say("So it is.")
+        return SayText("So it is.")
 
     def _search(
         self, keys: Sequence[str], names: Sequence[str], done: int
@@ -107,7 +107,7 @@ class Mind:
             return looking
         turn = done - ("tool_search" in asked.values())
         if turn >= len(rounds):
-            return Say("It is done.")
+            return SayText("It is done.")
         self.made += map(said, rounds[turn])
         return CallTools([(exposed(key), arguments) for key, arguments in rounds[turn]])
 

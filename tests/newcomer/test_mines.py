@@ -26,7 +26,7 @@ from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.testing.model_server import (
     CallTools,
     Reply,
-    Say,
+    SayText,
     ScriptedModelServer,
     open_model_server,
 )
@@ -154,7 +154,7 @@ async def test_no_command_steps_on_a_mine(
     if not LONG and (flow.long or (trust == "limited" and not flow.limited)):
         pytest.skip("in the long form: make newcomer")
     field = Field(tmp_path, trust)
-    async with open_model_server([Say("So it is.")]) as model:
+    async with open_model_server([SayText("So it is.")]) as model:
         more = dict(flow.more)
         config = field.config(llm=_llm(model))
         if flow.few and not LONG:
@@ -264,7 +264,7 @@ async def test_words_that_are_not_said_yet_step_on_nothing(tmp_path: Path) -> No
     def eager(body: Any) -> Reply:
         asked.set()
         if body["messages"][-1]["role"] == "tool":
-            return Say("So it is.")
+            return SayText("So it is.")
         shown = [tool["function"]["name"] for tool in body.get("tools", ())]
         return CallTools([(name, {"path": "a"}) for name in shown if _fatal(name)][:16])
 
@@ -295,7 +295,7 @@ async def test_a_mine_that_an_npc_steps_on_is_stepped_on_once(
 
     def script(body: Any) -> Reply:
         if body["messages"][-1]["role"] == "tool":
-            return Say("So it is.")
+            return SayText("So it is.")
         return CallTools([(f"mcp__globs__{tool}", {"path": "a"})])
 
     more = {
@@ -341,7 +341,7 @@ async def at_the_field(
     field: Field, script: Any = None, *, watch: bool = False, **more: Any
 ) -> AsyncGenerator[tuple[Runtime, ScriptedModelServer]]:
     """A runtime in this process, with every server ready and calibration as it is."""
-    async with open_model_server(script or [Say("So it is.")]) as model:
+    async with open_model_server(script or [SayText("So it is.")]) as model:
         config = field.config(llm=_llm(model))
         for key in [key for key in more if key.startswith("mcp.")]:
             config["mcp"][key.removeprefix("mcp.")] = more.pop(key)

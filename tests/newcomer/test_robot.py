@@ -25,7 +25,11 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.testing.http_server import Request, Status, open_http_server
+from glyphoxa_trio.testing.http_server import (
+    ReceivedRequest,
+    StatusReply,
+    open_http_server,
+)
 from glyphoxa_trio.testing.model_server import open_model_server
 
 from ..peers.conftest import installed as installed
@@ -131,11 +135,11 @@ def evenings(tmp_path_factory: pytest.TempPathFactory) -> Evenings:
     return trio.run(_play, home)
 
 
-def _page(request: Request) -> Status:
+def _page(request: ReceivedRequest) -> StatusReply:
     if request.path == "/robots.txt":
-        return Status(404)
+        return StatusReply(404)
     page = b"<html><body><p>The bridge is out.</p></body></html>"
-    return Status(200, {"Content-Type": "text/html"}, page)
+    return StatusReply(200, {"Content-Type": "text/html"}, page)
 
 
 async def _play(home: Home) -> Evenings:

@@ -17,18 +17,18 @@ import attrs
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from glyphoxa_trio.actors import Door, Inbox, Ref, Topic, lone_errors, spawn
+from glyphoxa_trio.actors import Inbox, Ref, StableRef, Topic, lone_errors, spawn
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.config.voices import Engine, FillerConfig
 from glyphoxa_trio.host import ToolHost, open_host
 from glyphoxa_trio.npc import Approver, Npc, NpcSession, Turn, TurnDone, TurnEvent
 from glyphoxa_trio.npc.identity import NpcId
-from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.s2s import RealtimeConversation
 from glyphoxa_trio.npc.selection import SelectionRules
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.session import open_session
 from glyphoxa_trio.npc.session.messages import SessionMessages
-from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
 from glyphoxa_trio.providers.llm import (
     CallReady,
@@ -244,7 +244,7 @@ async def open_table(
     rules: SelectionRules | None = None,
     fast: Script | None = None,
     llm: ScriptedLLM | None = None,
-    live: Live | None = None,
+    live: RealtimeConversation | None = None,
     call_id: str = "session",
     **more: Any,
 ) -> AsyncIterator[Table]:
@@ -302,14 +302,16 @@ async def open_table(
                 ran=ran or Ran(),
                 scope=nursery.cancel_scope,
             )
-            memory = Memory(settings, call_id)
+            memory = NpcMemory(settings, call_id)
 
             async def body(inbox: Inbox[SessionMessages]) -> None:
                 async with open_session(memory, services) as table.session:
                     await table.session.read(inbox)
 
             table.ref = spawn(nursery, body, name="bob")
-            table.npc = Npc(config, granted, Door("bob", table.ref), services.handover)
+            table.npc = Npc(
+                config, granted, StableRef("bob", table.ref), services.handover
+            )
             await wait_all_tasks_blocked()  # it has begun
             try:
                 yield table

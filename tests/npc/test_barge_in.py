@@ -12,7 +12,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from glyphoxa_trio.npc.barge_in import BargeIn, Do, Minimum, Standing
+from glyphoxa_trio.npc.barge_in import BargeIn, BargeInAction, Minimum, UtteranceState
 
 HALF = Minimum(seconds=0.5)
 WORDS = Minimum(seconds=0.3, words=2)
@@ -20,66 +20,70 @@ WORDS = Minimum(seconds=0.3, words=2)
 
 def test_who_asks_nothing_of_it_is_interrupted_by_any_sound() -> None:
     barge_in = BargeIn()
-    assert barge_in.begins(1, busy=True) is Do.INTERRUPT
-    assert barge_in.sounds(1, 0.15) is Do.NOTHING
-    assert barge_in.sounds(1, 0.2, over=True) is Do.NOTHING
-    assert barge_in.standing(1) is Standing.COUNTS
+    assert barge_in.begins(1, busy=True) is BargeInAction.INTERRUPT
+    assert barge_in.sounds(1, 0.15) is BargeInAction.NOTHING
+    assert barge_in.sounds(1, 0.2, over=True) is BargeInAction.NOTHING
+    assert barge_in.standing(1) is UtteranceState.COUNTS
 
 
 def test_where_nobody_is_interrupted_every_utterance_counts() -> None:
     barge_in = BargeIn(WORDS)
-    assert barge_in.begins(1, busy=False) is Do.INTERRUPT
-    assert barge_in.sounds(1, 0.15, over=True) is Do.NOTHING
-    assert barge_in.understood(1, 1, final=True) is Do.NOTHING
-    assert barge_in.standing(1) is Standing.COUNTS
+    assert barge_in.begins(1, busy=False) is BargeInAction.INTERRUPT
+    assert barge_in.sounds(1, 0.15, over=True) is BargeInAction.NOTHING
+    assert barge_in.understood(1, 1, final=True) is BargeInAction.NOTHING
+    assert barge_in.standing(1) is UtteranceState.COUNTS
 
 
 def test_what_is_long_enough_interrupts_and_what_is_not_is_a_cough() -> None:
     barge_in = BargeIn(HALF)
-    assert barge_in.begins(1, busy=True) is Do.HOLD
-    assert barge_in.sounds(1, 0.15) is Do.NOTHING
-    assert barge_in.sounds(1, 0.48) is Do.NOTHING
-    assert barge_in.sounds(1, 0.48, over=True) is Do.RESUME
-    assert barge_in.standing(1) is Standing.COUGH
+    assert barge_in.begins(1, busy=True) is BargeInAction.HOLD
+    assert barge_in.sounds(1, 0.15) is BargeInAction.NOTHING
+    assert barge_in.sounds(1, 0.48) is BargeInAction.NOTHING
+    assert barge_in.sounds(1, 0.48, over=True) is BargeInAction.RESUME
+    assert barge_in.standing(1) is UtteranceState.COUGH
     # Whatever a recognizer makes of it.
-    assert barge_in.understood(1, 3, final=True) is Do.NOTHING
-    assert barge_in.standing(1) is Standing.COUGH
+    assert barge_in.understood(1, 3, final=True) is BargeInAction.NOTHING
+    assert barge_in.standing(1) is UtteranceState.COUGH
 
-    assert barge_in.begins(2, busy=True) is Do.HOLD
-    assert barge_in.sounds(2, 0.5) is Do.INTERRUPT
-    assert barge_in.sounds(2, 0.7, over=True) is Do.NOTHING
-    assert barge_in.standing(2) is Standing.COUNTS
+    assert barge_in.begins(2, busy=True) is BargeInAction.HOLD
+    assert barge_in.sounds(2, 0.5) is BargeInAction.INTERRUPT
+    assert barge_in.sounds(2, 0.7, over=True) is BargeInAction.NOTHING
+    assert barge_in.standing(2) is UtteranceState.COUNTS
 
 
 def test_words_are_waited_for_if_they_are_asked_for() -> None:
     barge_in = BargeIn(WORDS)
-    assert barge_in.begins(1, busy=True) is Do.HOLD
-    assert barge_in.understood(1, 1, final=False) is Do.NOTHING
-    assert barge_in.sounds(1, 0.6, over=True) is Do.NOTHING  # how many words?
+    assert barge_in.begins(1, busy=True) is BargeInAction.HOLD
+    assert barge_in.understood(1, 1, final=False) is BargeInAction.NOTHING
+    assert (
+        barge_in.sounds(1, 0.6, over=True) is BargeInAction.NOTHING
+    )  # how many words?
     assert barge_in.held
-    assert barge_in.understood(1, 2, final=True) is Do.INTERRUPT
-    assert barge_in.begins(2, busy=True) is Do.HOLD
-    assert barge_in.sounds(2, 0.6, over=True) is Do.NOTHING
-    assert barge_in.understood(2, 1, final=True) is Do.RESUME
+    assert barge_in.understood(1, 2, final=True) is BargeInAction.INTERRUPT
+    assert barge_in.begins(2, busy=True) is BargeInAction.HOLD
+    assert barge_in.sounds(2, 0.6, over=True) is BargeInAction.NOTHING
+    assert barge_in.understood(2, 1, final=True) is BargeInAction.RESUME
 
 
 def test_without_any_sound_words_are_what_counts() -> None:
     # A recognizer that says when somebody begins, and nothing more of what it hears.
     barge_in = BargeIn(HALF)
-    assert barge_in.begins(1, busy=True) is Do.HOLD
-    assert barge_in.understood(1, 0, final=True) is Do.RESUME
-    assert barge_in.begins(2, busy=True) is Do.HOLD
-    assert barge_in.understood(2, 1, final=False) is Do.INTERRUPT
+    assert barge_in.begins(1, busy=True) is BargeInAction.HOLD
+    assert barge_in.understood(1, 0, final=True) is BargeInAction.RESUME
+    assert barge_in.begins(2, busy=True) is BargeInAction.HOLD
+    assert barge_in.understood(2, 1, final=False) is BargeInAction.INTERRUPT
 
 
 def test_a_second_sound_while_the_first_is_not_understood_yet() -> None:
     barge_in = BargeIn(WORDS)
-    assert barge_in.begins(1, busy=True) is Do.HOLD
-    assert barge_in.sounds(1, 0.6, over=True) is Do.NOTHING
-    assert barge_in.begins(2, busy=True) is Do.NOTHING  # it is held already
-    assert barge_in.understood(1, 1, final=True) is Do.NOTHING  # and still is
-    assert barge_in.standing(1) is Standing.COUGH
-    assert barge_in.sounds(2, 0.2, over=True) is Do.RESUME
+    assert barge_in.begins(1, busy=True) is BargeInAction.HOLD
+    assert barge_in.sounds(1, 0.6, over=True) is BargeInAction.NOTHING
+    assert barge_in.begins(2, busy=True) is BargeInAction.NOTHING  # it is held already
+    assert (
+        barge_in.understood(1, 1, final=True) is BargeInAction.NOTHING
+    )  # and still is
+    assert barge_in.standing(1) is UtteranceState.COUGH
+    assert barge_in.sounds(2, 0.2, over=True) is BargeInAction.RESUME
 
 
 def test_who_interrupts_leaves_nothing_to_be_interrupted() -> None:
@@ -87,8 +91,8 @@ def test_who_interrupts_leaves_nothing_to_be_interrupted() -> None:
     barge_in.begins(1, busy=True)
     barge_in.sounds(1, 0.6, over=True)
     barge_in.begins(2, busy=True)
-    assert barge_in.understood(1, 2, final=True) is Do.INTERRUPT
-    assert barge_in.standing(2) is Standing.COUNTS
+    assert barge_in.understood(1, 2, final=True) is BargeInAction.INTERRUPT
+    assert barge_in.standing(2) is UtteranceState.COUNTS
     assert not barge_in.held
 
 
@@ -96,10 +100,10 @@ def test_nobody_is_held_for_words_that_do_not_come() -> None:
     barge_in = BargeIn(WORDS)
     barge_in.begins(1, busy=True)
     barge_in.sounds(1, 0.6, over=True)
-    assert barge_in.waits_no_longer() is Do.RESUME
-    assert barge_in.waits_no_longer() is Do.NOTHING
+    assert barge_in.waits_no_longer() is BargeInAction.RESUME
+    assert barge_in.waits_no_longer() is BargeInAction.NOTHING
     # They may come all the same.
-    assert barge_in.understood(1, 2, final=True) is Do.INTERRUPT
+    assert barge_in.understood(1, 2, final=True) is BargeInAction.INTERRUPT
 
 
 class Interrupting(RuleBasedStateMachine):
@@ -118,14 +122,14 @@ class Interrupting(RuleBasedStateMachine):
         self.holding = False
         self.said: dict[int, float] = {}
 
-    def hears(self, what: Do) -> None:
-        if what is Do.HOLD:
+    def hears(self, what: BargeInAction) -> None:
+        if what is BargeInAction.HOLD:
             assert not self.holding
             self.holding = True
-        elif what is Do.RESUME:
+        elif what is BargeInAction.RESUME:
             assert self.holding
             self.holding = False
-        elif what is Do.INTERRUPT:
+        elif what is BargeInAction.INTERRUPT:
             self.holding = False
 
     @rule(busy=st.booleans())
@@ -150,10 +154,10 @@ class Interrupting(RuleBasedStateMachine):
         was = self.barge_in.standing(which)
         self.hears(self.barge_in.understood(which, words, final=final))
         now = self.barge_in.standing(which)
-        if was in (Standing.COUNTS, Standing.COUGH):
+        if was in (UtteranceState.COUNTS, UtteranceState.COUGH):
             assert now is was  # for good
         elif final and which in self.over:
-            assert now in (Standing.COUNTS, Standing.COUGH)
+            assert now in (UtteranceState.COUNTS, UtteranceState.COUGH)
 
     @rule()
     def time_passes(self) -> None:
@@ -167,7 +171,7 @@ class Interrupting(RuleBasedStateMachine):
     @invariant()
     def a_short_sound_alone_interrupts_nobody(self) -> None:
         for which in self.over:
-            if self.barge_in.standing(which) is Standing.HELD:
+            if self.barge_in.standing(which) is UtteranceState.HELD:
                 # It is long enough, and its words are waited for.
                 assert self.said[which] >= self.minimum.seconds
                 assert self.minimum.words

@@ -27,7 +27,7 @@ from glyphoxa_trio.npc import (
     TurnDone,
     TurnEnd,
 )
-from glyphoxa_trio.npc.patience import FAREWELL
+from glyphoxa_trio.npc.model_timeout import FAREWELL
 from glyphoxa_trio.providers.llm import ErrorKind, LLMError
 from glyphoxa_trio.tools.definition import OnInterrupt, Tool
 from glyphoxa_trio.tools.gate import Grant, Reason

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.npc.conversation import Conversation, Exchange, Round
-from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.overheard import Overheard
 from glyphoxa_trio.providers.llm import Message
 from glyphoxa_trio.tools.outcome import Effect, Outcome, Status, ToolCall
 

@@ -23,7 +23,7 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.npc.barge_in import Minimum
 from glyphoxa_trio.npc.events import Flush, HearingFailed, Speech, Transcript
-from glyphoxa_trio.npc.voice import Output
+from glyphoxa_trio.npc.voice import PlaybackOutput
 from glyphoxa_trio.providers.speech import Began, Final, NotUnderstood, Partial
 from glyphoxa_trio.tools.outcome import Status
 
@@ -285,7 +285,7 @@ async def test_who_reports_nothing_is_held_only_while_it_answers(
 
 
 async def test_a_hold_goes_before_what_waits(autojump_clock: MockClock) -> None:
-    output = Output()
+    output = PlaybackOutput()
     first, second = (
         Speech(npc="Bob", turn=1, pcm=bytes([n]) * 2000, rate=1_000) for n in (1, 2)
     )

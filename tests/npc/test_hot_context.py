@@ -12,7 +12,7 @@ import attrs
 import trio
 import trio.lowlevel
 
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import SharedTasks
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.config.model import SpeculationConfig
 from glyphoxa_trio.npc import ContextAdded, Moment, SpeculationDone, ToolsShown
@@ -35,7 +35,7 @@ def hello(_: LLMRequest) -> Reply:
 @asynccontextmanager
 async def knowing(**how: Any) -> AsyncIterator[tuple[Table, HotContext]]:
     async with trio.open_nursery() as nursery:
-        context = HotContext(Flights(nursery))
+        context = HotContext(SharedTasks(nursery))
         async with open_table(hello, context=context, **how) as table:
             yield table, context
         nursery.cancel_scope.cancel()

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import trio
 
 from glyphoxa_trio.actors import Handover, Stream
-from glyphoxa_trio.npc.aloud import Aloud
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import Sentence, TurnEvent
+from glyphoxa_trio.npc.spoken_audio import SpokenAudio
 from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.utterance import Utterance
 
@@ -19,7 +19,7 @@ from glyphoxa_trio.npc.turn.utterance import Utterance
 def said_aloud() -> Exchange:
     exchange = Exchange("Ann", "Well?")
     round_ = exchange.begin_round()
-    aloud = Aloud()
+    aloud = SpokenAudio()
     for place, text in enumerate(("One is here.", "Two are there.")):
         round_.sentences.append(text)
         aloud.begin(0, place, text)

@@ -36,7 +36,7 @@ from glyphoxa_trio.runtime.grants import approved_by
 from glyphoxa_trio.testing.model_server import (
     CallTools,
     Reply,
-    Say,
+    SayText,
     ScriptedModelServer,
     open_model_server,
 )
@@ -106,7 +106,7 @@ async def test_the_model_searches_loads_calls_and_answers() -> None:
     script: list[Reply] = [
         CallTools([("tool_search", {"query": "distance way 7", "limit": 1})]),
         CallTools([("mcp__atlas__measure_07", {"place": "the moat"})]),
-        Say("Twelve feet."),
+        SayText("Twelve feet."),
     ]
     bo = npc("Bo", "atlas", trust=FULL)
     async with open_scene(*script, npcs=(bo,), servers=(atlas(20),)) as scene:
@@ -165,7 +165,7 @@ async def test_trust_is_each_npcs_own(
     tools: tuple[str, ...],
     status: Status,
 ) -> None:  # A3, A37, A38: what is not shown does not run either
-    script: list[Reply] = [CallTools([(ONE, {"place": "here"})]), Say("So.")]
+    script: list[Reply] = [CallTools([(ONE, {"place": "here"})]), SayText("So.")]
     bo = npc("Bo", *tools, trust=own)
     async with open_scene(
         *script, npcs=(bo,), servers=(atlas(),), trust=everyones
@@ -188,7 +188,7 @@ async def test_each_npc_sees_its_own_list_under_the_names_of_the_operator() -> N
         npc("Cid", "atlas.measure_01", "atlas.measure_02"),
         npc("Dan"),
     )
-    async with open_scene(Say("So."), npcs=npcs, servers=(server,)) as scene:
+    async with open_scene(SayText("So."), npcs=npcs, servers=(server,)) as scene:
         shown: dict[str, list[str]] = {}
         for one in npcs:
             await ask(scene.runtime.npc(one.name), "Well?", tier=Tier.STANDARD)
@@ -213,13 +213,13 @@ async def test_two_servers_may_offer_the_same_names() -> None:
     # A8, N15, N16: a collision leaves out both, and says how to settle it
     servers = (atlas(1), atlas(1, name="chart"))
     bo = npc("Bo", "*", trust=FULL)
-    async with open_scene(Say("So."), npcs=(bo,), servers=servers) as scene:
+    async with open_scene(SayText("So."), npcs=(bo,), servers=servers) as scene:
         assert sorted(scene.runtime.host.snapshot.by_exposed) == [
             "mcp__atlas__measure_00",
             "mcp__chart__measure_00",
         ]
     async with open_scene(
-        Say("So."), npcs=(bo,), servers=servers, naming=NamingStyle.BARE
+        SayText("So."), npcs=(bo,), servers=servers, naming=NamingStyle.BARE
     ) as scene:
         assert list(scene.runtime.host.snapshot.by_exposed) == []
         (warning,) = scene.runtime.warnings
@@ -230,11 +230,11 @@ async def test_two_servers_may_offer_the_same_names() -> None:
 async def test_a_tool_that_its_server_describes_otherwise_is_held_back() -> None:
     script: list[Reply] = [
         CallTools([(ONE, {"place": "here"})]),
-        Say("Twelve."),
+        SayText("Twelve."),
         CallTools([(ONE, {"place": "here"})]),
-        Say("I cannot."),
+        SayText("I cannot."),
         CallTools([(ONE, {"place": "here"})]),
-        Say("Twelve again."),
+        SayText("Twelve again."),
     ]
     npcs = (npc("Bo", ONE), npc("Kit", "atlas", trust=FULL))
     async with open_scene(*script, npcs=npcs, servers=(atlas(3, "sly"),)) as scene:

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.snapshot import NpcSnapshot
-from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
@@ -33,11 +33,11 @@ SETTINGS = SessionSettings(
 )
 
 
-def prompt_of(memory: Memory) -> str:
+def prompt_of(memory: NpcMemory) -> str:
     return memory.conversation.prompt_text
 
 
-def said_in(memory: Memory) -> list[str]:
+def said_in(memory: NpcMemory) -> list[str]:
     told = memory.conversation.prompt(Exchange("Ann", "now"))
     return [m.content for m in told if m.role == "user"][:-1]
 
@@ -48,7 +48,7 @@ def outcome(number: int) -> Outcome:
 
 
 def test_a_greeting_stands_before_everything_until_it_is_said() -> None:
-    memory = Memory(SETTINGS)
+    memory = NpcMemory(SETTINGS)
     assert [m.content for m in memory.conversation.opening[1:]] == ["Hail, you!"]
     assert memory.greet() == "Hail, you!"
     assert memory.catch_up()
@@ -56,8 +56,8 @@ def test_a_greeting_stands_before_everything_until_it_is_said() -> None:
 
 
 def test_what_is_told_of_the_scene_counts_until_a_reload_says_otherwise() -> None:
-    memory = Memory(attrs.evolve(SETTINGS, scene=("An inn.",)))
-    memory.situate(("It burns.",))
+    memory = NpcMemory(attrs.evolve(SETTINGS, scene=("An inn.",)))
+    memory.set_scene(("It burns.",))
     for settings, wanted in (
         (attrs.evolve(memory.settings, overheard=3), "- It burns."),
         (attrs.evolve(memory.settings, scene=("A ruin.",)), "- A ruin."),
@@ -72,7 +72,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.memory = Memory(SETTINGS)
+        self.memory = NpcMemory(SETTINGS)
         self.settings = self.coming = SETTINGS
         self.past: list[str] = []
         self.beside: list[str] = []
@@ -137,7 +137,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["Ann", "Bo"]))
     def introduce(self, name: str) -> None:
-        self.memory.introduce({"caller_name": name})
+        self.memory.set_variables({"caller_name": name})
         self.next_caller = name
 
     @rule()
@@ -154,7 +154,7 @@ class MemoryMachine(RuleBasedStateMachine):
         kept = self.memory.snapshot()
         said = CONVERTER.dumps(kept).encode()
         assert CONVERTER.loads(said, NpcSnapshot) == kept
-        self.memory = Memory(self.settings)
+        self.memory = NpcMemory(self.settings)
         self.memory.restore(kept)
         self.caller = self.next_caller
         self.pending = []

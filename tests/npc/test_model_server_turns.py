@@ -47,9 +47,9 @@ from glyphoxa_trio.testing.model_server import (
     Forever,
     Hang,
     Pause,
-    Raw,
+    RawText,
     Reply,
-    Say,
+    SayText,
     ScriptedModelServer,
     open_model_server,
 )
@@ -59,7 +59,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 from .support import Heard, ask
 
-AGAIN = Say("Still here. What is it?")
+AGAIN = SayText("Still here. What is it?")
 NEVER = 60.0  # seconds: a limit that no test reaches
 SOON = 0.75  # seconds: a limit that a test waits for
 
@@ -160,7 +160,9 @@ def statuses(heard: Heard) -> list[Status]:
 async def test_an_answer_with_a_tool() -> None:
     # G17, G32: what was shown is what the gate shows, and nothing is said of time
     call = CallTools([("weather", {"place": "Ashford"})])
-    async with open_scene([Say("Let me look. "), call], Say("It rains.")) as scene:
+    async with open_scene(
+        [SayText("Let me look. "), call], SayText("It rains.")
+    ) as scene:
         heard = await ask(scene.npc, "What is the weather like?")
         assert heard.done.end is TurnEnd.COMPLETED
         assert heard.done.text == "Let me look. It rains."
@@ -186,7 +188,7 @@ async def test_an_answer_with_a_tool() -> None:
 async def test_a_call_of_a_hidden_tool_is_refused_in_words() -> None:
     # D5: too slow for this tier, not granted, not there
     calls = [("divine", {"question": "?"}), ("spy", {}), ("wheather", {})]
-    async with open_scene(CallTools(calls), Say("I cannot.")) as scene:
+    async with open_scene(CallTools(calls), SayText("I cannot.")) as scene:
         heard = await ask(scene.npc)
         assert statuses(heard) == [Status.SKIPPED, Status.DENIED, Status.DENIED]
         answers = [m["content"] for m in scene.messages() if m["role"] == "tool"]
@@ -220,7 +222,7 @@ async def test_ids_that_repeat_or_are_missing_are_told_apart() -> None:
     "arguments", ['{"place": ', "Ashford", '["Ashford"]', '{"place": NaN}', "{}"]
 )
 async def test_arguments_that_are_no_object_come_back_with_why(arguments: str) -> None:
-    script: list[Reply] = [CallTools([("weather", arguments)]), Say("Well.")]
+    script: list[Reply] = [CallTools([("weather", arguments)]), SayText("Well.")]
     async with open_scene(*script) as scene:
         heard = await ask(scene.npc)
         assert statuses(heard) == [Status.INVALID_ARGUMENTS]
@@ -253,13 +255,13 @@ async def test_a_model_that_never_stops_calling_is_forbidden_to() -> None:
 TROUBLE: list[tuple[str, Reply, ErrorKind, str]] = [
     (
         "dies",
-        [Say("The key is. Under"), Die()],
+        [SayText("The key is. Under"), Die()],
         ErrorKind.INTERRUPTED,
         "The key is. Under",
     ),
     ("dies at once", Die(), ErrorKind.INTERRUPTED, "Hm?"),
-    ("is cut", [Say("The key is. "), Cut()], ErrorKind.INTERRUPTED, "The key is."),
-    ("garbage", Raw("data: {no\n\n"), ErrorKind.MALFORMED, "Hm?"),
+    ("is cut", [SayText("The key is. "), Cut()], ErrorKind.INTERRUPTED, "The key is."),
+    ("garbage", RawText("data: {no\n\n"), ErrorKind.MALFORMED, "Hm?"),
     ("401", Fail(401), ErrorKind.AUTHENTICATION, "Hm?"),
     ("404", Fail(404), ErrorKind.NOT_FOUND, "Hm?"),
     ("429", Fail(429), ErrorKind.RATE_LIMITED, "Hm?"),
@@ -295,7 +297,7 @@ async def test_a_model_that_fails_costs_one_turn(
 
 async def test_a_failure_in_a_later_round_keeps_what_the_tools_said() -> None:
     call = CallTools([("weather", {"place": "Ashford"})])
-    async with open_scene([Say("One moment. "), call], Fail(503)) as scene:
+    async with open_scene([SayText("One moment. "), call], Fail(503)) as scene:
         heard = await ask(scene.npc)
         assert heard.only(ModelFailed).kind is ErrorKind.OVERLOADED
         assert heard.done.text == "One moment. Hm?"
@@ -308,14 +310,14 @@ async def test_a_failure_in_a_later_round_keeps_what_the_tools_said() -> None:
     ("reply", "limits", "kind", "text"),
     [
         (Hang(), {"first_token": SOON}, ErrorKind.FIRST_TOKEN, "Hm?"),
-        ([Pause(9), Say("!")], {"first_token": SOON}, ErrorKind.FIRST_TOKEN, "Hm?"),
+        ([Pause(9), SayText("!")], {"first_token": SOON}, ErrorKind.FIRST_TOKEN, "Hm?"),
         (
-            [Raw(": ping\n\n"), Hang()],
+            [RawText(": ping\n\n"), Hang()],
             {"first_token": SOON},
             ErrorKind.FIRST_TOKEN,
             "Hm?",
         ),
-        ([Say("Well. I"), Hang()], {"silence": SOON}, ErrorKind.SILENCE, "Well. I"),
+        ([SayText("Well. I"), Hang()], {"silence": SOON}, ErrorKind.SILENCE, "Well. I"),
         (Forever("la "), {"model_total": SOON}, ErrorKind.TURN, None),
     ],
     ids=["hangs", "is late", "only pings", "goes silent", "never ends"],
@@ -336,7 +338,7 @@ async def test_a_model_that_does_not_come_to_an_end_is_hung_up_on(
 
 async def test_leaving_the_block_hangs_up_on_the_model() -> None:
     # D12a
-    async with open_scene([Say("Once upon a time. There"), Hang()]) as scene:
+    async with open_scene([SayText("Once upon a time. There"), Hang()]) as scene:
         async with scene.npc.say("a story") as turn:
             async for event in turn:
                 if isinstance(event, ToolsShown):
@@ -351,7 +353,7 @@ async def test_leaving_the_block_hangs_up_on_the_model() -> None:
 
 async def test_the_same_speaker_goes_on_while_the_model_is_silent() -> None:
     # D12a: nothing but the hang-up stands between the two
-    async with open_scene(Hang(), Say("Yes, the red one.")) as scene:
+    async with open_scene(Hang(), SayText("Yes, the red one.")) as scene:
         first = Heard()
         async with trio.open_nursery() as nursery:
 

@@ -61,7 +61,7 @@ async def test_the_name_of_a_context_is_known_in_it(autojump_clock: object) -> N
         await ask(table.npc)
         assert prompt(table) == "You answer for support."
         assert table.llm.told()[0] == ("assistant", "This is support.")
-        await table.npc.introduce({"context_name": "sales"})
+        await table.npc.set_variables({"context_name": "sales"})
         await ask(table.npc)
         assert prompt(table) == "You answer for sales."
 
@@ -71,11 +71,11 @@ async def test_what_an_embedder_says_of_the_player_counts_from_the_next_turn(
 ) -> None:
     # A33
     async with open_table(hello, npc=BOB) as table:
-        await table.npc.introduce({"caller_name": "Aria", "caller_number": 555})
+        await table.npc.set_variables({"caller_name": "Aria", "caller_number": 555})
         await ask(table.npc)
         assert "Calls Aria on 555." in prompt(table)
         assert table.llm.told()[0] == ("assistant", "Hail, Aria!")
-        await table.npc.introduce({"caller_name": "Cole"})
+        await table.npc.set_variables({"caller_name": "Cole"})
         await ask(table.npc)
         assert "Calls Cole on 555." in prompt(table)
 
@@ -92,7 +92,7 @@ async def test_a_turn_that_runs_ends_with_the_prompt_that_it_began_with(
         async def in_between(turn: Turn) -> None:
             async for event in turn:
                 if type(event).__name__ == "ToolsShown":
-                    await table.npc.introduce({"caller_name": "Aria"})
+                    await table.npc.set_variables({"caller_name": "Aria"})
 
         async with table.npc.say("Hello") as turn:
             await in_between(turn)
@@ -129,7 +129,7 @@ async def test_a_tool_gets_the_value_and_never_the_placeholder(
 
     tool = Tool(definition=definition, handler=find)
     async with open_table(model, tool, npc=BOB) as table:
-        await table.npc.introduce({"caller_number": "15551234567"})
+        await table.npc.set_variables({"caller_number": "15551234567"})
         await ask(table.npc)
     assert got == [{"phone": "15551234567"}]
 
@@ -139,7 +139,7 @@ async def test_the_greeting_is_said_once_and_remembered_as_far_as_it_was_heard(
 ) -> None:
     npc = BOB_OF_TWO
     async with open_table(hello, npc=npc) as table:
-        await table.npc.introduce({"caller_name": "Aria"})
+        await table.npc.set_variables({"caller_name": "Aria"})
         async with table.npc.greet() as turn:
             events = [event async for event in turn]
         assert [type(x).__name__ for x in events] == [
@@ -200,19 +200,19 @@ async def test_an_npc_without_a_greeting_says_nothing(autojump_clock: object) ->
 
 async def test_the_scene_is_told_and_told_anew(autojump_clock: object) -> None:
     async with open_table(hello, npc=BOB) as table:
-        await table.npc.situate("It is raining.", "The bridge\nis out.")
+        await table.npc.set_scene("It is raining.", "The bridge\nis out.")
         await ask(table.npc)
         assert prompt(table).endswith(
             "The scene:\n- It is raining.\n- The bridge is out."
         )
-        await table.npc.situate()
+        await table.npc.set_scene()
         await ask(table.npc)
         assert "The scene" not in prompt(table)
 
 
 async def test_braces_of_a_scene_are_nobody_s_template(autojump_clock: object) -> None:
     async with open_table(hello, npc=BOB) as table:
-        await table.npc.situate("{caller_name} is carved into the door.")
+        await table.npc.set_scene("{caller_name} is carved into the door.")
         await ask(table.npc)
         assert "- {caller_name} is carved" in prompt(table)
 
@@ -222,8 +222,8 @@ async def test_another_configuration_keeps_what_was_said_of_player_and_scene(
 ) -> None:
     other = NpcConfig(name="Bob", personality="Likes {caller_name}.", greeting="Ho!")
     async with open_table(hello, npc=BOB) as table:
-        await table.npc.introduce({"caller_name": "Aria"})
-        await table.npc.situate("Night.")
+        await table.npc.set_variables({"caller_name": "Aria"})
+        await table.npc.set_scene("Night.")
         await ask(table.npc)
         npc: Npc = await table.reload(npc=other)
         await ask(npc)
@@ -238,7 +238,7 @@ async def test_another_greeting_counts_until_a_conversation_has_begun(
     other = NpcConfig(name="Bob", greeting="Ho, {caller_name}!")
     async with open_table(hello, npc=BOB) as table:
         npc: Npc = await table.reload(npc=other)
-        await npc.introduce({"caller_name": "Aria"})
+        await npc.set_variables({"caller_name": "Aria"})
         async with npc.greet(speaker="Aria") as greeting:
             assert (await greeting.finish()).text == "Ho, Aria!"
 

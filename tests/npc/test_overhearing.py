@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.npc.conversation import Conversation, Exchange
-from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.overheard import Overheard
 from glyphoxa_trio.providers.llm import LLMRequest, Message
 
 from .support import Reply, ask, open_table, protocol_faults

@@ -28,12 +28,17 @@ from glyphoxa_trio.providers import line
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.testing import http_server
-from glyphoxa_trio.testing.http_server import Late, Request, Status, open_http_server
+from glyphoxa_trio.testing.http_server import (
+    LateReply,
+    ReceivedRequest,
+    StatusReply,
+    open_http_server,
+)
 from glyphoxa_trio.testing.model_server import (
     Fail,
     Pause,
     Reply,
-    Say,
+    SayText,
     Script,
     open_model_server,
 )
@@ -101,7 +106,7 @@ async def test_an_answer_has_a_longest_length(kind: str, torrent: str) -> None:
 
 
 async def test_an_answer_may_be_just_as_long() -> None:
-    script: list[Reply] = [Say(pieces=("x" * 30,))]
+    script: list[Reply] = [SayText(pieces=("x" * 30,))]
     async with served(script, turn=TurnConfig(max_answer=30)) as runtime:
         heard = await ask(runtime.npc("N0"))
     assert heard.of(ModelFailed) == []
@@ -145,7 +150,7 @@ async def test_a_hundred_npcs_at_a_slow_server_all_get_their_turn() -> None:
     # Four tenths of a second before the first word, and only five at once: eight
     # seconds for all. The last would long have been taken for silent.
     turn = TurnConfig(first_token=5.0, model_total=60.0)
-    script: list[Reply] = [[Pause(0.4), Say("Here you are.")]]
+    script: list[Reply] = [[Pause(0.4), SayText("Here you are.")]]
     async with served(script, count=100, turn=turn, places=5) as runtime:
         heard = await all_ask(runtime, 100)
     assert [each.of(ModelFailed) for each in heard] == [[]] * 100
@@ -154,7 +159,7 @@ async def test_a_hundred_npcs_at_a_slow_server_all_get_their_turn() -> None:
 
 async def test_who_gets_no_place_in_its_time_is_told_why() -> None:
     turn = TurnConfig(model_total=1.0)
-    script: list[Reply] = [[Pause(60), Say("Yes.")]]
+    script: list[Reply] = [[Pause(60), SayText("Yes.")]]
     async with served(script, count=3, turn=turn, places=1) as runtime:
         heard = await all_ask(runtime, 3)
     failed = [each.only(ModelFailed) for each in heard]
@@ -169,7 +174,7 @@ async def test_when_too_many_wait_the_next_is_told_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(line, "MOST_WAITING", 2)
-    script: list[Reply] = [[Pause(0.3), Say("Yes.")]]
+    script: list[Reply] = [[Pause(0.3), SayText("Yes.")]]
     async with served(script, count=6, places=1) as runtime:
         heard = await all_ask(runtime, 6)
     failed = [each.only(ModelFailed) for each in heard if each.of(ModelFailed)]
@@ -180,7 +185,7 @@ async def test_when_too_many_wait_the_next_is_told_at_once(
 
 
 async def test_places_go_in_order_and_none_is_lost() -> None:
-    places = line.Line(places=2)
+    places = line.RequestSlots(places=2)
     entered: list[int] = []
 
     async def one(number: int, stay: float) -> None:
@@ -209,14 +214,14 @@ async def test_places_go_in_order_and_none_is_lost() -> None:
 
 async def test_a_short_wait_that_a_server_asks_for_is_waited() -> None:
     busy = Fail(429, headers={"retry-after": "0.2"})
-    async with served([busy, Say("Now.")]) as runtime:
+    async with served([busy, SayText("Now.")]) as runtime:
         heard = await ask(runtime.npc("N0"))
     assert (heard.of(ModelFailed), heard.done.text) == ([], "Now.")
 
 
 async def test_a_long_wait_is_not() -> None:
     busy = Fail(429, headers={"retry-after": "30"})
-    async with served([busy, Say("Now.")]) as runtime:
+    async with served([busy, SayText("Now.")]) as runtime:
         heard = await ask(runtime.npc("N0"))
     assert heard.only(ModelFailed).kind is ErrorKind.RATE_LIMITED
 
@@ -231,13 +236,16 @@ async def test_an_answer_in_one_piece_has_the_time_of_a_whole_answer(
     whole = {"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]}
     streams: list[bool] = []
 
-    def answer(asked: Request) -> http_server.Reply:
+    def answer(asked: ReceivedRequest) -> http_server.Reply:
         streams.append(asked.message["stream"])
         if streams[-1]:
-            return Status(200, SSE, b"")
-        return Late(0.8, Status(200, {}, whole))
+            return StatusReply(200, SSE, b"")
+        return LateReply(0.8, StatusReply(200, {}, whole))
 
-    async with open_http_server(answer) as server, open_model_server([Say("I.")]) as up:
+    async with (
+        open_http_server(answer) as server,
+        open_model_server([SayText("I.")]) as up,
+    ):
         other = ModelConfig(
             provider=Provider.CHAT_COMPLETIONS, base_url=up.base_url, model="other"
         )
@@ -278,7 +286,7 @@ async def test_a_model_that_is_loading_is_not_hung_up_on() -> None:
 
     def script(body: Any) -> Reply:
         asked.append(body)
-        return [Pause(1.5), Say("Hi.")] if len(asked) == 1 else Say("Hi.")
+        return [Pause(1.5), SayText("Hi.")] if len(asked) == 1 else SayText("Hi.")
 
     # The turn's time is over long before the model is there.
     turn = TurnConfig(first_token=0.3, model_total=0.4)
@@ -301,7 +309,7 @@ async def test_a_server_that_is_loading_is_waited_for(
 
     def script(body: Any) -> Reply:  # as llama-server does until it is ready
         asked.append(body["messages"][-1]["content"])
-        return Fail(503, {"error": loading}) if len(asked) < 4 else Say("Hi.")
+        return Fail(503, {"error": loading}) if len(asked) < 4 else SayText("Hi.")
 
     heard, _, _ = await loaded(script, TurnConfig(first_token=5.0))
     assert [each.of(ModelFailed) for each in heard] == [[], []]
@@ -310,18 +318,18 @@ async def test_a_server_that_is_loading_is_waited_for(
 
 @pytest.mark.parametrize(
     ("failure", "requests"),
-    [(Status(500), 1), (Status(200, SSE), 2)],  # asked again in one piece
+    [(StatusReply(500), 1), (StatusReply(200, SSE), 2)],  # asked again in one piece
     ids=["500", "nothing"],
 )
 async def test_a_model_that_could_not_be_loaded_is_loaded_anew(
-    monkeypatch: pytest.MonkeyPatch, failure: Status, requests: int
+    monkeypatch: pytest.MonkeyPatch, failure: StatusReply, requests: int
 ) -> None:
     monkeypatch.setattr(line, "PAUSE", 0.01)
     asked: list[str] = []
 
-    def answer(request: Request) -> http_server.Reply:
+    def answer(request: ReceivedRequest) -> http_server.Reply:
         asked.append(request.message["messages"][-1]["content"])
-        return failure if len(asked) <= 2 * requests else Status(200, SSE, HI)
+        return failure if len(asked) <= 2 * requests else StatusReply(200, SSE, HI)
 
     async with open_http_server(answer) as server:
         llm = model(f"{server.origin}/v1", provider=Provider.OLLAMA)
@@ -336,16 +344,16 @@ async def test_a_model_that_could_not_be_loaded_is_loaded_anew(
 async def test_models_at_one_server_share_its_places_and_are_loaded_once() -> None:
     now, most, hellos = 0, 0, 0
 
-    async def answer(request: Request) -> http_server.Reply:
+    async def answer(request: ReceivedRequest) -> http_server.Reply:
         nonlocal now, most, hellos
         if request.message["messages"][-1]["content"] == "Hello":
             hellos += 1
-            return Status(200, SSE, HI)
+            return StatusReply(200, SSE, HI)
         now += 1
         most = max(most, now)
         await trio.sleep(0.05)
         now -= 1
-        return Status(200, SSE, HI)
+        return StatusReply(200, SSE, HI)
 
     async with open_http_server(answer) as server:
         llm = model(
@@ -373,7 +381,7 @@ async def test_a_turn_waits_for_a_model_that_loads() -> None:
 
     def script(body: Any) -> Reply:
         asked.append(body)
-        return [Pause(1.0), Say("Hi.")] if len(asked) == 1 else Say("Hi.")
+        return [Pause(1.0), SayText("Hi.")] if len(asked) == 1 else SayText("Hi.")
 
     heard, _, _ = await loaded(script, TurnConfig(first_token=0.5))
     assert [each.of(ModelFailed) for each in heard] == [[], []]

@@ -18,7 +18,7 @@ from glyphoxa_trio.host import open_host
 from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.npc.selection import Selection, SelectionRules, Situation, select
 from glyphoxa_trio.npc.selector import Selector
-from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import Services, SessionSettings
 from glyphoxa_trio.npc.turn.tiers import Tiers
 from glyphoxa_trio.tools.gate import Grant
@@ -41,7 +41,7 @@ class Seats:
         npc = NpcConfig(name="Bo", budget_tier=DEEP)
         settings = SessionSettings(npc=npc, grant=Grant(npc="Bo"))
         if session not in self.tiers:
-            memory = Memory(settings, "call", SessionKey(session))
+            memory = NpcMemory(settings, "call", SessionKey(session))
             self.tiers[session] = Tiers(self.services, memory, lambda: self.depth)
         tiers = self.tiers[session]
         _, selection = await tiers.tier_of(text, settings, commit=commit, **more)

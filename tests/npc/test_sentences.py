@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from glyphoxa_trio.npc.sentences import (
     _A_WORD,
     _NO_BLANKS,
-    Beginning,
+    AnswerOpening,
     Sentences,
 )
 
@@ -95,10 +95,10 @@ def test_scripts_without_blanks_have_sentences(sentences: list[str]) -> None:
 
 
 def test_an_opener_without_blanks_has_an_end() -> None:
-    beginning = Beginning(most_words=5)
+    beginning = AnswerOpening(most_words=5)
     assert beginning.feed("长" * 9) is None
     assert beginning.feed("长" * 9) == "长" * 10
-    mixed = Beginning(most_words=5)
+    mixed = AnswerOpening(most_words=5)
     assert mixed.feed("one two 长长长长长长长") == "one two 长长长长长长"
 
 
@@ -186,7 +186,7 @@ def test_a_sentence_comes_with_the_first_character_that_decides_it(text: str) ->
 
 def opening(*pieces: str, most_words: int = 25) -> tuple[str | None, int]:
     """The opening, and how many of the pieces it took; 0 if it took their end."""
-    beginning = Beginning(most_words)
+    beginning = AnswerOpening(most_words)
     for count, piece in enumerate(pieces, 1):
         if (found := beginning.feed(piece)) is not None:
             return found, count

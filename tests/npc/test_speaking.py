@@ -15,10 +15,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio.config import NpcConfig, TurnConfig
 from glyphoxa_trio.config.voices import VoiceConfig
 from glyphoxa_trio.npc import Sentence, TextDelta, ToolFinished, TurnDone, TurnEnd, cue
-from glyphoxa_trio.npc.aloud import Aloud
 from glyphoxa_trio.npc.events import Filler, Speech, SpeechFailed
 from glyphoxa_trio.npc.speaking import SPARE, Speaking
-from glyphoxa_trio.providers.speech import SpeechError, Voice
+from glyphoxa_trio.npc.spoken_audio import SpokenAudio
+from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
 from glyphoxa_trio.tools.tier import Tier
 
 from .support import HANG, Heard, Ran, Script, ask, call, open_table
@@ -51,7 +51,7 @@ async def test_every_sentence_is_said_aloud_after_it_was_written(
     assert kinds.index("Sentence") < first
     assert {event.rate for event in heard.of(Speech)} == {synthesizer.rate}
     assert not any(event.filler for event in heard.of(Speech))
-    assert synthesizer.voices[0] == Voice(
+    assert synthesizer.voices[0] == VoiceStyle(
         name="en-us", speed=1.2, pronunciation={"Bob": "Rob"}
     )
     # Bytes are for whoever plays them, and for nobody else.
@@ -277,8 +277,8 @@ async def speak(
 
     speaking = Speaking(
         mouths=lambda: [synthesizer],
-        voice=Voice(),
-        aloud=Aloud(),
+        voice=VoiceStyle(),
+        aloud=SpokenAudio(),
         give=give,
         post=lambda _: None,
         warn=lambda _: None,

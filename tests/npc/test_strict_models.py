@@ -34,7 +34,7 @@ from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.testing.model_kinds import (
     KINDS,
     Body,
-    Kind,
+    ModelServerKind,
     StrictServer,
     echo,
     open_strict_server,
@@ -42,7 +42,7 @@ from glyphoxa_trio.testing.model_kinds import (
 from glyphoxa_trio.testing.model_server import (
     CallTools,
     Reply,
-    Say,
+    SayText,
     ScriptedModelServer,
     open_model_server,
 )
@@ -168,7 +168,7 @@ def speaker(body: Body) -> Any:
 
 @asynccontextmanager
 async def opened(
-    kind: Kind, **llm: Any
+    kind: ModelServerKind, **llm: Any
 ) -> AsyncIterator[tuple[StrictServer, Runtime, Doors, Config]]:
     doors = Doors()
     with trio.fail_after(40):
@@ -216,7 +216,7 @@ async def test_a_whole_conversation_passes_at_anthropic() -> None:
             names = [x["name"] for x in body["tools"]]
             (name,) = [x for x in names if x.endswith(wanted)]
             return CallTools([(name, {"thing": "door"})])
-        return Say("Well met. I am here.")
+        return SayText("Well met. I am here.")
 
     doors = Doors()
     with trio.fail_after(40):

@@ -36,7 +36,7 @@ from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
 from glyphoxa_trio.npc.events import Flush, HearingFailed, Speech, Transcript
 from glyphoxa_trio.npc.session.npc import CannotHear
-from glyphoxa_trio.npc.voice import MOST_NEWS, Output, Voice
+from glyphoxa_trio.npc.voice import MOST_NEWS, PlaybackOutput, Voice
 from glyphoxa_trio.providers.speech import (
     Began,
     Final,
@@ -411,7 +411,7 @@ async def test_a_listener_who_stops_is_bounded(autojump_clock: MockClock) -> Non
 
 
 async def test_a_flush_that_waits_is_told_once(autojump_clock: MockClock) -> None:
-    output = Output()
+    output = PlaybackOutput()
     speech = Speech(npc="Bob", turn=1, pcm=bytes(2000), rate=1_000)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(output.give, speech)

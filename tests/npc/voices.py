@@ -20,7 +20,7 @@ from glyphoxa_trio.npc import Sentence, TurnEvent
 from glyphoxa_trio.npc.events import Flush, Hold, Resume, Speech
 from glyphoxa_trio.npc.voice import Voice
 from glyphoxa_trio.providers.speech import Recognized, Sounding, SpeechError
-from glyphoxa_trio.providers.speech import Voice as Sound
+from glyphoxa_trio.providers.speech import VoiceStyle as Sound
 
 RATE = 1_000  # so that a millisecond is a sample
 PIECE = 200  # bytes, a tenth of a second

@@ -23,7 +23,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio import TurnDone, tool
 from glyphoxa_trio.config import LlmConfig, McpConfig, NpcConfig, ToolOverride
 from glyphoxa_trio.host import Probed, Sampled
-from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning, open_fleet
+from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning, open_server_pool
 from glyphoxa_trio.npc import TurnEnd, TurnEvent
 from glyphoxa_trio.observability import (
     LogStatistics,
@@ -144,7 +144,7 @@ async def test_a_fleet_tells_a_log_what_its_servers_do_and_say() -> None:
     kept, watcher = Kept(), Watcher()
     with trio.fail_after(LIMIT):
         async with open_log(kept) as log:
-            async with open_fleet(
+            async with open_server_pool(
                 [plain()],
                 publish=watcher.publish,
                 warn=log.server_event,

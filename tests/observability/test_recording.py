@@ -40,7 +40,7 @@ from glyphoxa_trio.observability.recording.format import (
 )
 from glyphoxa_trio.observability.recording.hiding import Hiding, in_pieces
 from glyphoxa_trio.observability.recording.kinds import KINDS
-from glyphoxa_trio.observability.recording.lines import Lines
+from glyphoxa_trio.observability.recording.lines import LineOutput
 from glyphoxa_trio.observability.recording.recording import open_recording
 from glyphoxa_trio.observability.recording.speech import EVENTS, event_of
 from glyphoxa_trio.observability.recording.tools import (
@@ -260,7 +260,7 @@ def test_a_secret_in_pieces_is_in_no_line_and_no_piece_is_lost(
     pieces: list[str],
 ) -> None:
     file = io.BytesIO()
-    lines = Lines(file, HIDING)
+    lines = LineOutput(file, HIDING)
     for number, piece in enumerate(pieces):
         lines.info("model", at=number, request=1, text=piece)
         lines.info("model", at=number, request=2, working=True)
@@ -421,7 +421,7 @@ class _Full(io.BytesIO):
 
 def test_a_disk_that_fails_leaves_no_gap() -> None:
     file = _Full()
-    lines = Lines(file)
+    lines = LineOutput(file)
     for number in range(20):
         try:
             lines.info("inexact", at=number, why="x" * 30)

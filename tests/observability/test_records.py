@@ -36,7 +36,7 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.observability.records import (
     Level,
-    Record,
+    LogRecord,
     ServerRecords,
     TurnRecords,
     host_record,
@@ -71,7 +71,7 @@ def finished(outcome: Outcome, turn: int = 7) -> ToolFinished:
     return ToolFinished(npc="Bo", turn=turn, outcome=outcome, round=1)
 
 
-def call_record(outcome: Outcome, *, texts: bool = False) -> Record:
+def call_record(outcome: Outcome, *, texts: bool = False) -> LogRecord:
     turns = records(texts=texts)
     assert turns.of(selected()) is None
     record = turns.of(finished(outcome))
@@ -110,7 +110,7 @@ def test_a_call_has_all_its_fields_and_no_words() -> None:
         data={"patron": "Zebulon"},
         elapsed=0.0126,
     )
-    assert call_record(outcome) == Record(Level.INFO, "tool_call", OK)
+    assert call_record(outcome) == LogRecord(Level.INFO, "tool_call", OK)
     with_texts = call_record(outcome, texts=True)
     assert with_texts.fields == {
         **OK,
@@ -248,7 +248,7 @@ def test_a_turn_has_one_record_with_where_its_time_went() -> None:
             done(),
         )
     ]
-    assert seen == [None, None, None, Record(Level.INFO, "turn", DONE)]
+    assert seen == [None, None, None, LogRecord(Level.INFO, "turn", DONE)]
 
 
 def test_a_turn_with_texts_says_who_said_what() -> None:
@@ -281,7 +281,7 @@ def test_a_failed_turn_says_the_kind_and_keeps_the_words(
     turns.of(FellBack(npc="Bo", turn=7, reason=Fallback.MODEL_FAILED))
     record = turns.of(done(end=TurnEnd.FAILED, error=error, tier=None))
     expected = {**DONE, "status": "failed", "error": shown, "fallback": "model_failed"}
-    assert record == Record(Level.WARNING, "turn", expected)
+    assert record == LogRecord(Level.WARNING, "turn", expected)
 
 
 def test_a_turn_that_never_began_has_a_record() -> None:
@@ -306,7 +306,7 @@ def test_what_a_response_took_is_a_record() -> None:
         "cached_tokens": 0,
         "cost": None,
     }
-    assert records().of(used) == Record(Level.INFO, "usage", fields)
+    assert records().of(used) == LogRecord(Level.INFO, "usage", fields)
     priced = records().of(attrs.evolve(used, turn=7, cost=0.5))
     assert priced is not None
     assert (priced.fields["turn"], priced.fields["cost"]) == (7, 0.5)
@@ -324,7 +324,7 @@ def test_a_switch_of_models_says_the_kind_of_its_reason_and_keeps_the_words() ->
         "instead_of": "a",
         "reason": "overloaded",
     }
-    assert records().of(event) == Record(Level.WARNING, "model_switched", fields)
+    assert records().of(event) == LogRecord(Level.WARNING, "model_switched", fields)
 
 
 def test_a_turn_that_goes_another_way_says_which_and_not_why() -> None:
@@ -338,7 +338,7 @@ def test_a_turn_that_goes_another_way_says_which_and_not_why() -> None:
         "engine": "cascaded",
         "instead_of": "s2s",
     }
-    assert records().of(event) == Record(Level.INFO, "engine_switched", fields)
+    assert records().of(event) == LogRecord(Level.INFO, "engine_switched", fields)
 
 
 def test_what_a_player_was_understood_to_say_is_what_was_said() -> None:
@@ -384,7 +384,7 @@ def test_an_approval_says_what_became_of_it(decision: Decision) -> None:
         "decision": decision.value,
         "turn": 7,
     }
-    assert records().of(event) == Record(Level.INFO, "approval", fields)
+    assert records().of(event) == LogRecord(Level.INFO, "approval", fields)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_a_speculation_says_what_it_was_good_for(
         "calls_used": 2,
         "wasted_ms": 125,
     }
-    assert records().of(event) == Record(Level.INFO, "speculation", fields)
+    assert records().of(event) == LogRecord(Level.INFO, "speculation", fields)
 
 
 def test_what_is_remembered_of_turns_is_bounded() -> None:
@@ -454,7 +454,7 @@ def test_a_servers_status_is_told_when_it_changes() -> None:
     first = servers.of(status(state=ServerState.STARTING, pid=None, tools=()))
     assert first is not None
     assert first.fields["previous"] is None
-    assert servers.of(status()) == Record(
+    assert servers.of(status()) == LogRecord(
         Level.INFO,
         "server_state",
         {
@@ -486,7 +486,7 @@ def test_a_servers_status_is_told_when_it_changes() -> None:
 
 def test_a_warning_keeps_the_servers_last_words_apart() -> None:
     warning = ServerWarning(server="seer", text="exited\n  cracked\n  flooded")
-    assert ServerRecords().of(warning) == Record(
+    assert ServerRecords().of(warning) == LogRecord(
         Level.WARNING,
         "server_warning",
         {"server": "seer", "text": "exited", "lines": ["cracked", "flooded"]},
@@ -498,7 +498,7 @@ def test_a_warning_keeps_the_servers_last_words_apart() -> None:
 
 def test_a_line_of_a_server_is_a_record_unless_it_is_not_wanted() -> None:
     # A41
-    assert ServerRecords().line("seer", "cracked") == Record(
+    assert ServerRecords().line("seer", "cracked") == LogRecord(
         Level.INFO, "server_line", {"server": "seer", "line": "cracked"}
     )
     assert ServerRecords(lines=False).line("seer", "cracked") is None
@@ -525,10 +525,10 @@ def test_lives_of_servers_and_of_our_own_actors_are_told_apart() -> None:
     ]
     for event, level, name, fields in expected:
         detail = {"detail": "Zebulon"} if isinstance(event, Failed) else {}
-        assert servers.of(event) == Record(
+        assert servers.of(event) == LogRecord(
             level, f"server_{name}", {"server": "x", **fields, **detail}
         )
-        assert host_record(event) == Record(
+        assert host_record(event) == LogRecord(
             level, f"actor_{name}", {"actor": "x", **fields}
         )
 
@@ -540,7 +540,7 @@ def test_that_our_own_actors_begin_is_no_news() -> None:
 def test_a_probe_says_how_far_it_came() -> None:
     event = Probed(key="seer.whisper", samples=2, done=1, total=3, note="Zebulon")
     fields = {"server": "seer", "tool": "whisper", "samples": 2, "complete": False}
-    assert host_record(event) == Record(Level.DEBUG, "probe", fields)
+    assert host_record(event) == LogRecord(Level.DEBUG, "probe", fields)
     with_texts = host_record(event, texts=True)
     assert with_texts is not None
     assert with_texts.fields["note"] == "Zebulon"

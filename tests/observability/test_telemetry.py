@@ -36,10 +36,10 @@ from glyphoxa_trio.observability import (
 from glyphoxa_trio.observability.figures import Figures
 from glyphoxa_trio.observability.telemetry import MOST_TOOLS, written
 from glyphoxa_trio.testing.http_server import (
-    Hang,
+    NoAnswer,
+    ReceivedRequest,
     Reply,
-    Request,
-    Status,
+    StatusReply,
     open_http_server,
 )
 from glyphoxa_trio.tools.definition import ConnectionLost
@@ -465,7 +465,7 @@ async def test_a_name_that_no_network_knows_is_told_with_its_address() -> None:
 async def test_an_address_is_posted_to(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with trio.fail_after(LIMIT):
-        async with open_http_server(lambda _: Status(202)) as server:
+        async with open_http_server(lambda _: StatusReply(202)) as server:
             url = f"{server.origin}/v1/tools?key={SECRET}"
             chosen = TelemetryConfig(enabled=True, url=url)
             async with table(chosen, warn=_unwanted) as (_, opened):
@@ -485,19 +485,19 @@ async def test_an_address_is_posted_to(caplog: pytest.LogCaptureFixture) -> None
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (Status(503, body=f"no: {SECRET}".encode()), "HTTP 503"),
-        (Status(302, {"Location": "https://evil.example/"}), "HTTP 302"),
-        (Hang(), "took longer than"),
+        (StatusReply(503, body=f"no: {SECRET}".encode()), "HTTP 503"),
+        (StatusReply(302, {"Location": "https://evil.example/"}), "HTTP 302"),
+        (NoAnswer(), "took longer than"),
     ],
     ids=["503", "302", "silence"],
 )
 async def test_somebody_who_does_not_take_it_is_a_warning_without_secrets(
     reply: Reply, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if isinstance(reply, Hang):
+    if isinstance(reply, NoAnswer):
         monkeypatch.setattr(telemetry, "CLOSING", 0.3)
 
-    def answer(_: Request) -> Reply:
+    def answer(_: ReceivedRequest) -> Reply:
         return reply
 
     warnings: list[ServerWarning] = []
@@ -515,7 +515,7 @@ async def test_somebody_who_does_not_take_it_is_a_warning_without_secrets(
 async def test_nobody_there_is_a_warning_and_the_file_is_written_all_the_same(
     tmp_path: Path,
 ) -> None:
-    async with open_http_server(lambda _: Status()) as server:
+    async with open_http_server(lambda _: StatusReply()) as server:
         gone = server.origin
     warnings: list[ServerWarning] = []
     path = tmp_path / "telemetry.json"

@@ -18,9 +18,8 @@ from glyphoxa_trio.providers.s2s import (
     CallReady,
     Event,
     InteractionEnded,
-    Line,
-    Link,
     Ready,
+    RealtimeLink,
     Respond,
     ResponseEnd,
     ResponseEnded,
@@ -31,6 +30,7 @@ from glyphoxa_trio.providers.s2s import (
     Setup,
     Spoken,
     ToolsInForce,
+    TranscriptLine,
 )
 from glyphoxa_trio.secret import Secret
 
@@ -59,7 +59,7 @@ FIXTURES: list[dict[str, Any]] = [
 SETUP = Setup(instructions="You are Greymantle.", tools=(ROLL,), speaks=False)
 
 
-async def answer(link: Link) -> tuple[str, list[Event], ResponseEnded]:
+async def answer(link: RealtimeLink) -> tuple[str, list[Event], ResponseEnded]:
     """What was said, everything, and the end of the next response."""
     events: list[Event] = []
     while True:
@@ -80,7 +80,7 @@ async def test_a_turn_in_text_with_two_calls(tmp_path: Path) -> None:  # G36
             )
             async with model.connect(SETUP) as link:
                 assert await link.receive() == Ready()
-                link.send(SendText(Line("user", "Please roll for me.")))
+                link.send(SendText(TranscriptLine("user", "Please roll for me.")))
                 link.send(Respond())
                 said, events, end = await answer(link)
                 assert said == "Let me roll."

@@ -15,7 +15,7 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.servers.shelf import SHELF
+from glyphoxa_trio.servers.builtin import SHELF
 from tests.conformance.servers import GLYPHOXA, serving
 
 from .support import MODULES, NODE, PATIENCE

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.providers.espeak import Espeak
-from glyphoxa_trio.providers.speech import Voice
+from glyphoxa_trio.providers.speech import VoiceStyle
 
 RATE: Final = 16_000
 Samples = npt.NDArray[np.float64]  # 1.0 is the loudest
@@ -109,7 +109,7 @@ STEADY: Final[Mapping[str, Callable[[float], Samples]]] = {
 async def said(text: str, name: str = "en-us", speed: float = 1.0) -> Samples:
     """What `espeak-ng` makes of it, without the silence around it."""
     resampler = Resampler(Espeak().rate, RATE)
-    async with Espeak().speak(text, Voice(name=name, speed=speed)) as pieces:
+    async with Espeak().speak(text, VoiceStyle(name=name, speed=speed)) as pieces:
         audio = b"".join([resampler.feed(piece) async for piece in pieces])
     return samples(audio + resampler.end())
 

@@ -12,10 +12,10 @@ from glyphoxa_trio.providers.speech import (
     Partial,
     Recognized,
     Recognizer,
-    Voice,
+    VoiceStyle,
 )
 
-SPEAKER = Voice(name="en-us", speed=0.85)
+SPEAKER = VoiceStyle(name="en-us", speed=0.85)
 
 
 async def spoken(

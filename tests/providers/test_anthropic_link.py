@@ -18,7 +18,7 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.providers.anthropic import VENDOR, Anthropic, Options
+from glyphoxa_trio.providers.anthropic import VENDOR, Anthropic, RequestOptions
 from glyphoxa_trio.providers.llm import (
     CallReady,
     ErrorKind,
@@ -40,9 +40,9 @@ from glyphoxa_trio.testing.model_server import (
     Fail,
     Finish,
     Forever,
-    Raw,
+    RawText,
     Reply,
-    Say,
+    SayText,
     Script,
     ScriptedModelServer,
     Think,
@@ -83,7 +83,7 @@ async def failure_of(script: Script, **more: Any) -> LLMError:
 
 
 async def test_text_arrives_as_it_is_written_with_what_it_took() -> None:
-    async with talk([Say("Well met, friend.")]) as (_, model):
+    async with talk([SayText("Well met, friend.")]) as (_, model):
         *chunks, end = await read(model)
     assert chunks == [TextChunk("Well"), TextChunk(" met,"), TextChunk(" friend.")]
     assert isinstance(end, Finished)
@@ -109,12 +109,12 @@ async def test_a_tool_round_gives_the_thoughts_back_and_the_server_takes_them() 
     script: list[Reply] = [
         [
             Think(("Dice?",), signature="c2ln"),
-            Say("So."),
+            SayText("So."),
             CallTools([("roll", {"n": 1}), ("roll", {"n": 2})]),
         ],
-        Say("Seven and nine."),
+        SayText("Seven and nine."),
     ]
-    options = Options(extra={"thinking": thinking})
+    options = RequestOptions(extra={"thinking": thinking})
     async with talk(script, options=options) as (server, model):
         events = await read(model)
         calls = tuple(x.call for x in events if isinstance(x, CallReady))
@@ -147,7 +147,7 @@ async def test_a_tool_round_gives_the_thoughts_back_and_the_server_takes_them() 
 
 
 async def test_the_headers_are_the_protocols() -> None:
-    async with talk([Say("yes")]) as (server, model):
+    async with talk([SayText("yes")]) as (server, model):
         await read(model)
         sent = server.headers[0]
         assert sent["x-api-key"] == "sk-very-secret-key"
@@ -177,7 +177,7 @@ async def test_an_address_may_come_with_its_version_or_without(
 
 
 async def test_a_wrong_key_is_told_and_not_shown() -> None:
-    error = await failure_of([Say("no")], api_key=Secret("sk-another"))
+    error = await failure_of([SayText("no")], api_key=Secret("sk-another"))
     assert (error.kind, error.detail) == (
         ErrorKind.AUTHENTICATION,
         "HTTP 401: invalid x-api-key; the key is api_key",
@@ -209,9 +209,9 @@ async def test_a_temperature_that_is_refused_is_left_out_from_then_on() -> None:
     no = {"error": {"message": "`temperature` is deprecated for this model."}}
 
     def script(body: Any) -> Any:
-        return Fail(400, no) if "temperature" in body else Say("Well.")
+        return Fail(400, no) if "temperature" in body else SayText("Well.")
 
-    async with talk(script, options=Options(temperature=0.8)) as (server, model):
+    async with talk(script, options=RequestOptions(temperature=0.8)) as (server, model):
         await read(model)
         await read(model)
         asked = ["temperature" in body for body in server.requests]
@@ -220,7 +220,7 @@ async def test_a_temperature_that_is_refused_is_left_out_from_then_on() -> None:
 
 @pytest.mark.parametrize("ending", [Die(), Cut(), Finish(None, done=False)])
 async def test_a_stream_that_stops_halfway_is_interrupted(ending: Any) -> None:
-    async with talk([[Say("Well, I"), ending]]) as (_, model):
+    async with talk([[SayText("Well, I"), ending]]) as (_, model):
         heard: list[LLMEvent] = []
         with pytest.raises(LLMError) as caught:
             async with model.stream(ASK) as events:
@@ -233,14 +233,14 @@ async def test_a_stream_that_stops_halfway_is_interrupted(ending: Any) -> None:
 
 async def test_an_error_inside_the_stream_is_told_by_its_own_words() -> None:
     told = '{"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}}'
-    steps: Reply = [Say("Well"), Raw(f"event: error\ndata: {told}\n\n")]
+    steps: Reply = [SayText("Well"), RawText(f"event: error\ndata: {told}\n\n")]
     error = await failure_of([steps])
     assert (error.kind, error.detail) == (ErrorKind.OVERLOADED, "Busy")
 
 
 async def test_a_ping_is_no_answer() -> None:
     ping = 'event: ping\ndata: {"type": "ping"}\n\n'
-    async with talk([[Raw(ping), Say("Well.")]]) as (_, model):
+    async with talk([[RawText(ping), SayText("Well.")]]) as (_, model):
         async with model.stream(ASK) as events:
             assert await anext(events) == Working()  # of the block that begins
             assert await anext(events) == TextChunk("Well.")
@@ -269,7 +269,7 @@ async def test_leaving_the_block_hangs_up_at_once() -> None:
 
 
 async def test_a_connection_is_kept_for_the_next_round() -> None:
-    async with talk([Say("Well.")]) as (server, model):
+    async with talk([SayText("Well.")]) as (server, model):
         await read(model)
         await read(model)
         assert (server.connections, len(server.requests)) == (1, 2)

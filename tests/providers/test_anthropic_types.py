@@ -21,7 +21,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 import trio
 
-from glyphoxa_trio.providers.anthropic.wire import MAX_TOKENS, Options, request_body
+from glyphoxa_trio.providers.anthropic.wire import (
+    MAX_TOKENS,
+    RequestOptions,
+    request_body,
+)
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec, Verbatim
 from glyphoxa_trio.providers.payloads import encoded
 from glyphoxa_trio.testing.model_messages import MessageEvents, error_body, refusal
@@ -29,7 +33,7 @@ from glyphoxa_trio.testing.model_server import (
     CallTools,
     Fail,
     Reply,
-    Say,
+    SayText,
     Think,
     open_model_server,
 )
@@ -133,7 +137,7 @@ def test_every_request_is_one_of_the_vendors(
     request: LLMRequest, thinking: bool, tokens: int | None
 ) -> None:
     enabled = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
-    options = Options(
+    options = RequestOptions(
         extra=enabled if thinking else {},
         max_tokens=MAX_TOKENS if tokens is None else tokens,
     )
@@ -162,7 +166,7 @@ def test_the_types_see_what_is_not_the_protocol() -> None:
 
 steps = st.lists(
     st.one_of(
-        st.builds(Say, pieces=st.lists(words, max_size=3).map(tuple)),
+        st.builds(SayText, pieces=st.lists(words, max_size=3).map(tuple)),
         st.builds(Think, pieces=st.lists(words, max_size=2).map(tuple)),
         st.builds(
             CallTools,
@@ -176,13 +180,13 @@ steps = st.lists(
 
 @given(steps, st.sampled_from(["stop", "length", "tool_calls", "content_filter", None]))
 def test_every_event_of_the_scripted_server_is_one_of_the_vendors(
-    script: list[Say | Think | CallTools], reason: str | None
+    script: list[SayText | Think | CallTools], reason: str | None
 ) -> None:
     said = MessageEvents("m", {"messages": []}, 1)
     text: list[str] = []
     for step in script:
         match step:
-            case Say():
+            case SayText():
                 text += [said.text(piece) for piece in step.pieces or ()]
             case Think():
                 text += said.think(step)
@@ -207,10 +211,10 @@ async def test_the_vendors_own_client_talks_with_the_scripted_server() -> None:
     script: list[Reply] = [
         [
             Think(("Dice?",), signature="c2ln"),
-            Say("Let me see."),
+            SayText("Let me see."),
             CallTools([("roll", {"n": 1}), ("roll", {"n": 2})]),
         ],
-        Say("One and two."),
+        SayText("One and two."),
         Fail(529),
     ]
     with trio.fail_after(120):

@@ -18,7 +18,11 @@ import trio
 
 from glyphoxa_trio.providers.anthropic import Anthropic
 from glyphoxa_trio.providers.anthropic.assembler import MAX_KEPT, Assembler
-from glyphoxa_trio.providers.anthropic.wire import DISPENSABLE, Options, request_body
+from glyphoxa_trio.providers.anthropic.wire import (
+    DISPENSABLE,
+    RequestOptions,
+    request_body,
+)
 from glyphoxa_trio.providers.failures import stream_error
 from glyphoxa_trio.providers.llm import (
     CallReady,
@@ -60,7 +64,7 @@ ANSWER = Message(role="tool", call_id="toolu_1", name="roll", content="7")
 
 def body(*messages: Message, **more: Any) -> dict[str, Any]:
     """The request of these messages as it goes out; the server takes it."""
-    options = more.pop("options", Options())
+    options = more.pop("options", RequestOptions())
     model = more.pop("model", "m")
     request = LLMRequest(messages=messages, **({"tools": (ROLL,)} | more))
     sent: dict[str, Any] = json.loads(
@@ -98,7 +102,7 @@ def test_a_conversation_with_tools_becomes_a_body() -> None:
         HELLO,
         attrs.evolve(CALLS, content="Let me see."),
         ANSWER,
-        options=Options(temperature=0.5, max_tokens=9, extra={"top_k": 3}),
+        options=RequestOptions(temperature=0.5, max_tokens=9, extra={"top_k": 3}),
     )
     assert sent == {
         "model": "m",
@@ -144,7 +148,7 @@ def test_max_tokens_is_always_stated() -> None:
 
 def test_what_is_the_requests_cannot_be_set_beside_it() -> None:
     with pytest.raises(ValueError, match="extra: messages, system cannot be set here"):
-        Options(extra={"system": "x", "messages": [], "top_p": 1})
+        RequestOptions(extra={"system": "x", "messages": [], "top_p": 1})
 
 
 def test_several_results_are_one_turn_and_come_before_whatever_else_is_said() -> None:
@@ -258,7 +262,7 @@ def test_a_conversation_with_calls_needs_tools_also_when_none_is_left() -> None:
 def test_where_tool_choice_is_refused_tools_are_not_listed_unless_they_must_be() -> (
     None
 ):
-    plain = Options().without(frozenset({"tool_choice"}))
+    plain = RequestOptions().without(frozenset({"tool_choice"}))
     assert "tools" not in body(HELLO, tools_forbidden=True, options=plain)
     sent = body(HELLO, CALLS, ANSWER, tools_forbidden=True, options=plain)
     assert "tool_choice" not in sent
@@ -266,12 +270,12 @@ def test_where_tool_choice_is_refused_tools_are_not_listed_unless_they_must_be()
 
 
 def test_a_refused_temperature_is_left_out_from_then_on() -> None:
-    sent = body(HELLO, options=Options(temperature=0.8))
+    sent = body(HELLO, options=RequestOptions(temperature=0.8))
     refused = refused_fields(
         sent, "`temperature` is deprecated for this model.", DISPENSABLE
     )
     assert "temperature" not in body(
-        HELLO, options=Options(temperature=0.8).without(refused)
+        HELLO, options=RequestOptions(temperature=0.8).without(refused)
     )
 
 
@@ -306,7 +310,7 @@ AGAIN = [
 THOUGHTFUL = attrs.evolve(
     CALLS, content="Well,", verbatim=Verbatim(model="m", content=json.dumps(AGAIN))
 )
-ENABLED = Options(extra={"thinking": {"type": "enabled", "budget_tokens": 1024}})
+ENABLED = RequestOptions(extra={"thinking": {"type": "enabled", "budget_tokens": 1024}})
 
 
 def test_a_response_with_thoughts_goes_back_to_the_letter() -> None:
@@ -379,7 +383,7 @@ def test_whatever_is_said_in_whatever_order_is_taken(
     body(
         *messages,
         tools_forbidden=forbidden,
-        options=ENABLED if thoughts else Options(),
+        options=ENABLED if thoughts else RequestOptions(),
     )
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock
 
-from glyphoxa_trio.providers.chain import Candidate, Chain, ModelStatistics
+from glyphoxa_trio.providers.chain import Chain, ModelCandidate, ModelStatistics
 from glyphoxa_trio.providers.llm import (
     LLM,
     ErrorKind,
@@ -98,7 +98,7 @@ class Table:
     """A chain of these models, asked by somebody who waits 5 seconds."""
 
     models: list[Scripted]
-    candidates: list[Candidate[LLM]]
+    candidates: list[ModelCandidate[LLM]]
     chain: Chain
     warnings: list[str]
 
@@ -139,7 +139,9 @@ def table(
     warnings: list[str] = []
     models = [Scripted(chr(97 + at), script, word) for at, script in enumerate(replies)]
     candidates = [
-        Candidate[LLM](model.name, model, warnings.append, Breaker(threshold, pause))
+        ModelCandidate[LLM](
+            model.name, model, warnings.append, Breaker(threshold, pause)
+        )
         for model in models
     ]
     return Table(models, candidates, Chain(candidates), warnings)
@@ -443,7 +445,7 @@ async def test_chains_that_share_a_model_share_what_is_known_of_it(
 ) -> None:
     here = table([Fails()], [0.0], threshold=1)
     other = Scripted("o", [Fails()])
-    beside = Chain([Candidate("o", other), here.candidates[0], here.candidates[1]])
+    beside = Chain([ModelCandidate("o", other), here.candidates[0], here.candidates[1]])
     await here.said()
     async with beside.stream(ASK) as events:
         first = await anext(events)

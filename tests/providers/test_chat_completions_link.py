@@ -17,7 +17,7 @@ import pytest
 import trio
 import trio.testing
 
-from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
+from glyphoxa_trio.providers.chat_completions import ChatCompletions, RequestOptions
 from glyphoxa_trio.providers.llm import (
     LLM,
     CallReady,
@@ -41,9 +41,9 @@ from glyphoxa_trio.testing.model_server import (
     Finish,
     Forever,
     Hang,
-    Raw,
+    RawText,
     Reply,
-    Say,
+    SayText,
     Script,
     open_model_server,
 )
@@ -86,7 +86,7 @@ def said(events: Sequence[LLMEvent]) -> str:
 
 
 async def test_text_arrives_as_it_is_written() -> None:
-    events = await answers([Say("Well met, friend.")])
+    events = await answers([SayText("Well met, friend.")])
     assert events[:3] == [
         TextChunk("Well"),
         TextChunk(" met,"),
@@ -136,9 +136,9 @@ async def test_comments_line_ends_and_large_events_are_the_readers_business() ->
     events = await answers(
         [
             [
-                Raw(": ping\r\n\r\nevent: message\r\n"),
-                Raw('data: {"choices":[{"delta":{"content":"é'),
-                Raw(large + '"}}]}\r\n\r\n: ping\n\n'),
+                RawText(": ping\r\n\r\nevent: message\r\n"),
+                RawText('data: {"choices":[{"delta":{"content":"é'),
+                RawText(large + '"}}]}\r\n\r\n: ping\n\n'),
             ]
         ]
     )
@@ -147,7 +147,7 @@ async def test_comments_line_ends_and_large_events_are_the_readers_business() ->
 
 async def test_the_key_goes_into_the_header_and_nowhere_else() -> None:
     with trio.fail_after(10):
-        async with open_model_server([Say("yes")]) as server:
+        async with open_model_server([SayText("yes")]) as server:
             model = model_at(server.base_url, api_key=KEY)
             await read(model)
             await model.aclose()
@@ -162,7 +162,7 @@ async def test_a_server_that_quotes_the_key_is_not_quoted() -> None:
     assert error.kind is ErrorKind.AUTHENTICATION
     assert error.detail.startswith("HTTP 401: bad key [secret]: long long")
     assert len(error.detail) < 350
-    inside = await failure_of([Raw(f"data: {KEY.reveal()}\n\n")], api_key=KEY)
+    inside = await failure_of([RawText(f"data: {KEY.reveal()}\n\n")], api_key=KEY)
     assert inside.kind is ErrorKind.MALFORMED
     assert "sk-very" not in str(inside)
 
@@ -192,7 +192,7 @@ async def test_429_says_how_long_to_wait() -> None:
 
 
 async def test_redirects_are_not_followed_not_even_by_a_client_that_would() -> None:
-    async with open_model_server([Say("elsewhere")]) as other:
+    async with open_model_server([SayText("elsewhere")]) as other:
         async with httpx2.AsyncClient(follow_redirects=True, trust_env=False) as eager:
             there = f"{other.base_url}/chat/completions"
             away = Fail(307, "", headers={"location": there})
@@ -248,7 +248,7 @@ async def test_nobody_at_that_address_is_unreachable() -> None:
 @pytest.mark.parametrize("ending", [Die(), Cut()])
 async def test_a_stream_that_stops_halfway_is_interrupted(ending: Die | Cut) -> None:
     with trio.fail_after(10):
-        async with open_model_server([[Say("Well, I"), ending]]) as server:
+        async with open_model_server([[SayText("Well, I"), ending]]) as server:
             model = model_at(server.base_url)
             heard: list[LLMEvent] = []
             with pytest.raises(LLMError) as caught:
@@ -265,15 +265,17 @@ async def test_a_server_that_hangs_up_before_its_answer_is_interrupted() -> None
 
 
 async def test_a_stream_may_end_without_done_but_not_without_a_reason() -> None:
-    assert said(await answers([[Say("Bye."), Finish("stop", done=False)]])) == "Bye."
-    assert said(await answers([[Say("Bye."), Finish(None, done=True)]])) == "Bye."
-    error = await failure_of([[Say("Bye."), Finish(None, done=False)]])
+    assert (
+        said(await answers([[SayText("Bye."), Finish("stop", done=False)]])) == "Bye."
+    )
+    assert said(await answers([[SayText("Bye."), Finish(None, done=True)]])) == "Bye."
+    error = await failure_of([[SayText("Bye."), Finish(None, done=False)]])
     assert error.kind is ErrorKind.INTERRUPTED
 
 
 async def test_an_error_inside_the_stream_is_told_by_its_own_words() -> None:
     told = 'data: {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}'
-    error = await failure_of([[Say("Well"), Raw(told + "\n\n")]])
+    error = await failure_of([[SayText("Well"), RawText(told + "\n\n")]])
     assert (error.kind, error.detail) == (ErrorKind.RATE_LIMITED, "slow down")
 
 
@@ -303,7 +305,7 @@ async def test_an_error_in_the_block_hangs_up_and_stays_itself() -> None:
             await model.aclose()
 
 
-@pytest.mark.parametrize("script", [[Hang()], [[Say("Well"), Hang()]]])
+@pytest.mark.parametrize("script", [[Hang()], [[SayText("Well"), Hang()]]])
 async def test_cancelling_while_the_model_is_silent_hangs_up(script: Script) -> None:
     with trio.fail_after(10):
         async with open_model_server(script) as server:
@@ -335,7 +337,7 @@ async def test_a_cancelled_turn_reads_no_further_though_events_are_there() -> No
 
 async def test_a_finished_answer_leaves_its_connection_to_the_next_round() -> None:
     with trio.fail_after(10):
-        async with open_model_server([Say("one"), Say("two")]) as server:
+        async with open_model_server([SayText("one"), SayText("two")]) as server:
             model = model_at(server.base_url)
             assert said(await read(model)) == "one"
             assert said(await read(model)) == "two"
@@ -345,7 +347,11 @@ async def test_a_finished_answer_leaves_its_connection_to_the_next_round() -> No
 
 async def test_an_answer_that_goes_on_after_its_end_is_left() -> None:
     with trio.fail_after(10):
-        late: Reply = [Say("done"), Raw("data: [DONE]\n\n"), Forever("la ", every=0)]
+        late: Reply = [
+            SayText("done"),
+            RawText("data: [DONE]\n\n"),
+            Forever("la ", every=0),
+        ]
         async with open_model_server([late]) as server:
             model = model_at(server.base_url)
             assert said(await read(model)) == "done"
@@ -361,13 +367,13 @@ def refusing(*fields: str, status: int = 400) -> Script:
             if field in body:
                 told = f"Unsupported parameter: '{field}'"
                 return Fail(status, {"error": {"message": told}})
-        return Say("yes")
+        return SayText("yes")
 
     return script
 
 
 async def fields_sent(
-    script: Script, model_options: Options, rounds: int
+    script: Script, model_options: RequestOptions, rounds: int
 ) -> tuple[list[set[str]], list[ErrorKind | None]]:
     ends: list[ErrorKind | None] = []
     with trio.fail_after(10):
@@ -387,7 +393,7 @@ async def fields_sent(
 @pytest.mark.parametrize("status", [400, 422])
 async def test_a_refused_field_is_left_out_once_and_for_all(status: int) -> None:
     sent, ends = await fields_sent(
-        refusing("stream_options", status=status), Options(), 2
+        refusing("stream_options", status=status), RequestOptions(), 2
     )
     assert sent == [
         {"tools", "tool_choice", "stream_options"},
@@ -398,13 +404,13 @@ async def test_a_refused_field_is_left_out_once_and_for_all(status: int) -> None
 
 
 async def test_where_tools_cannot_be_forbidden_they_are_not_listed() -> None:
-    sent, _ = await fields_sent(refusing("tool_choice"), Options(), 1)
+    sent, _ = await fields_sent(refusing("tool_choice"), RequestOptions(), 1)
     assert sent[1] == {"stream_options"}
 
 
 async def test_a_round_is_tried_as_often_as_a_refusal_teaches_something() -> None:
     sent, ends = await fields_sent(
-        refusing("tool_choice", "stream_options"), Options(), 1
+        refusing("tool_choice", "stream_options"), RequestOptions(), 1
     )
     assert len(sent) == 3
     assert ends == [None]
@@ -420,14 +426,14 @@ async def test_a_round_is_tried_as_often_as_a_refusal_teaches_something() -> Non
     ],
 )
 async def test_nothing_else_is_tried_again(script: Script, kind: ErrorKind) -> None:
-    sent, ends = await fields_sent(script, Options(), 1)
+    sent, ends = await fields_sent(script, RequestOptions(), 1)
     assert len(sent) == 1
     assert ends == [kind]
 
 
 async def test_a_client_that_was_lent_is_not_closed() -> None:
     with trio.fail_after(10):
-        async with open_model_server([Say("yes")]) as server:
+        async with open_model_server([SayText("yes")]) as server:
             async with httpx2.AsyncClient(trust_env=False) as client:
                 model = model_at(server.base_url, client=client)
                 assert said(await read(model)) == "yes"
@@ -437,7 +443,7 @@ async def test_a_client_that_was_lent_is_not_closed() -> None:
 
 async def test_a_closed_model_opens_anew() -> None:
     with trio.fail_after(10):
-        async with open_model_server([Say("yes")]) as server:
+        async with open_model_server([SayText("yes")]) as server:
             model = model_at(server.base_url)
             for _ in range(2):
                 assert said(await read(model)) == "yes"
@@ -452,7 +458,7 @@ async def test_no_proxy_comes_between_us_and_this_machine(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    assert said(await answers([Say("direct")])) == "direct"
+    assert said(await answers([SayText("direct")])) == "direct"
 
 
 async def test_a_model_that_never_stops_calling_can_be_played() -> None:
@@ -470,13 +476,13 @@ async def test_a_model_that_never_stops_calling_can_be_played() -> None:
 
 async def test_an_error_of_the_block_leaves_the_server_as_it_is() -> None:
     with pytest.raises(KeyError):
-        async with open_model_server([Say("yes")]):
+        async with open_model_server([SayText("yes")]):
             raise KeyError
 
 
 async def test_other_paths_and_other_ways_are_refused_by_the_server() -> None:
     with trio.fail_after(10):
-        async with open_model_server([Say("yes")]) as server:
+        async with open_model_server([SayText("yes")]) as server:
             async with httpx2.AsyncClient(trust_env=False) as client:
                 assert (
                     await client.get(f"{server.base_url}/models")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from glyphoxa_trio.providers.chat_completions.assembler import Assembler
 from glyphoxa_trio.providers.chat_completions.wire import (
     DISPENSABLE,
-    Options,
+    RequestOptions,
     request_body,
 )
 from glyphoxa_trio.providers.failures import status_error, stream_error
@@ -105,7 +105,9 @@ def test_a_conversation_with_tools_becomes_a_body() -> None:
         ),
         tools=(ROLL,),
     )
-    body = request_body(request, "m", options=Options(temperature=0.5, max_tokens=9))
+    body = request_body(
+        request, "m", options=RequestOptions(temperature=0.5, max_tokens=9)
+    )
     assert json.loads(encoded(body)) == {
         "model": "m",
         "stream": True,
@@ -144,7 +146,7 @@ def test_a_conversation_with_tools_becomes_a_body() -> None:
 
 def test_tools_are_forbidden_by_choice_and_stay_listed() -> None:
     request = LLMRequest(messages=(HELLO,), tools=(ROLL,), tools_forbidden=True)
-    body = request_body(request, "m", options=Options(parallel_tool_calls=False))
+    body = request_body(request, "m", options=RequestOptions(parallel_tool_calls=False))
     assert body["tool_choice"] == "none"
     assert len(body["tools"]) == 1
     assert "parallel_tool_calls" not in body
@@ -152,13 +154,13 @@ def test_tools_are_forbidden_by_choice_and_stay_listed() -> None:
 
 def test_without_tools_nothing_is_said_about_tools() -> None:
     request = LLMRequest(messages=(HELLO,), tools_forbidden=True)
-    body = request_body(request, "m", options=Options(parallel_tool_calls=True))
+    body = request_body(request, "m", options=RequestOptions(parallel_tool_calls=True))
     assert set(body) == {"model", "messages", "stream", "stream_options"}
 
 
 def test_what_a_server_cannot_take_is_left_out() -> None:
     request = LLMRequest(messages=(HELLO,), tools=(ROLL,))
-    options = Options(
+    options = RequestOptions(
         parallel_tool_calls=True,
         max_tokens=5,
         max_tokens_field="max_tokens",
@@ -176,13 +178,13 @@ def test_what_a_server_cannot_take_is_left_out() -> None:
 
 def test_extra_fields_cannot_replace_the_request() -> None:
     with pytest.raises(ValueError, match="extra: stream, tools cannot be set here"):
-        Options(extra={"tools": [], "stream": False, "seed": 1})
+        RequestOptions(extra={"tools": [], "stream": False, "seed": 1})
 
 
 def test_what_a_model_said_oddly_goes_back_in_a_form_that_servers_take() -> None:
     odd = ToolCall("c", "no such tool!", '{"a": ')
     half = Message(role="assistant", content="\ud83d", calls=(odd,))
-    body = request_body(LLMRequest(messages=(half,)), "m", options=Options())
+    body = request_body(LLMRequest(messages=(half,)), "m", options=RequestOptions())
     wire = json.loads(encoded(body))["messages"][1]["tool_calls"][0]["function"]
     assert wire == {"name": "no_such_tool_", "arguments": "{}"}
 

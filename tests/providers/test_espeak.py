@@ -20,17 +20,17 @@ import trio
 from glyphoxa_trio.providers.audio import level, seconds_of
 from glyphoxa_trio.providers.espeak import Espeak, link
 from glyphoxa_trio.providers.espeak.wire import options, replaced, said
-from glyphoxa_trio.providers.speech import SpeechError, Voice
+from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
 from glyphoxa_trio.providers.wav import WavReader
 
 real = pytest.mark.usefixtures("espeak")
 
 
 async def spoken(
-    text: str, voice: Voice | None = None, *, program: str = "espeak-ng"
+    text: str, voice: VoiceStyle | None = None, *, program: str = "espeak-ng"
 ) -> bytes:
     with trio.fail_after(30):
-        async with Espeak(program=program).speak(text, voice or Voice()) as pieces:
+        async with Espeak(program=program).speak(text, voice or VoiceStyle()) as pieces:
             return b"".join([piece async for piece in pieces])
 
 
@@ -62,13 +62,13 @@ async def test_a_sentence_is_spoken_as_the_program_does_by_itself(
 async def test_voice_language_speed_and_pronunciation_are_heard() -> None:
     text = "Greymantle opens the door."
     plain = await spoken(text)
-    fast = await spoken(text, Voice(speed=2.0))
+    fast = await spoken(text, VoiceStyle(speed=2.0))
     assert len(fast) < 0.7 * len(plain)
     others = [
-        Voice(name="+f3"),
-        Voice(name="en-us"),
-        Voice(language="de"),
-        Voice(pronunciation={"greymantle": "[[gr'eI m'ant@l]]"}),
+        VoiceStyle(name="+f3"),
+        VoiceStyle(name="en-us"),
+        VoiceStyle(language="de"),
+        VoiceStyle(pronunciation={"greymantle": "[[gr'eI m'ant@l]]"}),
     ]
     ways = [plain, *[await spoken(text, voice) for voice in others]]
     assert len(set(ways)) == len(ways)
@@ -89,7 +89,7 @@ async def test_leaving_kills_the_process_at_once(
     no_children: Callable[[], bool],
 ) -> None:
     with trio.fail_after(30):
-        async with Espeak().speak("A long story. " * 5_000, Voice()) as pieces:
+        async with Espeak().speak("A long story. " * 5_000, VoiceStyle()) as pieces:
             assert await anext(aiter(pieces))
     assert no_children()
 
@@ -98,7 +98,7 @@ async def test_leaving_kills_the_process_at_once(
 async def test_cancelled_it_is_killed_as_well(no_children: Callable[[], bool]) -> None:
     with trio.fail_after(30):
         with trio.CancelScope() as scope:
-            async with Espeak().speak("A long story. " * 5_000, Voice()) as pieces:
+            async with Espeak().speak("A long story. " * 5_000, VoiceStyle()) as pieces:
                 async for _ in pieces:
                     scope.cancel()
     assert scope.cancelled_caught
@@ -123,7 +123,7 @@ async def test_sentences_can_be_spoken_at_once() -> None:
 @real
 async def test_a_voice_that_does_not_exist_is_an_error_in_its_words() -> None:
     with pytest.raises(SpeechError, match="voice does not exist"):
-        await spoken("Hello", Voice(name="marin"))
+        await spoken("Hello", VoiceStyle(name="marin"))
 
 
 async def test_a_missing_program_says_how_to_install_it() -> None:
@@ -135,7 +135,7 @@ async def test_a_name_that_no_command_line_can_hold_is_an_error(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(SpeechError, match="cannot be started"):
-        await spoken("Hello", Voice(name="a\0b"), program=program(tmp_path, ""))
+        await spoken("Hello", VoiceStyle(name="a\0b"), program=program(tmp_path, ""))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ async def test_one_that_ignores_signals_and_speaks_through_another_is_killed(
     )
     with trio.fail_after(30):
         speaker = Espeak(program=program(tmp_path, body))
-        async with speaker.speak("Hello", Voice()) as pieces:
+        async with speaker.speak("Hello", VoiceStyle()) as pieces:
             assert await anext(aiter(pieces))
             child = os.pidfd_open(int((tmp_path / "pid").read_text()))
         await trio.lowlevel.wait_readable(child)  # it has ended
@@ -201,16 +201,16 @@ async def test_it_gets_little_of_our_environment(
 @pytest.mark.parametrize(
     ("voice", "name", "speed"),
     [
-        (Voice(), "en", "175"),
-        (Voice(language="en-GB"), "en-gb", "175"),
-        (Voice(language="de", name="en-us"), "en-us", "175"),
-        (Voice(language="de", name="+f3"), "de+f3", "175"),
-        (Voice(speed=1.2), "en", "210"),
-        (Voice(speed=0.01), "en", "80"),
-        (Voice(speed=100), "en", "450"),
+        (VoiceStyle(), "en", "175"),
+        (VoiceStyle(language="en-GB"), "en-gb", "175"),
+        (VoiceStyle(language="de", name="en-us"), "en-us", "175"),
+        (VoiceStyle(language="de", name="+f3"), "de+f3", "175"),
+        (VoiceStyle(speed=1.2), "en", "210"),
+        (VoiceStyle(speed=0.01), "en", "80"),
+        (VoiceStyle(speed=100), "en", "450"),
     ],
 )
-def test_a_voice_becomes_options(voice: Voice, name: str, speed: str) -> None:
+def test_a_voice_becomes_options(voice: VoiceStyle, name: str, speed: str) -> None:
     told = options(voice)
     assert told[told.index("-v") + 1] == name
     assert told[told.index("-s") + 1] == speed

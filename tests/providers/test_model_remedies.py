@@ -16,7 +16,7 @@ import trio
 
 from glyphoxa_trio.providers import asking
 from glyphoxa_trio.providers.anthropic import Anthropic
-from glyphoxa_trio.providers.chat_completions import ChatCompletions, Options
+from glyphoxa_trio.providers.chat_completions import ChatCompletions, RequestOptions
 from glyphoxa_trio.providers.llm import (
     CallReady,
     ErrorKind,
@@ -34,13 +34,13 @@ from glyphoxa_trio.providers.remedies import Advice
 from glyphoxa_trio.testing.http_server import (
     Answer,
     Pieces,
-    Raw,
+    RawBytes,
+    ReceivedRequest,
     Reply,
-    Request,
-    Status,
+    StatusReply,
     open_http_server,
 )
-from glyphoxa_trio.testing.model_kinds import KINDS, Kind, open_strict_server
+from glyphoxa_trio.testing.model_kinds import KINDS, ModelServerKind, open_strict_server
 from glyphoxa_trio.tools.outcome import ToolCall
 
 ROLL = ToolSpec(name="roll_dice", description="Roll.", parameters={"type": "object"})
@@ -107,8 +107,8 @@ async def talk(
     return made
 
 
-def always(status: int, headers: Any, body: Any) -> Callable[[Request], Reply]:
-    return lambda _: Status(status, headers, body)
+def always(status: int, headers: Any, body: Any) -> Callable[[ReceivedRequest], Reply]:
+    return lambda _: StatusReply(status, headers, body)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,10 @@ async def test_a_model_that_shows_a_thought_without_its_tag_is_known_after_it() 
 async def test_a_model_without_tools_is_asked_without_them(
     status: int, words: str
 ) -> None:
-    def answer(request: Request) -> Reply:
+    def answer(request: ReceivedRequest) -> Reply:
         if request.message.get("tools"):
-            return Status(status, {}, {"error": {"message": words}})
-        return Status(200, SSE, HELLO.encode())
+            return StatusReply(status, {}, {"error": {"message": words}})
+        return StatusReply(200, SSE, HELLO.encode())
 
     made = await talk(answer, rounds=3)
     assert made.text == "Well met." * 3
@@ -210,10 +210,10 @@ async def test_a_model_without_tools_is_asked_without_them(
     assert words[:40] in made.warned[0]  # vLLM's say which flags it needs
 
 
-def without_tools(request: Request) -> Reply:
+def without_tools(request: ReceivedRequest) -> Reply:
     if request.message.get("tools"):
-        return Status(400, {}, {"error": {"message": "it does not support tools"}})
-    return Status(200, SSE, HELLO.encode())
+        return StatusReply(400, {}, {"error": {"message": "it does not support tools"}})
+    return StatusReply(200, SSE, HELLO.encode())
 
 
 async def test_tools_are_shown_again_after_some_minutes(
@@ -221,7 +221,7 @@ async def test_tools_are_shown_again_after_some_minutes(
 ) -> None:  # its server may have been started anew, with other flags
     monkeypatch.setattr(asking, "AGAIN", 0.05)
 
-    async def later(request: Request) -> Reply:
+    async def later(request: ReceivedRequest) -> Reply:
         if not request.message.get("tools"):
             await trio.sleep(0.1)
         return without_tools(request)
@@ -263,7 +263,7 @@ async def test_two_that_are_refused_at_once_both_get_their_answer(wording: str) 
     both = trio.Event()
     refused = 0
 
-    async def answer(asked: Request) -> Reply:
+    async def answer(asked: ReceivedRequest) -> Reply:
         nonlocal refused
         long = len(asked.body) > 6000
         if asked.message.get("tools") if wording == "tools" else long:
@@ -275,8 +275,8 @@ async def test_two_that_are_refused_at_once_both_get_their_answer(wording: str) 
                 "tools": "it does not support tools",
                 "context": "prompt is too long: 5000 tokens > 1,500 maximum",
             }[wording]
-            return Status(400, {}, {"error": {"message": words}})
-        return Status(200, SSE, HELLO.encode())
+            return StatusReply(400, {}, {"error": {"message": words}})
+        return StatusReply(200, SSE, HELLO.encode())
 
     past = [
         Message(role=("user", "assistant")[at % 2], content=f"{at} " + "so " * 200)
@@ -325,10 +325,10 @@ async def test_what_a_refusal_says_of_the_length_is_kept(words: str) -> None:
     ]
     request = LLMRequest(messages=(*past, *ASK.messages), tools=tools)
 
-    def answer(asked: Request) -> Reply:
+    def answer(asked: ReceivedRequest) -> Reply:
         if len(asked.message["messages"]) > 16:
-            return Status(400, {}, {"error": {"message": words}})
-        return Status(200, SSE, HELLO.encode())
+            return StatusReply(400, {}, {"error": {"message": words}})
+        return StatusReply(200, SSE, HELLO.encode())
 
     made = await talk(answer, request=request)
     assert (made.text, made.error) == ("Well met.", None)
@@ -351,7 +351,7 @@ async def test_tools_that_are_too_many_leave_the_last_exchange() -> None:
         always(200, SSE, HELLO.encode()),
         request=request,
         rounds=2,
-        options=Options(context_tokens=2048),
+        options=RequestOptions(context_tokens=2048),
     )
     for body in made.bodies:
         assert [x["content"] for x in body["messages"]] == [
@@ -365,7 +365,7 @@ async def test_tools_that_are_too_many_leave_the_last_exchange() -> None:
 
 @pytest.mark.parametrize("name", [x.name for x in KINDS.values() if x.full])
 async def test_a_full_context_is_asked_again_with_less(name: str) -> None:
-    kind: Kind = attrs.evolve(KINDS[name], context=1500)
+    kind: ModelServerKind = attrs.evolve(KINDS[name], context=1500)
     warned: list[str] = []
     past = [
         Message(role=("user", "assistant")[at % 2], content=f"{at} " + "so " * 200)
@@ -400,14 +400,14 @@ async def test_a_question_that_alone_is_too_long_says_which_key_it_is() -> None:
 OLLAMA = Advice(start="ollama serve", fetch="ollama pull {model}")
 
 
-def server_of(*models: str) -> Callable[[Request], Reply]:
-    def answer(request: Request) -> Reply:
+def server_of(*models: str) -> Callable[[ReceivedRequest], Reply]:
+    def answer(request: ReceivedRequest) -> Reply:
         if request.path == "/v1/models":
-            return Status(200, {}, {"data": [{"id": name} for name in models]})
+            return StatusReply(200, {}, {"data": [{"id": name} for name in models]})
         if request.path == "/v1/chat/completions":
             words = 'model "llama3.2" not found, try pulling it first'
-            return Status(404, {}, {"error": {"message": words}})
-        return Status(404, {"content-type": "text/plain"}, b"404 page not found")
+            return StatusReply(404, {}, {"error": {"message": words}})
+        return StatusReply(404, {"content-type": "text/plain"}, b"404 page not found")
 
     return answer
 
@@ -493,7 +493,7 @@ async def test_nobody_there_asks_whether_it_runs() -> None:
 async def test_what_a_model_takes_is_said_by_its_options() -> None:
     made = await talk(
         always(200, SSE, HELLO.encode()),
-        options=Options(tools=False, stream_options=False),
+        options=RequestOptions(tools=False, stream_options=False),
     )
     assert set(made.bodies[0]) == {"model", "messages", "stream"}
 
@@ -503,7 +503,7 @@ def in_one_piece() -> Reply:
     calls = [{"id": "c1", "type": "function", "function": called}]
     message = {"role": "assistant", "content": None, "tool_calls": calls}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
-    return Status(200, JSON, {"choices": [choice]})
+    return StatusReply(200, JSON, {"choices": [choice]})
 
 
 JSON = {"content-type": "application/json"}
@@ -511,10 +511,10 @@ JSON = {"content-type": "application/json"}
 
 async def test_a_server_that_cannot_stream_calls_is_asked_in_one_piece() -> None:
     # As llama-cpp-python does: a stream with nothing in it, where there are tools.
-    def answer(asked: Request) -> Reply:
+    def answer(asked: ReceivedRequest) -> Reply:
         body = asked.message
         assert body["tool_choice"] == "auto"  # else it never calls
-        return Status(200, SSE, b"") if body["stream"] else in_one_piece()
+        return StatusReply(200, SSE, b"") if body["stream"] else in_one_piece()
 
     talked = await talk(answer, rounds=4)
     assert talked.error is None
@@ -525,14 +525,14 @@ async def test_a_server_that_cannot_stream_calls_is_asked_in_one_piece() -> None
     assert "does not stream answers when there are tools" in warned
 
 
-CUT = Raw(
+CUT = RawBytes(
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
 
 
 async def test_a_connection_that_breaks_teaches_nothing() -> None:
-    def answer(asked: Request) -> Reply:
+    def answer(asked: ReceivedRequest) -> Reply:
         return CUT if asked.message["stream"] else in_one_piece()
 
     talked = await talk(answer, rounds=3)
@@ -544,10 +544,10 @@ async def test_a_connection_that_breaks_teaches_nothing() -> None:
 async def test_an_empty_stream_now_and_then_teaches_nothing() -> None:
     streams = iter([b"", HELLO.encode()] * 3)
 
-    def answer(asked: Request) -> Reply:
+    def answer(asked: ReceivedRequest) -> Reply:
         if not asked.message["stream"]:
             return in_one_piece()
-        return Status(200, SSE, next(streams))
+        return StatusReply(200, SSE, next(streams))
 
     talked = await talk(answer, rounds=6)
     assert talked.error is None
@@ -561,9 +561,9 @@ async def test_who_leaves_the_second_answer_hangs_up_on_it() -> None:
         while True:
             yield chunk(content="so ").encode()
 
-    def answer(asked: Request) -> Reply:
+    def answer(asked: ReceivedRequest) -> Reply:
         stream = asked.message["stream"]
-        return Status(200, SSE, b"") if stream else Pieces(endless, SSE, 0.01)
+        return StatusReply(200, SSE, b"") if stream else Pieces(endless, SSE, 0.01)
 
     with trio.fail_after(10):
         async with open_http_server(answer) as server:
@@ -583,14 +583,14 @@ async def test_an_empty_stream_of_a_full_context_is_asked_for_the_reason() -> No
         past.append(Message(role="assistant", content="so be it"))
     request = LLMRequest(messages=(*past, Message(role="user", content="hello")))
 
-    def answer(asked: Request) -> Reply:
+    def answer(asked: ReceivedRequest) -> Reply:
         body = asked.message
         if len(json.dumps(body)) < 8_000:
-            return Status(200, SSE, HELLO.encode())
+            return StatusReply(200, SSE, HELLO.encode())
         if body["stream"]:
-            return Status(200, SSE, b"")
+            return StatusReply(200, SSE, b"")
         said = {"error": {"message": "This model's maximum context length is 2048"}}
-        return Status(400, JSON, said)
+        return StatusReply(400, JSON, said)
 
     talked = await talk(answer, request=request)
     assert (talked.error, talked.text) == (None, "Well met.")

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.npc.conversation import Conversation, Exchange
-from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.overheard import Overheard
 from glyphoxa_trio.providers.abilities import learned
-from glyphoxa_trio.providers.chat_completions.wire import Options, request_body
+from glyphoxa_trio.providers.chat_completions.wire import RequestOptions, request_body
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.providers.shaping import BEGIN, GO_ON, Text, shape
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
@@ -71,9 +71,9 @@ def conversations(draw: st.DrawFn) -> LLMRequest:
     )
 
 
-def prompt_of(family: str, request: LLMRequest) -> tuple[str, Options, int]:
+def prompt_of(family: str, request: LLMRequest) -> tuple[str, RequestOptions, int]:
     """The prompt that a server makes, after what its refusals have taught."""
-    options = Options()
+    options = RequestOptions()
     for refusals in range(5):
         body = request_body(request, "m", options=options)
         try:
@@ -138,7 +138,9 @@ def user(text: str, name: str = "") -> Message:
 
 
 def said(*messages: Message, **more: Any) -> list[tuple[str, Any]]:
-    body = request_body(LLMRequest(messages=messages), "m", options=Options(**more))
+    body = request_body(
+        LLMRequest(messages=messages), "m", options=RequestOptions(**more)
+    )
     return [(x["role"], x["content"]) for x in body["messages"]]
 
 
@@ -183,7 +185,7 @@ def test_a_name_has_its_own_field_only_where_it_is_taken() -> None:
     body = request_body(
         LLMRequest(messages=(user("Hi", "Bram B"),)),
         "m",
-        options=Options(name_field=True),
+        options=RequestOptions(name_field=True),
     )
     assert body["messages"] == [{"role": "user", "content": "Hi", "name": "Bram_B"}]
 

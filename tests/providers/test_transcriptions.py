@@ -28,7 +28,13 @@ from glyphoxa_trio.providers.transcriptions import Transcriptions, link
 from glyphoxa_trio.providers.transcriptions.wire import MAX_ANSWER
 from glyphoxa_trio.providers.wav import wav
 from glyphoxa_trio.secret import Secret
-from glyphoxa_trio.testing.http_server import Die, Hang, Late, Raw, Status
+from glyphoxa_trio.testing.http_server import (
+    CloseConnection,
+    LateReply,
+    NoAnswer,
+    RawBytes,
+    StatusReply,
+)
 from glyphoxa_trio.testing.transcription_server import (
     Reply,
     Script,
@@ -98,16 +104,22 @@ async def test_what_is_said_at_a_microphone_is_understood_and_nothing_else() -> 
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (Status(429, {"Retry-After": "2"}, {"error": {"message": "slow down"}}), "429"),
-        (Status(503, body=b"<h1>busy</h1>"), "503: <h1>busy</h1>"),
-        (Status(400, body={"error": {"message": "too short"}}), "400: too short"),
-        (Status(200, body={"words": []}), "no transcript"),
-        (Status(200, body=["text"]), "no transcript"),
-        (Status(200, body={"text": 7}), "no transcript"),
-        (Status(200, body=b"[" * 100_000), "no transcript"),
-        (Status(200, body=b'{"text": "' + b"x" * 200_000 + b'"}'), "no transcript"),
-        (Raw(b"hello\r\n\r\n"), "127.0.0.1"),
-        (Die(), "127.0.0.1"),
+        (
+            StatusReply(429, {"Retry-After": "2"}, {"error": {"message": "slow down"}}),
+            "429",
+        ),
+        (StatusReply(503, body=b"<h1>busy</h1>"), "503: <h1>busy</h1>"),
+        (StatusReply(400, body={"error": {"message": "too short"}}), "400: too short"),
+        (StatusReply(200, body={"words": []}), "no transcript"),
+        (StatusReply(200, body=["text"]), "no transcript"),
+        (StatusReply(200, body={"text": 7}), "no transcript"),
+        (StatusReply(200, body=b"[" * 100_000), "no transcript"),
+        (
+            StatusReply(200, body=b'{"text": "' + b"x" * 200_000 + b'"}'),
+            "no transcript",
+        ),
+        (RawBytes(b"hello\r\n\r\n"), "127.0.0.1"),
+        (CloseConnection(), "127.0.0.1"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value,
 )
@@ -120,7 +132,7 @@ async def test_what_goes_wrong_once_loses_one_utterance(reply: Reply, why: str) 
     assert len(server.uploads) == 2
 
 
-@pytest.mark.parametrize("reply", [Hang(), Late(30.0, Status())], ids=str)
+@pytest.mark.parametrize("reply", [NoAnswer(), LateReply(30.0, StatusReply())], ids=str)
 async def test_who_takes_too_long_is_hung_up_on(reply: Reply) -> None:
     async with asked([reply, "Yes."], timeout=0.2) as (server, ears):
         with pytest.raises(SpeechError, match=r"no transcript after 0\.2 s"):
@@ -130,7 +142,7 @@ async def test_who_takes_too_long_is_hung_up_on(reply: Reply) -> None:
 
 @pytest.mark.usefixtures("espeak")
 async def test_one_utterance_that_is_lost_is_told_and_the_next_understood() -> None:
-    async with asked([Status(503, body=b"busy"), "Yes."]) as (_, ears):
+    async with asked([StatusReply(503, body=b"busy"), "Yes."]) as (_, ears):
         lost, found = await understood(ears, "No.", "Yes.")
     assert lost == [Began(1), NotUnderstood("HTTP 503: busy")]
     assert found == [Began(2), Final("Yes.")]
@@ -158,7 +170,7 @@ async def test_what_will_never_go_right_is_the_end(
 async def test_nobody_is_followed_elsewhere() -> None:
     async with asked(["Yes."]) as (elsewhere, _):
         there = f"{elsewhere.base_url}/audio/transcriptions"
-        async with asked([Status(307, {"Location": there})]) as (server, ears):
+        async with asked([StatusReply(307, {"Location": there})]) as (server, ears):
             with pytest.raises(SpeechError, match="redirects"):
                 await ears.transcribe(PCM)
         assert len(server.uploads) == 1
@@ -175,13 +187,13 @@ async def test_of_an_answer_without_end_only_the_beginning_is_kept(
         return ""
 
     monkeypatch.setattr(link, "text_of", text_of)
-    async with asked([Status(200, body=b"x" * 1_000_000)]) as (_, ears):
+    async with asked([StatusReply(200, body=b"x" * 1_000_000)]) as (_, ears):
         await ears.transcribe(PCM)
     assert kept == [MAX_ANSWER + 1]
 
 
 async def test_leaving_hangs_up() -> None:
-    async with asked([Hang()]) as (server, ears):
+    async with asked([NoAnswer()]) as (server, ears):
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(partial(ears.transcribe, PCM))

@@ -26,8 +26,8 @@ from glyphoxa_trio.providers.endpointing import (
 from glyphoxa_trio.providers.speech import Began, Final, Sounding, SpeechError
 from glyphoxa_trio.providers.utterances import (
     CAPACITY,
-    Listening,
-    Utterances,
+    MicrophoneUtterances,
+    RecognitionRun,
     open_listening,
 )
 
@@ -44,7 +44,7 @@ def said(seconds: float) -> bytes:
     return SPEECH * round(seconds / FRAME) + SILENT * 25
 
 
-async def read(utterances: Utterances) -> bytes:
+async def read(utterances: MicrophoneUtterances) -> bytes:
     with trio.fail_after(60):
         await utterances.begin()
         return await utterances.whole()
@@ -53,7 +53,7 @@ async def read(utterances: Utterances) -> bytes:
 async def test_utterances_are_read_one_after_the_other(
     autojump_clock: MockClock,
 ) -> None:
-    utterances = Utterances(is_speech)
+    utterances = MicrophoneUtterances(is_speech)
     for seconds in (0.6, 1.2):
         utterances.hear(said(seconds))
     for seconds in (0.6, 1.2):
@@ -65,7 +65,7 @@ async def test_utterances_are_read_one_after_the_other(
 async def test_one_is_read_while_it_is_said(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    utterances = Utterances(is_speech)
+    utterances = MicrophoneUtterances(is_speech)
     pieces: list[tuple[float, int]] = []
 
     @nursery.start_soon
@@ -85,7 +85,7 @@ async def test_a_microphone_that_gives_nothing_ends_an_utterance(
     autojump_clock: MockClock,
 ) -> None:
     # As voice chats do: no packets while nobody speaks.
-    utterances = Utterances(is_speech)
+    utterances = MicrophoneUtterances(is_speech)
     utterances.hear(SPEECH * 20)
     assert await read(utterances) == SPEECH * 20
     assert trio.current_time() == SILENCE
@@ -100,7 +100,7 @@ async def test_a_microphone_that_gives_nothing_ends_an_utterance(
 async def test_how_long_a_silence_ends_one_is_settable(
     autojump_clock: MockClock,
 ) -> None:
-    utterances = Utterances(is_speech, Endpointing(begin=0.3, end=1.5))
+    utterances = MicrophoneUtterances(is_speech, Endpointing(begin=0.3, end=1.5))
     utterances.hear(SPEECH * 9)  # 0.27 s
     await trio.sleep(2)
     utterances.hear(SPEECH * 10)
@@ -113,7 +113,7 @@ async def test_how_long_a_silence_ends_one_is_settable(
 async def test_one_that_goes_on_is_waited_for(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    utterances = Utterances(is_speech)
+    utterances = MicrophoneUtterances(is_speech)
 
     @nursery.start_soon
     async def speak() -> None:
@@ -127,7 +127,7 @@ async def test_one_that_goes_on_is_waited_for(
 async def test_nobody_waits_for_who_understands_and_the_oldest_goes_first(
     autojump_clock: MockClock,
 ) -> None:
-    utterances = Utterances(is_speech)
+    utterances = MicrophoneUtterances(is_speech)
     for _ in range(12):
         utterances.hear(said(9.0))
     assert trio.current_time() == 0
@@ -140,7 +140,7 @@ async def test_nobody_waits_for_who_understands_and_the_oldest_goes_first(
 async def test_the_one_that_is_read_is_never_dropped(
     autojump_clock: MockClock,
 ) -> None:
-    utterances = Utterances(is_speech)
+    utterances = MicrophoneUtterances(is_speech)
     utterances.hear(said(10.2))
     await utterances.begin()
     for _ in range(9):
@@ -158,7 +158,7 @@ def test_what_is_heard_is_read_or_counted(
     steps: list[tuple[bool, int, bool]],
 ) -> None:
     async def play() -> None:
-        utterances = Utterances(is_speech)
+        utterances = MicrophoneUtterances(is_speech)
         heard = 0
         found: list[bytes] = []
         for speech, frames, reads in steps:
@@ -180,8 +180,10 @@ def test_what_is_heard_is_read_or_counted(
 
 
 @asynccontextmanager
-async def listening(fails_at: int = 99, work: float = 0.0) -> AsyncIterator[Listening]:
-    async def understand(one: Listening) -> None:
+async def listening(
+    fails_at: int = 99, work: float = 0.0
+) -> AsyncIterator[RecognitionRun]:
+    async def understand(one: RecognitionRun) -> None:
         for number in range(fails_at):
             await one.begin()
             pcm = await one.utterances.whole()
@@ -267,7 +269,7 @@ async def test_an_error_of_the_block_leaves_it_as_it_is(
 
 
 async def test_a_bug_of_the_reader_is_not_hidden(autojump_clock: MockClock) -> None:
-    async def understand(_: Listening) -> None:
+    async def understand(_: RecognitionRun) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

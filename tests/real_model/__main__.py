@@ -180,7 +180,7 @@ async def overhear(play: Play) -> None:
     """What the DM adds and what others say to each other, before a turn."""
     played = Played()
     mara = play.runtime.npc("Mara")
-    await mara.situate("It rains, and the bridge is closed.")
+    await mara.set_scene("It rains, and the bridge is closed.")
     await mara.overhear("Odo", "A rider has come in from the north.")
     await mara.overhear("Tess", "He asks for a smith.", to="Odo")
     await play.turn(played, "Mara", "What is new?")

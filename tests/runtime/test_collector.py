@@ -18,7 +18,13 @@ from glyphoxa_trio.cli import ask as ask_verb
 from glyphoxa_trio.cli.common import Model
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig
 from glyphoxa_trio.runtime import Collector, collector
-from glyphoxa_trio.runtime.collector import APART, LOOK, SETTLED, Keeper, collecting
+from glyphoxa_trio.runtime.collector import (
+    APART,
+    LOOK,
+    SETTLED,
+    CollectorHold,
+    collecting,
+)
 
 from ..npc.support import ScriptedLLM
 
@@ -238,13 +244,13 @@ def test_the_command_settles(
     path = tmp_path / "table.yaml"
     path.write_text("npcs: [{name: Bo}]\nmcp: {remember: false}\n")
     seen: list[object] = []
-    wired = Keeper.wired
+    wired = CollectorHold.wired
 
-    def note(keeper: Keeper) -> None:
+    def note(keeper: CollectorHold) -> None:
         wired(keeper)
         seen.append(held())
 
-    monkeypatch.setattr(Keeper, "wired", note)
+    monkeypatch.setattr(CollectorHold, "wired", note)
     assert ask_verb.ask(path, "Bo", "hi", Model(), tier=None, as_json=False) == 0
     assert seen == [(SETTLED, True)]
     assert held() == (PLAIN, False)

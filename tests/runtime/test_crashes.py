@@ -17,7 +17,7 @@ from glyphoxa_trio import Config, Runtime, Tier, open_runtime
 from glyphoxa_trio.actors import Request
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, NpcConfig, ServerSpec
 from glyphoxa_trio.config.voices import Engine
-from glyphoxa_trio.errors import ActorGone, NotUnderstood
+from glyphoxa_trio.errors import ActorGone, MessageNotUnderstood
 from glyphoxa_trio.host.calibrator import Calibrator
 from glyphoxa_trio.mcp.connection import spawn_connection
 from glyphoxa_trio.npc import TurnDone, TurnEnd, selector
@@ -101,7 +101,7 @@ async def test_what_an_npc_remembers_outlives_its_crash(
     model = ScriptedLLM([["Once. ", HANG], ["Again."]])
     async with open_runtime(CONFIG, llm=model) as runtime:
         npc = runtime.npc("Ann")
-        await npc.situate("Night.")
+        await npc.set_scene("Night.")
         await npc.overhear("Bo", "Hush!")
         await npc.elevate(Tier.DEEP, seconds=100)
         async with ann_talks(runtime):
@@ -200,7 +200,7 @@ async def test_a_message_for_another_actor_disturbs_nobody(
             runtime.host._calibrator,
         ]
         for ref in refs:
-            with pytest.raises(NotUnderstood, match="Nonsense is a message for"):
+            with pytest.raises(MessageNotUnderstood, match="Nonsense is a message for"):
                 await ref.ask(Nonsense(), within=1)
         await wait_all_tasks_blocked()
         assert not ends
@@ -217,7 +217,7 @@ async def test_a_connection_refuses_what_it_does_not_know() -> None:
             warn=lambda _: None,
             report=lambda _: None,
         )
-        with pytest.raises(NotUnderstood):
+        with pytest.raises(MessageNotUnderstood):
             await ref.ask(Nonsense(), within=1)
         assert await ref.stop(within=2)
 

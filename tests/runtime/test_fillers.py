@@ -15,7 +15,7 @@ from glyphoxa_trio import Config, Runtime, open_runtime
 from glyphoxa_trio.config import load_text
 from glyphoxa_trio.config.voices import FillerConfig
 from glyphoxa_trio.npc import Filler
-from glyphoxa_trio.simulation.promises.scenery import Act, Scenery
+from glyphoxa_trio.simulation.promises.fake_world import Act, FakeWorld
 
 from ..npc.support import Reply, ScriptedLLM, call
 
@@ -51,12 +51,12 @@ OFFERS = {
 }
 
 
-def scenery() -> Scenery:
+def scenery() -> FakeWorld:
     offers = {
         server: tuple({**tool, **ESTIMATE} for tool in tools)
         for server, tools in OFFERS.items()
     }
-    return Scenery(lambda key, arguments: Act(seconds=3.0), offers)
+    return FakeWorld(lambda key, arguments: Act(seconds=3.0), offers)
 
 
 def seed(text: str = SEED) -> Config:

@@ -19,13 +19,13 @@ from glyphoxa_trio.npc import TurnDone, TurnEnd
 from glyphoxa_trio.npc.events import Speech
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.gemini_server import (
-    CallTools,
     Close,
     GeminiServer,
-    Pause,
+    ModelTurn,
+    PauseResponse,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     open_gemini_server,
 )
 from glyphoxa_trio.tools.outcome import Status
@@ -55,7 +55,7 @@ async def study(at: str) -> str:
     return f"An old {at}."
 
 
-def replies(turn: Turn) -> Reply:
+def replies(turn: ModelTurn) -> Reply:
     """What the model says: it looks or studies if it is asked to, and then tells."""
     words = turn.user.lower()
     if turn.outputs:
@@ -65,7 +65,7 @@ def replies(turn: Turn) -> Reply:
         return Speak("Once upon a time.", ms=20_000, paced=True)
     for name in ("look", "study"):
         if name in words:
-            call = CallTools([(name, {"at": "door"})])
+            call = SpokenCallTools([(name, {"at": "door"})])
             return [Speak("Hm.", ms=80), call]
     return Speak("Well met.", ms=80)
 
@@ -167,10 +167,14 @@ async def test_who_interrupts_a_story_is_answered_once(model: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 async def test_a_result_outlives_the_socket_that_asked_for_it(model: str) -> None:
     # 6, 12: the service breaks while a tool runs
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.socket == 0 and "study" in turn.user.lower():
-            call = CallTools([("study", {"at": "door"})])
-            return [call, Pause(0.05), Close(1011, "Internal error encountered.")]
+            call = SpokenCallTools([("study", {"at": "door"})])
+            return [
+                call,
+                PauseResponse(0.05),
+                Close(1011, "Internal error encountered."),
+            ]
         if turn.socket == 0:
             return Speak("Well met.", ms=80)
         assert "An old door." in turn.user

@@ -29,7 +29,7 @@ from glyphoxa_trio.runtime.grants import (
     unapproved,
 )
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource
 from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.naming import Collision, NamingStyle
 from glyphoxa_trio.tools.tier import Tier
@@ -37,7 +37,7 @@ from glyphoxa_trio.tools.tier import Tier
 UNKNOWN = Estimate(
     seconds=1.5,
     tier=Tier.DEEP,
-    source=Source.UNKNOWN,
+    source=EstimateSource.UNKNOWN,
     p50=None,
     p99=None,
     samples=0,

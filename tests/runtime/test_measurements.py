@@ -11,7 +11,7 @@ import trio.testing
 
 from glyphoxa_trio import Config, open_runtime
 from glyphoxa_trio.config import CalibrationConfig, McpConfig, ServerSpec
-from glyphoxa_trio.mcp.known import identity
+from glyphoxa_trio.mcp.tool_cache import identity
 from glyphoxa_trio.runtime.plans import servers_of
 from glyphoxa_trio.storage.measurements import MeasurementFile, read_latencies
 

@@ -40,14 +40,14 @@ from glyphoxa_trio.npc import (
     UsageReported,
 )
 from glyphoxa_trio.observability import open_metrics
-from glyphoxa_trio.providers.chain import Candidate, Chain
+from glyphoxa_trio.providers.chain import Chain, ModelCandidate
 from glyphoxa_trio.providers.llm import LLM, ErrorKind, LLMError
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.model_server import (
     CallTools,
     Fail,
     Reply,
-    Say,
+    SayText,
     Script,
     ScriptedModelServer,
     Think,
@@ -107,10 +107,10 @@ async def test_a_turn_with_tools_is_answered_by_anthropic() -> None:
     script: list[Reply] = [
         [
             Think(("Dice?",)),
-            Say("Let me see."),
+            SayText("Let me see."),
             CallTools([("roll", {"expression": "1d1"}), ("roll", {"expression": "1"})]),
         ],
-        Say("Ones."),
+        SayText("Ones."),
     ]
     greeting = NpcConfig(
         name="Bo", tools=("dice",), greeting="Well met.", budget_tier=Tier.DEEP
@@ -141,7 +141,7 @@ async def test_a_turn_with_tools_is_answered_by_anthropic() -> None:
 
 
 async def test_another_model_answers_for_the_first_one_and_everybody_sees_it() -> None:
-    async with servers([DOWN], [Say("Hello.")]) as (one, other):
+    async with servers([DOWN], [SayText("Hello.")]) as (one, other):
         llm = LlmConfig(**anthropic(one), fallbacks=(completions(other),))
         prices = {"second": Price(output=1_000_000.0)}
         async with open_runtime(config(llm, cost=CostConfig(prices=prices))) as runtime:
@@ -173,8 +173,8 @@ async def test_another_model_answers_for_the_first_one_and_everybody_sees_it() -
 async def test_the_two_protocols_tell_each_others_calls_in_one_conversation() -> None:
     """Whoever goes on is told what the other one has called, in its own way."""
     roll = CallTools([("roll", {"expression": "1d1"})], ids=["functions.roll:0"])
-    second: list[Reply] = [[Say("Well."), roll], [Say("One.")]]
-    turns: list[Reply] = [DOWN, DOWN, Say("As before.")]
+    second: list[Reply] = [[SayText("Well."), roll], [SayText("One.")]]
+    turns: list[Reply] = [DOWN, DOWN, SayText("As before.")]
     async with servers(turns, second) as (one, other):
         llm = LlmConfig(**anthropic(one), fallbacks=(completions(other),))
         async with open_runtime(config(llm)) as runtime:
@@ -190,7 +190,7 @@ async def test_the_two_protocols_tell_each_others_calls_in_one_conversation() ->
 
 
 async def test_one_that_is_passed_over_is_shown_wherever_an_operator_looks() -> None:
-    async with servers([DOWN], [Say("Hello.")]) as (one, other):
+    async with servers([DOWN], [SayText("Hello.")]) as (one, other):
         llm = LlmConfig(**anthropic(one), fallbacks=(completions(other),))
         async with open_runtime(config(llm)) as runtime, open_metrics(runtime) as seen:
 
@@ -221,7 +221,7 @@ async def test_one_that_is_passed_over_is_shown_wherever_an_operator_looks() -> 
 
 
 async def test_fallbacks_stand_behind_an_npcs_own_model_and_are_one_for_all() -> None:
-    async with servers([DOWN], [Say("Hello.")]) as (one, other):
+    async with servers([DOWN], [SayText("Hello.")]) as (one, other):
         llm = LlmConfig(**anthropic(one), fallbacks=(completions(other),))
         cast = (NpcConfig(name="Ann", model="own"), NpcConfig(name="Bo"))
         async with open_runtime(config(llm, npcs=cast)) as runtime:
@@ -235,7 +235,7 @@ async def test_fallbacks_stand_behind_an_npcs_own_model_and_are_one_for_all() ->
 
 
 async def test_a_reload_changes_who_is_asked_and_conversations_go_on() -> None:
-    async with servers([DOWN], [Say("Hello.")]) as (one, other):
+    async with servers([DOWN], [SayText("Hello.")]) as (one, other):
         llm = LlmConfig(**anthropic(one))
         async with open_runtime(config(llm)) as runtime:
             assert (await say(runtime, "First.")).done.end is TurnEnd.FAILED
@@ -252,7 +252,7 @@ async def test_a_reload_changes_who_is_asked_and_conversations_go_on() -> None:
 
 
 async def test_two_of_one_name_are_told_apart_by_where_they_are() -> None:
-    async with servers([DOWN], [Say("Hello.")]) as (one, other):
+    async with servers([DOWN], [SayText("Hello.")]) as (one, other):
         llm = LlmConfig(**anthropic(one), fallbacks=(completions(other, "first"),))
         async with open_runtime(config(llm)) as runtime:
             switched = (await say(runtime)).only(ModelSwitched)
@@ -277,7 +277,7 @@ def chain(*scripts: Sequence[Any]) -> tuple[Chain, list[ScriptedLLM]]:
     models = [ScriptedLLM(script) for script in scripts]
     names = ["first", "second", "third"]
     links: list[LLM] = [*models]
-    return Chain(list(map(Candidate, names, links))), models
+    return Chain(list(map(ModelCandidate, names, links))), models
 
 
 async def test_a_model_that_hangs_leaves_half_of_the_first_word_to_the_next(

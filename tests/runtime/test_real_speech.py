@@ -30,7 +30,7 @@ from glyphoxa_trio.npc.voice import Voice
 from glyphoxa_trio.providers.audio import bytes_of
 from glyphoxa_trio.providers.espeak import Espeak
 from glyphoxa_trio.providers.llm import LLMRequest
-from glyphoxa_trio.providers.speech import Voice as Sound
+from glyphoxa_trio.providers.speech import VoiceStyle as Sound
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.transcription_server import open_transcription_server
 

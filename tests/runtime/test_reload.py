@@ -36,11 +36,11 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.errors import ActorGone
 from glyphoxa_trio.host import open_host
 from glyphoxa_trio.mcp import ServerState, ServerStatus, ServerWarning
-from glyphoxa_trio.mcp.transport import Listing
+from glyphoxa_trio.mcp.transport import ToolListing
 from glyphoxa_trio.npc import Npc, TierSelected, ToolsShown, TurnDone
 from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.providers.llm import LLMRequest
-from glyphoxa_trio.runtime import Reloaded, RuntimeClosed, UnknownNpc, World
+from glyphoxa_trio.runtime import Environment, Reloaded, RuntimeClosed, UnknownNpc
 from glyphoxa_trio.runtime.models import Models
 from glyphoxa_trio.runtime.publisher import Publisher
 from glyphoxa_trio.secret import Secret
@@ -658,7 +658,10 @@ async def scripted(
     server: FakeServer, chosen: Config, **more: Any
 ) -> AsyncGenerator[Runtime]:
     """A runtime all of whose servers are this one, on virtual time."""
-    world, llm = World(open_session=server.open), ScriptedLLM(lambda _: [9.0, "Hm."])
+    world, llm = (
+        Environment(open_session=server.open),
+        ScriptedLLM(lambda _: [9.0, "Hm."]),
+    )
     async with open_runtime(chosen, llm=llm, world=world, **more) as runtime:
         yield runtime
 
@@ -828,7 +831,7 @@ async def test_a_server_that_is_another_is_not_taken_for_one_that_changed(
     async with scripted(server, started_by("files@1")) as runtime:
         assert await runtime.wait_ready(within=5)
         (tool,) = listing("echo").tools
-        server.tools = Listing(({**tool, "description": "Echoes twice."},))
+        server.tools = ToolListing(({**tool, "description": "Echoes twice."},))
         await runtime.reload(started_by("files@2"))
         assert runtime.host.approvals.held == set()
         server.tools = listing("echo")

@@ -75,7 +75,7 @@ from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.session import actor
 from glyphoxa_trio.npc.speaking import voice_of
 from glyphoxa_trio.observability import open_telemetry
-from glyphoxa_trio.runtime import World, cast
+from glyphoxa_trio.runtime import Environment, session_registry
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.tools.hedging import HedgingRules
 from glyphoxa_trio.tools.tier import TierLimits
@@ -601,9 +601,13 @@ async def opened(
         return make
 
     with monkeypatch.context() as patched:
-        for kind, where in ((NpcSession, actor), (Selector, cast), (SceneActor, cast)):
+        for kind, where in (
+            (NpcSession, actor),
+            (Selector, session_registry),
+            (SceneActor, session_registry),
+        ):
             patched.setattr(where, kind.__name__, noting(kind))
-        world = World(open_session=FakeServer().open, run="f" * 32)
+        world = Environment(open_session=FakeServer().open, run="f" * 32)
         async with AsyncExitStack() as stack:
             opening = open_runtime(chosen, world=world)
             runtime = await stack.enter_async_context(opening)
@@ -677,7 +681,7 @@ async def test_what_servers_get_by_default_is_seen(
     file = tmp_path / "table.yaml"
     lines = ["mcp:", "  remember: false", "  servers: {faq: {command: x}}"]
     file.write_text("\n".join(lines))
-    world = World(open_session=FakeServer().open)
+    world = Environment(open_session=FakeServer().open)
     async with open_runtime(file, world=world) as runtime:
         lines.append(f"  defaults: {{{name}: {value}}}")
         file.write_text("\n".join(lines))
@@ -694,7 +698,7 @@ async def test_telemetry_is_off_at_once_and_on_at_the_next_start(
 ) -> None:
     off = whole(tmp_path)
     on = attrs.evolve(off, telemetry=attrs.evolve(off.telemetry, enabled=True))
-    world = World(open_session=FakeServer().open)
+    world = Environment(open_session=FakeServer().open)
     async with open_runtime(on, world=world) as runtime:
         assert (await runtime.reload(off)).at_next_start == ()
         assert not runtime.config.telemetry.enabled

@@ -39,7 +39,7 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.config.builtin import BuiltinConfig
 from glyphoxa_trio.host import Probed
 from glyphoxa_trio.mcp import ServerState, ServerWarning
-from glyphoxa_trio.mcp.fleet import FleetError
+from glyphoxa_trio.mcp.server_pool import ServerPoolError
 from glyphoxa_trio.npc import (
     ApprovalRequest,
     FanOutDone,
@@ -328,7 +328,7 @@ async def test_a_server_is_added_used_and_removed_while_the_npc_talks() -> None:
     async with opened(chosen) as runtime:
         assert (await say(runtime, "whisper")).outcomes == ()
         runtime.add_server(seer("stubborn"))
-        with pytest.raises(FleetError):
+        with pytest.raises(ServerPoolError):
             runtime.add_server(seer())
         assert await runtime.wait_ready(within=LIMIT)
         done = await say(runtime, "whisper")
@@ -344,9 +344,9 @@ async def test_a_server_is_added_used_and_removed_while_the_npc_talks() -> None:
         assert is_dead(pid)
         assert runtime.servers() == ()
         assert "seer.whisper" not in runtime.host.snapshot.by_key
-        with pytest.raises(FleetError):
+        with pytest.raises(ServerPoolError):
             await runtime.remove_server("seer")
-        with pytest.raises(FleetError):
+        with pytest.raises(ServerPoolError):
             await runtime.remove_server("dice")  # a group, but no server
         assert "dice.roll" in runtime.host.snapshot.by_key
 

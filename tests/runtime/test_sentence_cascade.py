@@ -16,7 +16,7 @@ from glyphoxa_trio.testing.model_server import (
     Fail,
     Forever,
     Reply,
-    Say,
+    SayText,
     open_model_server,
 )
 
@@ -51,9 +51,9 @@ def sentences(events: list[TurnEvent]) -> list[str]:
 
 def answer(body: Mapping[str, Any]) -> Reply:
     if body["model"] == SMALL:
-        return [Say("Let us see. "), Forever("And on and on. ")]
+        return [SayText("Let us see. "), Forever("And on and on. ")]
     if body["messages"][-1]["role"] == "tool":
-        return Say("The dice say so.")
+        return SayText("The dice say so.")
     return CallTools([("roll", {"expression": "1d6"})])
 
 

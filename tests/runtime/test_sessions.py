@@ -22,7 +22,7 @@ from glyphoxa_trio.npc import TierSelected, TurnDone, TurnEnd, TurnEvent
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, NpcId, SessionKey
 from glyphoxa_trio.providers.llm import Finished, LLMRequest, Usage
 from glyphoxa_trio.runtime import SessionEnded, TooManySessions
-from glyphoxa_trio.runtime.tables import Tables
+from glyphoxa_trio.runtime.session_state import SessionStates
 from glyphoxa_trio.tools.definition import CallContext
 
 from ..npc.support import HANG, ScriptedLLM, call
@@ -132,7 +132,7 @@ async def test_what_is_known_of_a_session_is_known_in_no_other(
         ]
 
         # Also to those whom nobody has spoken to yet.
-        await first.introduce({"caller_name": "Eve"})
+        await first.set_variables({"caller_name": "Eve"})
         await hear(first, "And now?")
         assert "You speak with Eve" in llm.requests[-1].messages[0].content
         assert first.variables == {"caller_name": "Eve"}
@@ -334,7 +334,7 @@ async def test_variables_of_a_session_that_is_there_are_not_changed_in_passing()
 
 
 def test_there_are_only_so_many() -> None:
-    tables = Tables(lambda: 2, lambda table: False)
+    tables = SessionStates(lambda: 2, lambda table: False)
     first = tables.sit(SessionKey("1"), {})
     tables.sit(SessionKey("2"), {})
     assert tables.sit(SessionKey("1"), {}) is first
@@ -407,7 +407,7 @@ def test_sessions_are_what_a_dictionary_says(
                             assert f"You speak with {names.get(key, 'there')}," in told
                     case "introduce":
                         names[key] = f"name{number}"
-                        await session.introduce({"caller_name": names[key]})
+                        await session.set_variables({"caller_name": names[key]})
                     case "elevate":
                         await session.npc(npc).elevate(Tier.DEEP, seconds=5)
                     case "restore":

@@ -31,6 +31,7 @@ from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.npc.scene import NobodyAddressed
 from glyphoxa_trio.providers.llm import Finished, LLMRequest, Usage
 from glyphoxa_trio.runtime import (
+    Environment,
     MemoryStore,
     Runtime,
     SessionEnded,
@@ -38,7 +39,6 @@ from glyphoxa_trio.runtime import (
     SnapshotRefused,
     StoreFull,
     TooManySessions,
-    World,
 )
 from glyphoxa_trio.secret import Secret
 
@@ -145,11 +145,11 @@ async def take(step: tuple[str, str], session: Session, npc: Npc) -> None:
         case "overhear":
             await npc.overhear("Dan", text)
         case "situate":
-            await npc.situate(text)
+            await npc.set_scene(text)
         case "introduce":
-            await npc.introduce({"caller_name": text})
+            await npc.set_variables({"caller_name": text})
         case "introduce all":
-            await session.introduce({"caller_name": text})
+            await session.set_variables({"caller_name": text})
         case "elevate":
             await npc.elevate(Tier.DEEP, seconds=20)
         case "greet":
@@ -181,7 +181,7 @@ def evening(
 
     async def main() -> None:
         async with open_runtime(
-            config, llm=llm, tools=tools(), world=World(run=RUN)
+            config, llm=llm, tools=tools(), world=Environment(run=RUN)
         ) as runtime:
             with runtime.events.tap(heard.append):
                 held: dict[tuple[str, str], Npc] = {}

@@ -18,9 +18,9 @@ from glyphoxa_trio.npc import ModelSwitched, TurnDone
 from glyphoxa_trio.runtime.idle import idle_keys
 from glyphoxa_trio.testing.gemini_server import open_gemini_server
 from glyphoxa_trio.testing.realtime_server import (
-    Heard,
     Refuse,
     Speak,
+    Transcription,
     open_realtime_server,
 )
 
@@ -232,7 +232,7 @@ async def test_a_second_model_goes_on_over_another_vendors_wire() -> None:
     reply = [Speak("Well met.", ms=40)]
     async with (
         open_realtime_server(reply, handshakes=[Refuse(401)] * 9) as first,
-        open_gemini_server(reply, hears=[Heard("Who is there?")]) as second,
+        open_gemini_server(reply, hears=[Transcription("Who is there?")]) as second,
     ):
         chosen = config(
             f"{OPENAI}, base_url: '{first.base_url}', voice: marin, fallbacks: [{{"
@@ -287,7 +287,7 @@ async def test_what_was_spoken_and_written_down_is_paid_as_such() -> None:
     price = "gpt-realtime-2: {input: 0, output: 0, audio_output: 2000000}"
     prices = f"cost: {{prices: {{{price}, gpt-transcribe: {{minute: 60}}}}}}\n"
     async with open_realtime_server(
-        [Speak("Well met.", ms=2000)], hears=[Heard("Who is there?")]
+        [Speak("Well met.", ms=2000)], hears=[Transcription("Who is there?")]
     ) as server:
         chosen = config(f"{OPENAI}, base_url: '{server.base_url}'", more=prices)
         with trio.fail_after(20):

@@ -31,8 +31,8 @@ from glyphoxa_trio.npc import ToolsShown
 from glyphoxa_trio.storage.measurements import MeasurementFile
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.gate import Reason
-from glyphoxa_trio.tools.history import Measured, Place
-from glyphoxa_trio.tools.remedies import CONFIG, Kind, Remedy
+from glyphoxa_trio.tools.history import Measured, ToolPlace
+from glyphoxa_trio.tools.remedies import CONFIG, Remedy, RemedyKind
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.usability import Usability, Use
 from glyphoxa_trio.tools.window import SampleKind
@@ -99,14 +99,14 @@ class Table:
                 at = next(x for x in at if x["name"] == name)
             else:
                 at = at.setdefault(name, {})
-        if remedy.kind is Kind.ADD:
+        if remedy.kind is RemedyKind.ADD:
             at.setdefault(last, []).append(remedy.value)
         else:
             at[last] = remedy.value
         self.write()
 
     async def follow(self, remedy: Remedy) -> None:
-        if remedy.kind is not Kind.RUN:
+        if remedy.kind is not RemedyKind.RUN:
             self.edit(remedy)
             return
         words = [str(self.path) if x == CONFIG else x for x in remedy.value]
@@ -152,7 +152,7 @@ async def remember(table: Table, key: str, *seconds: float) -> None:
     """Write down what an earlier run has measured of a tool."""
     async with table.running() as runtime:
         definition = runtime.host.snapshot.find(key).definition
-    place = Place(definition.environment or "local", definition.origin, key)
+    place = ToolPlace(definition.environment or "local", definition.origin, key)
     when = time.time() - 60
     file = MeasurementFile.open(table.folder / "state" / "measurements.db")
     file.write(
@@ -297,7 +297,9 @@ async def test_what_is_out_of_reach_is_shown_when_its_remedies_are_followed(
         tools=case.own
     )
     # Any remedy of each need is enough; what only has to be waited for is no deed.
-    deeds = [[x for x in n.remedies if x.kind is not Kind.WAIT] for n in judged.needs]
+    deeds = [
+        [x for x in n.remedies if x.kind is not RemedyKind.WAIT] for n in judged.needs
+    ]
     for at, chosen in enumerate(itertools.product(*deeds)):
         mended = table.copy(tmp_path / str(at))
         for remedy in chosen:

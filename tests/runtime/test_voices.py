@@ -34,7 +34,7 @@ from glyphoxa_trio.observability.recording.recording import open_recording
 from glyphoxa_trio.providers.endpointing import Endpointing
 from glyphoxa_trio.providers.espeak import Espeak
 from glyphoxa_trio.providers.pocketsphinx import Pocketsphinx, link
-from glyphoxa_trio.providers.speech import Began, Final, Voice
+from glyphoxa_trio.providers.speech import Began, Final, VoiceStyle
 from glyphoxa_trio.providers.transcriptions import Transcriptions
 from glyphoxa_trio.runtime.voices import voices_of
 from glyphoxa_trio.secret import Secret
@@ -65,7 +65,9 @@ async def test_a_configured_synthesizer_speaks_with_each_npcs_voice() -> None:
             async with runtime.npc("Bob").say("Well?") as turn:
                 events = [event async for event in turn]
             heard = b"".join(x.pcm for x in events if isinstance(x, Speech))
-            spoken = Espeak().speak("It is locked.", Voice(name="en-us", speed=1.5))
+            spoken = Espeak().speak(
+                "It is locked.", VoiceStyle(name="en-us", speed=1.5)
+            )
             async with spoken as pieces:
                 assert heard == b"".join([piece async for piece in pieces])
             # One whose voice does not exist says why, and a tone is heard of it.

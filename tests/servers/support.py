@@ -12,17 +12,17 @@ import attrs
 import trio
 import trio.testing
 
-from glyphoxa_trio.actors import Flights, Topic, lone_errors
-from glyphoxa_trio.servers.dispatch import Dispatch
-from glyphoxa_trio.servers.offer import (
+from glyphoxa_trio.actors import SharedTasks, Topic, lone_errors
+from glyphoxa_trio.servers.definition import (
     Changed,
     Content,
-    Offer,
-    Page,
     Resource,
     ResourceError,
+    ResourcePage,
     ResourceTemplate,
+    ServerDefinition,
 )
+from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.peer import Peer
 
 STATELESS = "2026-07-28"
@@ -88,7 +88,9 @@ class LineClient:
 
 
 @asynccontextmanager
-async def served(offer: Offer, *, lockstep: bool = False) -> AsyncGenerator[LineClient]:
+async def served(
+    offer: ServerDefinition, *, lockstep: bool = False
+) -> AsyncGenerator[LineClient]:
     """A client of ``offer`` in this process; left, the server has ended.
 
     Args:
@@ -103,7 +105,7 @@ async def served(offer: Offer, *, lockstep: bool = False) -> AsyncGenerator[Line
     async with AsyncExitStack() as stack:
         stack.enter_context(lone_errors())
         flights = await stack.enter_async_context(trio.open_nursery())
-        dispatch = Dispatch(offer, Flights(flights))
+        dispatch = Dispatch(offer, SharedTasks(flights))
         async with trio.open_nursery() as nursery:
 
             async def serve() -> None:
@@ -133,13 +135,13 @@ class Notes:
         if new:
             self.changes.publish(Changed(None))
 
-    async def page(self, after: str | None) -> Page:
+    async def page(self, after: str | None) -> ResourcePage:
         names = sorted(self.texts)
         if after is not None and after not in names:
             raise ResourceError("InvalidArgument", "no such page")
         rest = [name for name in names if after is None or name > after]
         found = [Resource(uri=f"note://{name}", name=name) for name in rest[:2]]
-        return Page(found, rest[1] if len(rest) > 2 else None)
+        return ResourcePage(found, rest[1] if len(rest) > 2 else None)
 
     async def read(self, uri: str, session: str) -> list[Content]:
         name = uri.removeprefix("note://")

@@ -25,8 +25,8 @@ import trio
 import trio.testing
 
 from glyphoxa_trio import tool
-from glyphoxa_trio.servers.dispatch import Client, Dispatch, Request, RpcError
-from glyphoxa_trio.servers.offer import Offer
+from glyphoxa_trio.servers.definition import ServerDefinition
+from glyphoxa_trio.servers.dispatch import Client, ClientRequest, Dispatch, RpcError
 from glyphoxa_trio.tools.definition import ToolError
 
 from .support import ENVELOPE, Notes, served
@@ -57,8 +57,8 @@ async def refuse() -> str:
     raise Refusal("not now")
 
 
-def offer() -> Offer:
-    return Offer(
+def offer() -> ServerDefinition:
+    return ServerDefinition(
         name="t",
         title="T",
         instructions="Be brief.",
@@ -147,7 +147,7 @@ def _sdk_server(dispatch: Dispatch) -> Server[Any]:
         method: str, answered: type[BaseModel]
     ) -> Callable[[Any, Any], Awaitable[BaseModel]]:
         async def handle(ctx: Any, params: Any) -> BaseModel:
-            request = Request(
+            request = ClientRequest(
                 method=method,
                 params=ctx.params or {},
                 client=Client(session="x"),

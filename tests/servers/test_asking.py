@@ -16,8 +16,8 @@ import trio.testing
 
 from glyphoxa_trio import tool
 from glyphoxa_trio.servers.asking import PATIENCE
-from glyphoxa_trio.servers.dispatch import ASKED, Request
-from glyphoxa_trio.servers.offer import Offer
+from glyphoxa_trio.servers.definition import ServerDefinition
+from glyphoxa_trio.servers.dispatch import ASKED, ClientRequest
 
 from .support import served
 
@@ -29,35 +29,35 @@ async def step() -> str:
     return "done"
 
 
-async def steps(request: Request) -> Mapping[str, Any]:
+async def steps(request: ClientRequest) -> Mapping[str, Any]:
     await request.progress(1, 2, "m")
     return {}
 
 
-async def logs(request: Request) -> Mapping[str, Any]:
+async def logs(request: ClientRequest) -> Mapping[str, Any]:
     await request.log("debug", "d")
     await request.log("info", "i")
     await request.log("error", {"e": 1}, "l")
     return {}
 
 
-async def asks(request: Request) -> Mapping[str, Any]:
+async def asks(request: ClientRequest) -> Mapping[str, Any]:
     return {"said": await request.channel.request(request.text("method"), {})}
 
 
-async def bug(request: Request) -> Mapping[str, Any]:
+async def bug(request: ClientRequest) -> Mapping[str, Any]:
     raise KeyError("hunter2")
 
 
-async def nan(request: Request) -> Mapping[str, Any]:
+async def nan(request: ClientRequest) -> Mapping[str, Any]:
     return {"hunter2": math.nan}
 
 
-async def half(request: Request) -> Mapping[str, Any]:
+async def half(request: ClientRequest) -> Mapping[str, Any]:
     return {"hunter2": chr(0xD800)}
 
 
-TALKS = Offer(
+TALKS = ServerDefinition(
     name="t",
     tools=(step,),
     methods={

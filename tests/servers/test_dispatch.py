@@ -14,15 +14,15 @@ import trio
 import trio.testing
 
 from glyphoxa_trio import tool
+from glyphoxa_trio.servers.definition import ServerDefinition
 from glyphoxa_trio.servers.dispatch import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Client,
+    ClientRequest,
     Dispatch,
-    Request,
     RpcError,
 )
-from glyphoxa_trio.servers.offer import Offer
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 
 
@@ -63,9 +63,9 @@ class Nobody:
 
 
 async def asked(method: str, **params: Any) -> Mapping[str, Any]:
-    dispatch = Dispatch(Offer(name="t", tools=(echo, dawdle, fail)))
+    dispatch = Dispatch(ServerDefinition(name="t", tools=(echo, dawdle, fail)))
     return await dispatch.answer(
-        Request(method=method, params=params, client=Client(), channel=Nobody())
+        ClientRequest(method=method, params=params, client=Client(), channel=Nobody())
     )
 
 
@@ -140,7 +140,7 @@ async def test_a_call_ends_by_the_earliest_limit(
 
 def test_two_tools_of_one_name_are_no_offer() -> None:
     with pytest.raises(ValueError, match="t: two tools have the name 'echo'"):
-        Offer(name="t", tools=(echo, fail, echo))
+        ServerDefinition(name="t", tools=(echo, fail, echo))
 
 
 async def test_what_is_unknown_is_an_error_of_the_protocol() -> None:
@@ -152,7 +152,7 @@ async def test_what_is_unknown_is_an_error_of_the_protocol() -> None:
     assert tool_unknown.value.code == INVALID_PARAMS
 
 
-async def _spoken(request: Request) -> Mapping[str, Any]:
+async def _spoken(request: ClientRequest) -> Mapping[str, Any]:
     await request.progress(1, 2)
     if request.params["arguments"]["word"] == "refuse":
         raise RpcError(-32021, "it cannot be asked", {"requiredCapabilities": {}})
@@ -162,10 +162,10 @@ async def _spoken(request: Request) -> Mapping[str, Any]:
 
 
 async def spoke(word: object, meta: Any = None) -> Mapping[str, Any]:
-    """What a call brings that is answered by `Offer.calls`."""
-    offer = Offer(name="t", tools=(echo,), calls={"echo": _spoken})
+    """What a call brings that is answered by `ServerDefinition.calls`."""
+    offer = ServerDefinition(name="t", tools=(echo,), calls={"echo": _spoken})
     params = {"name": "echo", "arguments": {"word": word}, "_meta": meta}
-    asked = Request(
+    asked = ClientRequest(
         method="tools/call", params=params, client=Client(), channel=Nobody()
     )
     return await Dispatch(offer).answer(asked)

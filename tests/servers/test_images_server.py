@@ -18,7 +18,7 @@ import trio
 
 from glyphoxa_trio.builtin.images.card import drawn
 from glyphoxa_trio.builtin.images.picture import picture_of
-from glyphoxa_trio.testing.http_server import Status
+from glyphoxa_trio.testing.http_server import StatusReply
 from glyphoxa_trio.testing.image_server import open_image_server
 
 from .support import LineClient
@@ -83,7 +83,7 @@ async def test_an_image_model_is_asked_with_the_key_of_the_environment(
     tmp_path: Path,
 ) -> None:
     image = drawn("x", "", (256, 256))
-    sad = Status(401, body={"error": {"message": "the key sk-777 is not good"}})
+    sad = StatusReply(401, body={"error": {"message": "the key sk-777 is not good"}})
     async with open_image_server([image, sad], key="sk-777", model="m") as server:
         options = ("--base-url", server.base_url, "--model", "m", "--size", "256x256")
         async with served(

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from glyphoxa_trio.servers.jsonrpc import (
     LONGEST_BATCH,
-    Batch,
-    Call,
     Ignored,
     Malformed,
     Notice,
     NotSendable,
-    Reply,
+    RpcBatch,
+    RpcCall,
+    RpcReply,
     read,
     same_id,
     write,
 )
-from glyphoxa_trio.servers.lines import HEAD, LONGEST_LINE, Lines, Overlong
+from glyphoxa_trio.servers.lines import HEAD, LONGEST_LINE, LineSplitter, Overlong
 
 PARSE, REQUEST, PARAMS = -32700, -32600, -32602
 
@@ -31,16 +31,16 @@ PARSE, REQUEST, PARAMS = -32700, -32600, -32602
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b'{"jsonrpc":"2.0","id":1,"method":"a"}', Call(1, "a", {})),
+        (b'{"jsonrpc":"2.0","id":1,"method":"a"}', RpcCall(1, "a", {})),
         (
             b'{"jsonrpc":"2.0","id":"1","method":"a","params":{"b":[]}}\r',
-            Call("1", "a", {"b": []}),
+            RpcCall("1", "a", {"b": []}),
         ),
-        (b'{"jsonrpc":"2.0","id":1,"method":"a","params":null}', Call(1, "a", {})),
+        (b'{"jsonrpc":"2.0","id":1,"method":"a","params":null}', RpcCall(1, "a", {})),
         (b'{"jsonrpc":"2.0","method":"a"}', Notice("a", {})),
-        (b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}', Reply(1, {"a": 1}, None)),
-        (b'{"jsonrpc":"2.0","id":1,"error":{"code":3}}', Reply(1, {}, {"code": 3})),
-        (b'{"jsonrpc":"2.0","id":"\xc3\xa9","method":"a"}', Call("é", "a", {})),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}', RpcReply(1, {"a": 1}, None)),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":3}}', RpcReply(1, {}, {"code": 3})),
+        (b'{"jsonrpc":"2.0","id":"\xc3\xa9","method":"a"}', RpcCall("é", "a", {})),
     ],
 )
 def test_a_message_is_what_it_looks_like(line: bytes, said: object) -> None:
@@ -111,14 +111,14 @@ def test_what_looks_like_an_answer_is_never_answered(line: bytes) -> None:
 
 def test_an_answer_of_the_wrong_kind_still_ends_the_wait_for_it() -> None:
     said = read(b'{"jsonrpc":"2.0","id":1,"result":[]}')
-    assert isinstance(said, Reply)
+    assert isinstance(said, RpcReply)
     assert said.error is not None
 
 
 def test_a_batch_is_its_messages_up_to_a_bound() -> None:
     one = {"jsonrpc": "2.0", "method": "a"}
     line = json.dumps([one, 3]).encode()
-    assert read(line) == Batch(
+    assert read(line) == RpcBatch(
         (Notice("a", {}), Malformed(None, REQUEST, "a message is an object"))
     )
     said = read(json.dumps([one] * (LONGEST_BATCH + 1)).encode())
@@ -146,7 +146,7 @@ LOOKS_LIKE_ONE = st.fixed_dictionaries(
 @given(st.binary() | (LOOKS_LIKE_ONE | ANY_JSON).map(lambda v: json.dumps(v).encode()))
 def test_reading_never_raises_and_an_id_is_one(line: bytes) -> None:
     said = read(line)
-    if isinstance(said, Call | Reply):
+    if isinstance(said, RpcCall | RpcReply):
         assert type(said.id) in (int, str)
     if isinstance(said, Malformed):
         assert said.id is None or type(said.id) in (int, str)
@@ -165,7 +165,7 @@ def test_what_is_written_is_read_as_it_was_or_refused(
         assert "NaN" in text or "Infinity" in text or "\\ud" in text
         return
     assert line.count(b"\n") == 1
-    assert read(line) == Call(ident, "m", params)
+    assert read(line) == RpcCall(ident, "m", params)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "\ud800", object(), {1}])
@@ -184,13 +184,13 @@ def test_some_clients_mean_another_id_than_they_write() -> None:
 @given(st.lists(st.binary(max_size=6) | st.just(b"\n"), max_size=20))
 def test_lines_are_the_same_however_they_are_cut(chunks: list[bytes]) -> None:
     whole = b"".join(chunks)
-    lines = Lines()
+    lines = LineSplitter()
     found = [line for chunk in chunks for line in lines.feed(chunk)] + lines.end()
     assert found == [line for line in whole.split(b"\n") if line.strip(b" \t\r\v\f")]
 
 
 def test_a_line_without_end_is_not_kept() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     start = b'{"jsonrpc":"2.0","id":5,"method":"a","params":{"text":"'
     found = lines.feed(start)
     for _ in range(20):

@@ -13,11 +13,11 @@ import trio
 import trio.testing
 
 from glyphoxa_trio import tool
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import SharedTasks
+from glyphoxa_trio.servers.definition import ServerDefinition
 from glyphoxa_trio.servers.dispatch import Dispatch
-from glyphoxa_trio.servers.offer import Offer
+from glyphoxa_trio.servers.in_flight import MOST_REQUESTS, MOST_RUNNING
 from glyphoxa_trio.servers.peer import GRACE, Peer
-from glyphoxa_trio.servers.taken import MOST_REQUESTS, MOST_RUNNING
 
 from .support import LineClient, served
 
@@ -37,7 +37,9 @@ async def resist() -> str:
     return "late"
 
 
-OFFER = Offer(name="t", title="T", instructions="Wait.", tools=(wait, resist))
+OFFER = ServerDefinition(
+    name="t", title="T", instructions="Wait.", tools=(wait, resist)
+)
 
 
 @tool(group="t", read_only=True)
@@ -46,7 +48,7 @@ async def say(much: str) -> str:
     return "y" * 10**5
 
 
-SAYS = Offer(name="t", tools=(say,))
+SAYS = ServerDefinition(name="t", tools=(say,))
 
 
 async def call(client: LineClient, ident: Any, name: str, **arguments: Any) -> None:
@@ -286,7 +288,7 @@ async def test_a_client_that_is_gone_ends_everything(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     ended: list[str] = []
-    offer = Offer(name="t", tools=(wait,), ended=ended.append)
+    offer = ServerDefinition(name="t", tools=(wait,), ended=ended.append)
     async with served(offer) as client:
         await client.shake_hands()
         await call(client, 1, "wait", seconds=5)
@@ -302,7 +304,7 @@ async def test_cancelled_it_answers_what_is_owed() -> None:
     client = LineClient(ours)
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as flights:
-            dispatch = Dispatch(OFFER, Flights(flights))
+            dispatch = Dispatch(OFFER, SharedTasks(flights))
             nursery.start_soon(Peer(dispatch, "1").serve, theirs, theirs)
             await client.shake_hands()
             await call(client, 1, "wait", seconds=500)

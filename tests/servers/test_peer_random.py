@@ -19,8 +19,8 @@ import trio
 import trio.testing
 
 from glyphoxa_trio import tool
-from glyphoxa_trio.servers.jsonrpc import Call, read
-from glyphoxa_trio.servers.offer import Offer
+from glyphoxa_trio.servers.definition import ServerDefinition
+from glyphoxa_trio.servers.jsonrpc import RpcCall, read
 from glyphoxa_trio.servers.peer import GRACE
 
 from .support import ENVELOPE, STATELESS, LineClient, Notes, served
@@ -39,9 +39,9 @@ async def echo(word: str, times: int = 1) -> dict[str, Any]:
     return {"said": [word] * min(times, 5)}
 
 
-def offer() -> Offer:
+def offer() -> ServerDefinition:
     notes = Notes({"a": "A", "b": "B", "c": "C"})
-    return Offer(name="t", tools=(wait, echo), resources=notes)
+    return ServerDefinition(name="t", tools=(wait, echo), resources=notes)
 
 
 def on_virtual_time(main: Callable[[], Awaitable[None]]) -> None:
@@ -160,7 +160,7 @@ def test_almost_right_is_answered_and_nothing_breaks(
         owed: dict[int | str, int] = {}
         for line in lines:
             said = read(line)
-            if isinstance(said, Call):
+            if isinstance(said, RpcCall):
                 owed[said.id] = owed.get(said.id, 0) + 1
         for answer in answers:
             # As the SDK judges it, which a client is likely to use.
@@ -285,7 +285,7 @@ def test_requests_come_end_and_are_taken_back_in_any_order(
 def test_the_versions_are_those_of_the_sdk() -> None:
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-    from glyphoxa_trio.servers import eras
+    from glyphoxa_trio.servers import protocol_versions
 
-    assert sorted(eras.HANDSHAKE) == sorted(HANDSHAKE_PROTOCOL_VERSIONS)
-    assert eras.STATELESS == MODERN_PROTOCOL_VERSIONS == (STATELESS,)
+    assert sorted(protocol_versions.HANDSHAKE) == sorted(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert protocol_versions.STATELESS == MODERN_PROTOCOL_VERSIONS == (STATELESS,)

@@ -18,16 +18,16 @@ import trio
 import trio.testing
 
 from glyphoxa_trio import tool
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import SharedTasks
+from glyphoxa_trio.servers.definition import ServerDefinition
 from glyphoxa_trio.servers.dispatch import (
     ASKED,
     IN_LINE,
     LONGEST_CALL,
     Client,
+    ClientRequest,
     Dispatch,
-    Request,
 )
-from glyphoxa_trio.servers.offer import Offer
 from glyphoxa_trio.tools.definition import Tool
 from glyphoxa_trio.tools.outcome import ToolResult
 
@@ -77,7 +77,7 @@ def odd(result: Any) -> Tool:
 async def call(dispatch: Dispatch, name: str, **arguments: Any) -> Mapping[str, Any]:
     params = {"name": name, "arguments": arguments}
     return await dispatch.answer(
-        Request(
+        ClientRequest(
             method="tools/call",
             params=params,
             client=Client(session="s"),
@@ -95,7 +95,7 @@ def code_of(answer: Mapping[str, Any]) -> str:
 @asynccontextmanager
 async def dispatching(*tools: Tool) -> AsyncGenerator[Dispatch]:
     async with trio.open_nursery() as nursery:
-        yield Dispatch(Offer(name="t", tools=tools), Flights(nursery))
+        yield Dispatch(ServerDefinition(name="t", tools=tools), SharedTasks(nursery))
         nursery.cancel_scope.cancel()
 
 

@@ -22,10 +22,10 @@ from glyphoxa_trio import Runtime
 from glyphoxa_trio.builtin import dice, duality, files, rules
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.host import Caller
-from glyphoxa_trio.servers.shelf import SHELF
-from glyphoxa_trio.servers.wording import ON_THE_WAY, tool_entry
+from glyphoxa_trio.servers.builtin import SHELF
+from glyphoxa_trio.servers.serialize import ON_THE_WAY, tool_entry
 from glyphoxa_trio.tools.definition import Tool
-from glyphoxa_trio.tools.estimate import Source
+from glyphoxa_trio.tools.estimate import EstimateSource
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Outcome, Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier
@@ -65,7 +65,7 @@ def assert_same(runtime: Runtime, tools: Iterable[Tool]) -> None:
         assert theirs.cacheable == ours.cacheable
         assert theirs.min_tier is ours.min_tier
         assert theirs.parameters["properties"] == ours.parameters["properties"]
-        assert listing.estimate.source is Source.DECLARED
+        assert listing.estimate.source is EstimateSource.DECLARED
         assert listing.estimate.samples == 0
         assert listing.estimate.tier is Tier.FAST
 

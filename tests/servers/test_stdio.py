@@ -26,7 +26,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import trio
 
 from glyphoxa_trio.config import ServerSpec
-from glyphoxa_trio.mcp import open_fleet
+from glyphoxa_trio.mcp import open_server_pool
 from glyphoxa_trio.tools.definition import ConnectionLost
 
 from ..mcp.support import QUICKLY, Watcher
@@ -362,7 +362,7 @@ async def test_a_server_that_is_killed_under_a_call_is_there_for_the_next() -> N
         start_timeout=40,
     )
     with trio.fail_after(LIMIT):
-        async with open_fleet(
+        async with open_server_pool(
             [spec], publish=watcher.publish, warn=watcher.warn, log=watcher.log
         ) as fleet:
             assert await fleet.wait_ready(40)

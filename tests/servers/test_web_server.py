@@ -19,9 +19,14 @@ from glyphoxa_trio import Runtime
 from glyphoxa_trio.builtin.web import Brave, Search, fetch_tool, search_tool
 from glyphoxa_trio.config import ServerSpec, ToolOverride
 from glyphoxa_trio.host import Caller
-from glyphoxa_trio.servers.shelf import web as shelf
-from glyphoxa_trio.testing.http_server import Hang, Request, Status, open_http_server
-from glyphoxa_trio.testing.search_server import Entry, open_brave, open_searxng
+from glyphoxa_trio.servers.builtin import web as shelf
+from glyphoxa_trio.testing.http_server import (
+    NoAnswer,
+    ReceivedRequest,
+    StatusReply,
+    open_http_server,
+)
+from glyphoxa_trio.testing.search_server import SearchEntry, open_brave, open_searxng
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.outcome import Status as Ended
@@ -30,17 +35,17 @@ from glyphoxa_trio.tools.tier import Tier
 from .processes import COMMAND, LIMIT, client_of, over_http
 
 PAGE = b"<html lang=en><title>Inn</title><p>The Drowned Lantern serves eel.</html>"
-TOWN = Entry("Saltmere", "https://saltmere.example/", "A town by the sea.")
+TOWN = SearchEntry("Saltmere", "https://saltmere.example/", "A town by the sea.")
 
 
-def site(request: Request) -> Status | Hang:
+def site(request: ReceivedRequest) -> StatusReply | NoAnswer:
     if request.path == "/robots.txt":
-        return Status(
+        return StatusReply(
             200, {"Content-Type": "text/plain"}, b"User-agent: *\nDisallow: /no"
         )
     if request.path == "/slow":
-        return Hang()
-    return Status(200, {"Content-Type": "text/html"}, PAGE)
+        return NoAnswer()
+    return StatusReply(200, {"Content-Type": "text/html"}, PAGE)
 
 
 async def call(runtime: Runtime, name: str, **arguments: Any) -> Outcome:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glyphoxa_trio.simulation.latency import Known, Latency, Part, Stated
+from glyphoxa_trio.simulation.latency import Latency, LatencyOrigin, Part, Stated
 
 
 def test_a_long_tail_has_the_percentiles_it_states() -> None:
@@ -56,7 +56,7 @@ def test_nonsense_is_named(wrong: dict[str, object], says: str) -> None:
 def test_measurements_are_what_they_were() -> None:
     latency = Latency.measured([x / 10 for x in range(10, 0, -1)])
     assert latency is not None
-    assert latency.known is Known.MEASURED
+    assert latency.known is LatencyOrigin.MEASURED
     assert (latency.percentile(50), latency.percentile(100)) == (0.5, 1.0)
 
 

@@ -13,10 +13,16 @@ import pytest
 
 from glyphoxa_trio.config import Config, McpConfig, NpcConfig, ServerSpec
 from glyphoxa_trio.npc import ToolFinished, ToolsShown
-from glyphoxa_trio.simulation.plans import Asks, Plan, Spell, Utterance, rehearse
+from glyphoxa_trio.simulation.plans import (
+    Asks,
+    PlannedUtterance,
+    RehearsalPlan,
+    Spell,
+    rehearse,
+)
 from glyphoxa_trio.simulation.promises.calls import Promise
+from glyphoxa_trio.simulation.promises.fake_world import Act, Ending
 from glyphoxa_trio.simulation.promises.monitor import Monitor
-from glyphoxa_trio.simulation.promises.scenery import Act, Ending
 from glyphoxa_trio.tools.outcome import Status
 from glyphoxa_trio.tools.readmission import Readmission
 from glyphoxa_trio.tools.tier import Tier
@@ -40,9 +46,9 @@ SPELLS = [SLOW, HANGS, COLD, SLOW_AT_FIRST]
 
 def evening(
     spell: Spell, tool: Mapping[str, Any], tier: Tier, *, every: float = 6.0
-) -> Plan:
+) -> RehearsalPlan:
     """Ten minutes in which somebody asks for the tool again and again."""
-    return Plan(
+    return RehearsalPlan(
         config=Config(
             npcs=(NpcConfig(name="Bo", budget_tier=tier, tools=("oracle.consult",)),),
             mcp=McpConfig(servers=(ServerSpec(name="oracle", command=("x",)),)),
@@ -51,7 +57,7 @@ def evening(
         acts={"oracle.consult": (QUICK,)},
         spells=(spell,),
         utterances=tuple(
-            Utterance(
+            PlannedUtterance(
                 at=(1 + n) * every,
                 npc="Bo",
                 tier=tier,

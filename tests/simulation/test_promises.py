@@ -40,12 +40,17 @@ from glyphoxa_trio.npc import (
     TurnEvent,
 )
 from glyphoxa_trio.providers.llm import Message
-from glyphoxa_trio.simulation.plans import Asks, Plan, Utterance, rehearse
-from glyphoxa_trio.simulation.promises.calls import CallSeen, TurnSeen
+from glyphoxa_trio.simulation.plans import (
+    Asks,
+    PlannedUtterance,
+    RehearsalPlan,
+    rehearse,
+)
+from glyphoxa_trio.simulation.promises.calls import CallSeen, TurnRecord
+from glyphoxa_trio.simulation.promises.fake_world import Act, Ending
 from glyphoxa_trio.simulation.promises.journal import stale
 from glyphoxa_trio.simulation.promises.monitor import Monitor, Promise
 from glyphoxa_trio.simulation.promises.said import conversation_faults
-from glyphoxa_trio.simulation.promises.scenery import Act, Ending
 from glyphoxa_trio.simulation.promises.turn import judged
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
 from glyphoxa_trio.tools.gate import TrustMode
@@ -66,9 +71,9 @@ ASKED = ToolCall("a", "look", '{"x": 1}')
 LOOK = ToolDefinition(name="look", group="own", max_duration=0.25, read_only=True)
 
 
-def turn(*ends: Outcome, at: float = 0.25, **changes: Any) -> TurnSeen:
+def turn(*ends: Outcome, at: float = 0.25, **changes: Any) -> TurnRecord:
     """One round of a FAST turn that began at 0, with its calls from 0 to ``at``."""
-    seen = TurnSeen("Bo", 1)
+    seen = TurnRecord("Bo", 1)
     seen.selected = TierSelected(
         npc="Bo",
         turn=1,
@@ -120,7 +125,7 @@ def ok(asked: ToolCall = ASKED, **changes: Any) -> Outcome:
     )
 
 
-def broken(seen: TurnSeen) -> set[Promise]:
+def broken(seen: TurnRecord) -> set[Promise]:
     found = judged(seen, DEFAULT_LIMITS, [TurnConfig()], 1e-9)
     return {fault.promise for fault in found}
 
@@ -129,7 +134,7 @@ def test_nothing_is_wrong_with_a_turn_that_went_well() -> None:
     assert broken(turn(ok())) == set()
 
 
-def interrupted(**changes: Any) -> TurnSeen:
+def interrupted(**changes: Any) -> TurnRecord:
     seen = turn(ok())
     (at, done), *_ = seen.done
     seen.done[0] = (at, attrs.evolve(done, end=TurnEnd.INTERRUPTED))
@@ -164,7 +169,9 @@ CUT: dict[str, Any] = {"status": Status.TIMEOUT, "limit": Limit.TURN}
         (interrupted(flushed=0.25), Promise.FLUSH),  # there was nothing to stop
     ],
 )
-def test_a_turn_that_did_not_go_well_is_named(seen: TurnSeen, promise: Promise) -> None:
+def test_a_turn_that_did_not_go_well_is_named(
+    seen: TurnRecord, promise: Promise
+) -> None:
     assert promise in broken(seen)
 
 
@@ -204,17 +211,19 @@ def test_a_conversation_has_an_answer_to_each_call_in_order() -> None:
     assert conversation_faults([Message(role="assistant")])
 
 
-def evening(act: Act, **definition: Any) -> Plan:
+def evening(act: Act, **definition: Any) -> RehearsalPlan:
     tool = ToolDefinition(
         name="look", group="own", **{"estimated_duration": 0.25, **definition}
     )
     npc = NpcConfig(name="Bo", tools=("look",), budget_tier=Tier.DEEP)
-    return Plan(
+    return RehearsalPlan(
         config=Config(npcs=(npc,), calibration=CalibrationConfig(at_start=False)),
         own=(tool,),
         acts={"own.look": (act,)},
         utterances=tuple(
-            Utterance(at=float(n), npc="Bo", tier=Tier.DEEP, replies=((Asks("look"),),))
+            PlannedUtterance(
+                at=float(n), npc="Bo", tier=Tier.DEEP, replies=((Asks("look"),),)
+            )
             for n in range(0, 60, 10)
         ),
     )

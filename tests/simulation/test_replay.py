@@ -40,10 +40,10 @@ from glyphoxa_trio.observability.recording.format import (
     recorded,
 )
 from glyphoxa_trio.observability.recording.kinds import KINDS
-from glyphoxa_trio.observability.recording.lines import Lines
+from glyphoxa_trio.observability.recording.lines import LineOutput
 from glyphoxa_trio.observability.recording.recording import recorder_of
 from glyphoxa_trio.observability.stepping import SteppingClock
-from glyphoxa_trio.providers.chain import Candidate, Chain
+from glyphoxa_trio.providers.chain import Chain, ModelCandidate
 from glyphoxa_trio.providers.llm import (
     LLM,
     ErrorKind,
@@ -54,10 +54,10 @@ from glyphoxa_trio.providers.llm import (
     Verbatim,
     Waiting,
 )
-from glyphoxa_trio.runtime import Runtime, World, open_runtime
+from glyphoxa_trio.runtime import Environment, Runtime, open_runtime
 from glyphoxa_trio.simulation import virtual
 from glyphoxa_trio.simulation.clock import ExactClock
-from glyphoxa_trio.simulation.promises.scenery import Act, Ending, Scenery
+from glyphoxa_trio.simulation.promises.fake_world import Act, Ending, FakeWorld
 from glyphoxa_trio.simulation.replay.again import replay
 from glyphoxa_trio.simulation.replay.diff import difference
 from glyphoxa_trio.tools.outcome import Media, ToolCall, ToolResult
@@ -123,16 +123,16 @@ def record(
     *,
     llm: Any = None,
     config: Config | None = None,
-    scenery: Scenery | None = None,
+    scenery: FakeWorld | None = None,
     seed: int = 0,
     **options: Any,
 ) -> bytes:
     """A session on virtual time, written down."""
     file = io.BytesIO()
-    made_up = scenery or Scenery(taking(0.25), OFFERS)
+    made_up = scenery or FakeWorld(taking(0.25), OFFERS)
 
     async def main() -> None:
-        lines = Lines(file)
+        lines = LineOutput(file)
         recorder = recorder_of(lines)
         async with open_runtime(
             config or table(),
@@ -244,7 +244,7 @@ async def _talk(npc: Npc, choice: random.Random, name: str) -> None:
 
 def random_session(seed: int) -> bytes:
     choice = random.Random(seed)
-    scenery = Scenery(lambda key, arguments: _act(choice), OFFERS)
+    scenery = FakeWorld(lambda key, arguments: _act(choice), OFFERS)
 
     def answer(request: LLMRequest) -> Reply:
         return _reply(choice)
@@ -302,7 +302,7 @@ async def _guest(runtime: Runtime, choice: random.Random, name: str) -> None:
                 case 0:
                     await npc.overhear(name, choice.choice(["the key", "the mat"]))
                 case 1:
-                    await session.introduce({"caller_name": name})
+                    await session.set_variables({"caller_name": name})
                 case 2:
                     await npc.elevate(Tier.DEEP, seconds=choice.uniform(0.1, 3))
                 case 3:
@@ -324,7 +324,7 @@ async def _guest(runtime: Runtime, choice: random.Random, name: str) -> None:
 def random_tables(seed: int) -> bytes:
     """Several tables over the same characters, with room for fewer."""
     choice = random.Random(seed)
-    scenery = Scenery(lambda key, arguments: _act(choice), OFFERS)
+    scenery = FakeWorld(lambda key, arguments: _act(choice), OFFERS)
     most = choice.choice([1, 2, 99])
     npcs = tuple(
         attrs.evolve(x, personality="You speak with {caller_name}, call {call_id}.")
@@ -387,7 +387,7 @@ def crowded_session(seed: int) -> bytes:
             await listen(npc, "hello", tier=tier)
             await trio.sleep(choice.choice([0.25, 4.0, 11.0]))
 
-    scenery = Scenery(act, offers)
+    scenery = FakeWorld(act, offers)
     return record(play, llm=one_of(*replies), config=config, scenery=scenery, seed=seed)
 
 
@@ -460,8 +460,8 @@ def test_a_recording_on_another_virtual_clock_is_the_same_but_for_rounding() -> 
     file = io.BytesIO()
 
     async def main() -> None:
-        lines = Lines(file)
-        world = recorder_of(lines).world(Scenery(taking(1 / 3), OFFERS).world())
+        lines = LineOutput(file)
+        world = recorder_of(lines).world(FakeWorld(taking(1 / 3), OFFERS).world())
         async with open_runtime(table(), llm=llm, world=world) as runtime:
             await listen(runtime.npc("Bo"), "Hail")
         lines.end(trio.current_time(), "closed")
@@ -482,7 +482,7 @@ def test_probes_and_what_was_measured_before_count_as_they_did() -> None:
         await listen(runtime.npc("Bo"), "hello")
 
     here = {**SEER, "annotations": {"readOnlyHint": True, "openWorldHint": False}}
-    scenery = Scenery(taking(0.44), {**OFFERS, "seer": (here,)})
+    scenery = FakeWorld(taking(0.44), {**OFFERS, "seer": (here,)})
     data = record(play, llm=llm, config=config, scenery=scenery)
     recording = read(data)
     # Five probes of each that only reads: the seer and four of our own.
@@ -559,7 +559,9 @@ def test_who_answered_and_what_it_took_and_cost_is_as_it_was() -> None:
         ["He is dead.", Finished(usage=usage)],
     )
     links: list[LLM] = [first, second]
-    chain = Chain([Candidate(x, link) for x, link in zip("ab", links, strict=True)])
+    chain = Chain(
+        [ModelCandidate(x, link) for x, link in zip("ab", links, strict=True)]
+    )
     cost = {"prices": {"b": {"input": 1e5, "output": 1e5, "cached": 0}}, "per_npc": 12}
 
     async def play(runtime: Runtime) -> None:
@@ -612,8 +614,8 @@ def test_what_was_told_of_scene_and_player_is_told_again() -> None:
 
     async def play(runtime: Runtime) -> None:
         npc = runtime.npc("Bo")
-        await npc.introduce({"caller_name": "Aria", "caller_number": 555})
-        await npc.situate("Night.", "Rain.")
+        await npc.set_variables({"caller_name": "Aria", "caller_number": 555})
+        await npc.set_scene("Night.", "Rain.")
         runtime.add_context(hook)
         async with npc.greet() as turn:
             await turn.finish()
@@ -686,7 +688,7 @@ def test_sessions_are_replayed_apart() -> None:
             await trio.sleep(number / 10)
             known = {"caller_name": f"player {number}"}
             session = runtime.session(f"t{number % 2}", tenant="x" * (number // 2))
-            await session.introduce(known)
+            await session.set_variables(known)
             await listen(session.npc("Bo"), f"I am {number}")
             async with session.npc("Bo").say("And then?") as turn:
                 await turn.__anext__()
@@ -754,7 +756,7 @@ def test_a_reload_replaces_built_in_tools_that_are_listened_to() -> None:
         await listen(runtime.npc("Bo"), "hello")
 
     omens = ToolCall("o", "roll_table", '{"table_name": "omens"}')
-    quick = Scenery(taking(0.01), OFFERS)
+    quick = FakeWorld(taking(0.01), OFFERS)
     recording = read(record(play, llm=one_of([omens], ["So."]), scenery=quick))
     again = replay(recording)
     assert again.same, "\n".join(again.difference)
@@ -778,8 +780,8 @@ def test_an_image_in_an_answer_is_the_same_image_again() -> None:  # G13
     file = io.BytesIO()
 
     async def main() -> None:
-        lines = Lines(file)
-        world = recorder_of(lines).world(World())
+        lines = LineOutput(file)
+        world = recorder_of(lines).world(Environment())
         llm = one_of([ToolCall("d", "draw")], ["There."])
         async with open_runtime(config, tools=[draw], llm=llm, world=world) as runtime:
             await listen(runtime.npc("Bo"), "hello")
@@ -806,7 +808,7 @@ def test_approvals_are_given_as_they_were() -> None:
         config,
         npcs=tuple(attrs.evolve(x, tools=("seer.*", "ledger.*")) for x in config.npcs),
     )
-    scenery = Scenery(taking(0.1), OFFERS)
+    scenery = FakeWorld(taking(0.1), OFFERS)
 
     async def play(runtime: Runtime) -> None:
         bo = runtime.npc("Bo")
@@ -845,7 +847,7 @@ def test_a_persons_word_for_a_tool_is_given_as_it_was() -> None:  # D13a
         config,
         npcs=tuple(attrs.evolve(x, tools=("ledger.*",)) for x in config.npcs),
     )
-    scenery = Scenery(taking(0.1), OFFERS)
+    scenery = FakeWorld(taking(0.1), OFFERS)
 
     async def play(runtime: Runtime) -> None:
         bo = runtime.npc("Bo")
@@ -898,7 +900,7 @@ def test_threads_that_outlive_their_call_hold_neither_turn_nor_end() -> None:
     file = io.BytesIO()
 
     async def main() -> None:
-        lines = Lines(file)
+        lines = LineOutput(file)
         world = recorder_of(lines).world()
         with trio.fail_after(LIMIT):
             async with open_runtime(
@@ -931,7 +933,7 @@ def _seer_session() -> bytes:
     async def play(runtime: Runtime) -> None:
         await listen(runtime.npc("Bo"), "hello", tier=Tier.FAST)
 
-    return record(play, llm=llm, scenery=Scenery(taking(0.4), OFFERS))
+    return record(play, llm=llm, scenery=FakeWorld(taking(0.4), OFFERS))
 
 
 def changed(recording: Recorded, **tiers: float) -> Config:
@@ -963,7 +965,7 @@ def test_nobody_knows_how_long_a_call_takes_that_was_cut() -> None:
     async def play(runtime: Runtime) -> None:
         await listen(runtime.npc("Bo"), "hello", tier=Tier.FAST)
 
-    recording = read(record(play, llm=llm, scenery=Scenery(taking(3.0), OFFERS)))
+    recording = read(record(play, llm=llm, scenery=FakeWorld(taking(3.0), OFFERS)))
     assert replay(recording).notes == ()
     longer = replay(recording, changed(recording, fast_ceiling=0.9))
     outcome = next(x for x in longer.events if x["event"] == "ToolFinished")["outcome"]

@@ -29,7 +29,7 @@ from glyphoxa_trio.observability.recording.format import (
     recorded,
 )
 from glyphoxa_trio.observability.recording.format import config_of as parsed
-from glyphoxa_trio.observability.recording.lines import Lines
+from glyphoxa_trio.observability.recording.lines import LineOutput
 from glyphoxa_trio.observability.recording.recorder import recorder_of
 from glyphoxa_trio.observability.stepping import SteppingClock
 from glyphoxa_trio.secret import Secret
@@ -38,13 +38,13 @@ from glyphoxa_trio.simulation.clock import ExactClock
 from glyphoxa_trio.simulation.replay import replay
 from glyphoxa_trio.testing.gemini_server import open_gemini_server
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
     Close,
     Drop,
-    Pause,
+    ModelTurn,
+    PauseResponse,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     UserSpeaks,
     open_realtime_server,
 )
@@ -71,7 +71,7 @@ async def carve(word: str) -> str:
     return f"It says {word} now."
 
 
-def replies(turn: Turn) -> Reply:
+def replies(turn: ModelTurn) -> Reply:
     words = turn.user.lower()
     if turn.outputs:
         return Speak(f"So it is. {SECRET} is on it.", ms=400)
@@ -85,7 +85,7 @@ def replies(turn: Turn) -> Reply:
         if name in words
     ]
     if calls:
-        return [Speak("Hm.", ms=80), Pause(0.05), CallTools(calls)]
+        return [Speak("Hm.", ms=80), PauseResponse(0.05), SpokenCallTools(calls)]
     return Speak("Well met.", ms=80)
 
 
@@ -119,7 +119,7 @@ def record(model: str, play: Callable[[Runtime], Awaitable[None]]) -> Recorded:
 
     async def main() -> bytes:
         file = io.BytesIO()
-        lines = Lines(file)
+        lines = LineOutput(file)
         recorder = recorder_of(lines)
         clock: Any = trio.lowlevel.current_clock()
         clock.when_lost(lambda at, _: lines.info("inexact", at=at, why="busy"))
@@ -254,7 +254,7 @@ async def _asks(runtime: Runtime) -> None:
 _WORDS = ("Hello.", "Look!", "Carve it!", "Look, and carve it!", "A story!")
 
 
-def _random_reply(choice: random.Random, turn: Turn) -> Reply:
+def _random_reply(choice: random.Random, turn: ModelTurn) -> Reply:
     words = turn.user.lower()
     calls = [
         (name, {"at": "door"} if name == "look" else {"word": "fool"})
@@ -266,7 +266,7 @@ def _random_reply(choice: random.Random, turn: Turn) -> Reply:
         ms = choice.choice([80, 400, 4000])
         steps.append(Speak(f"Well, {words}", ms=ms, paced=choice.random() < 0.3))
     if calls:
-        steps += [Pause(choice.random() / 5), CallTools(calls)]
+        steps += [PauseResponse(choice.random() / 5), SpokenCallTools(calls)]
     match choice.randrange(12):
         case 0:
             steps.append(Close())
@@ -275,7 +275,7 @@ def _random_reply(choice: random.Random, turn: Turn) -> Reply:
         case 2:
             steps.append(UserSpeaks("And then?", after=choice.random()))
         case 3:
-            steps.insert(0, Pause(choice.choice([0.3, 6.0])))
+            steps.insert(0, PauseResponse(choice.choice([0.3, 6.0])))
     return steps or [Speak("Hm.", ms=80)]
 
 
@@ -315,7 +315,7 @@ def random_spoken(seed: int) -> bytes:
     file = io.BytesIO()
 
     async def main() -> None:
-        lines = Lines(file)
+        lines = LineOutput(file)
         recorder = recorder_of(lines)
         opened: Any = open_realtime_server if model == OPENAI else open_gemini_server
         async with opened(

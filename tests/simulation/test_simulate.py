@@ -19,9 +19,9 @@ from glyphoxa_trio.config import (
     load_as,
 )
 from glyphoxa_trio.config.voices import Engine
-from glyphoxa_trio.simulation.latency import Known, Latency, Part, Stated
+from glyphoxa_trio.simulation.latency import Latency, LatencyOrigin, Part, Stated
 from glyphoxa_trio.simulation.pictures import NoPictures, draw
-from glyphoxa_trio.simulation.script import Line, ModelPace, Rehearsal
+from glyphoxa_trio.simulation.script import ModelPace, Rehearsal, ScriptLine
 from glyphoxa_trio.simulation.seen import Simulated, Spread
 from glyphoxa_trio.simulation.simulate import simulate
 from glyphoxa_trio.tools.estimate import TierBy
@@ -56,7 +56,7 @@ def rehearsal(
     return Rehearsal(
         model=PACE,
         latencies={} if consult is None else {"oracle.consult": consult},
-        script=(Line(npc="Ysolde", say="Hm.", calls=calls),),
+        script=(ScriptLine(npc="Ysolde", say="Hm.", calls=calls),),
         turns=turns,
     )
 
@@ -127,17 +127,19 @@ def test_the_same_seed_gives_the_same_figures() -> None:
 def test_what_was_stated_goes_before_what_was_measured_and_that_before_declared() -> (
     None
 ):
-    def known(*, measured: bool, stated: bool) -> Known:
+    def known(*, measured: bool, stated: bool) -> LatencyOrigin:
         script = rehearsal((), consult=BIMODAL if stated else None)
-        latencies = {("local", "oracle.consult"): Latency((0.1,), Known.MEASURED)}
+        latencies = {
+            ("local", "oracle.consult"): Latency((0.1,), LatencyOrigin.MEASURED)
+        }
         done = simulate(
             config(), script, offers=OFFERS, measured=latencies if measured else None
         )
         return next(x.known for x in done.tools if x.key == "oracle.consult")
 
-    assert known(measured=True, stated=True) is Known.STATED
-    assert known(measured=True, stated=False) is Known.MEASURED
-    assert known(measured=False, stated=False) is Known.DECLARED
+    assert known(measured=True, stated=True) is LatencyOrigin.STATED
+    assert known(measured=True, stated=False) is LatencyOrigin.MEASURED
+    assert known(measured=False, stated=False) is LatencyOrigin.DECLARED
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_what_was_stated_goes_before_what_was_measured_and_that_before_declared(
     [
         (rehearsal((("oracle.consul",),)), r"oracle.consul.*script\[0\].calls"),
         (Rehearsal(latencies={"oracle.x": BIMODAL}), r"oracle\.x.*latencies"),
-        (Rehearsal(script=(Line(npc="Nobody", say="Hm."),)), r"script\[0\].npc"),
+        (Rehearsal(script=(ScriptLine(npc="Nobody", say="Hm."),)), r"script\[0\].npc"),
     ],
 )
 def test_a_script_that_does_not_fit_is_named(wrong: Rehearsal, says: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from glyphoxa_trio.config import Config, McpConfig, ServerSpec
-from glyphoxa_trio.mcp.known import Known
+from glyphoxa_trio.mcp.tool_cache import ToolCache
 from glyphoxa_trio.simulation.survey import survey
 
 LIMIT = 30.0  # seconds; only a hang comes near it
@@ -22,11 +22,11 @@ async def test_whoever_leaves_does_not_wait_for_a_disk_that_hangs(
     reading, released = trio.Event(), threading.Event()
     read = list[bool]()
 
-    def hangs(_: Known, __: ServerSpec) -> None:
+    def hangs(_: ToolCache, __: ServerSpec) -> None:
         trio.from_thread.run_sync(reading.set)
         read.append(released.wait(LIMIT / 2))
 
-    monkeypatch.setattr(Known, "load", hangs)
+    monkeypatch.setattr(ToolCache, "load", hangs)
     far = ServerSpec(name="far", command=("nobody-starts-this",))
     config = Config(mcp=McpConfig(servers=(far,), state_dir=tmp_path))
     try:

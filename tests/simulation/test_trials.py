@@ -25,16 +25,16 @@ from glyphoxa_trio.npc import ToolFinished
 from glyphoxa_trio.simulation.plans import (
     Asks,
     Deed,
-    Event,
-    Pause,
-    Plan,
+    PlannedEvent,
+    PlannedPause,
+    PlannedUtterance,
+    RehearsalPlan,
     Spell,
-    Utterance,
     rehearse,
 )
 from glyphoxa_trio.simulation.promises.consent import Nature, why_not_unasked
+from glyphoxa_trio.simulation.promises.fake_world import Act, Ending
 from glyphoxa_trio.simulation.promises.monitor import Monitor
-from glyphoxa_trio.simulation.promises.scenery import Act, Ending
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.gate import TrustMode
 from glyphoxa_trio.tools.outcome import Outcome, Status
@@ -64,13 +64,17 @@ def config(*npcs: NpcConfig, **server: Any) -> Config:
     return Config(npcs=npcs, mcp=McpConfig(servers=(spec,)))
 
 
-def evening(settled: Config, *said: Utterance, **more: Any) -> Plan:
-    return Plan(config=settled, offers={"world": TOOLS}, utterances=said, **more)
+def evening(settled: Config, *said: PlannedUtterance, **more: Any) -> RehearsalPlan:
+    return RehearsalPlan(
+        config=settled, offers={"world": TOOLS}, utterances=said, **more
+    )
 
 
-def asks(*names: str, **more: Any) -> Utterance:
+def asks(*names: str, **more: Any) -> PlannedUtterance:
     calls = [Asks(name, json.dumps({"x": n}), f"c{n}") for n, name in enumerate(names)]
-    return Utterance(**{"at": 20.0, "npc": "Bo", "replies": (tuple(calls),), **more})
+    return PlannedUtterance(
+        **{"at": 20.0, "npc": "Bo", "replies": (tuple(calls),), **more}
+    )
 
 
 def ran(monitor: Monitor) -> set[str]:
@@ -170,8 +174,8 @@ def test_a_running_turn_gets_no_more_than_it_began_with() -> None:
     narrow = attrs.evolve(config(less), calibration=QUIET)
     wide = attrs.evolve(narrow, npcs=(ALL,))
     said = asks("builds", tier=Tier.DEEP)
-    said = attrs.evolve(said, replies=((Pause(2.0), *said.replies[0]),))
-    reload = Event(at=21.0, deed=Deed.RELOAD)
+    said = attrs.evolve(said, replies=((PlannedPause(2.0), *said.replies[0]),))
+    reload = PlannedEvent(at=21.0, deed=Deed.RELOAD)
     plan = evening(
         narrow,
         said,
@@ -190,7 +194,7 @@ def test_what_an_earlier_life_did_hides_nothing() -> None:
     said = [
         asks("mcp__world__reads", tier=Tier.FAST, at=20.0 + 4 * n) for n in range(20)
     ]
-    dies = Event(at=61.0, deed=Deed.DIE, whom="world")
+    dies = PlannedEvent(at=61.0, deed=Deed.DIE, whom="world")
     plan = evening(quiet, *said, spells=(hangs,), events=(dies,))
     monitor = rehearse(plan, keep=True)
     assert monitor.broken == []
@@ -211,7 +215,7 @@ def test_a_question_that_two_share_is_not_cut_with_the_turn_of_one() -> None:
         asks("mcp__world__reads", tier=Tier.FAST),
         asks("mcp__world__reads", tier=Tier.DEEP, npc="Ada"),
     ]
-    plan = Plan(
+    plan = RehearsalPlan(
         config=quiet,
         offers={"world": (declares("reads", **READS),)},
         acts={"world.reads": (Act(Ending.ANSWER, 1.0),)},
@@ -230,13 +234,13 @@ def test_a_death_under_five_calls_is_one_failure() -> None:
         *(asks("mcp__world__reads", tier=Tier.DEEP, npc=name) for name in names),
         asks("mcp__world__reads", tier=Tier.DEEP, at=21.0),
     ]
-    plan = Plan(
+    plan = RehearsalPlan(
         config=quiet,
         offers={"world": (declares("reads"),)},
         starts={"world": 2.0},
         acts={"world.reads": (*[Act(Ending.HANG)] * 5, Act())},
         utterances=tuple(said),
-        events=(Event(at=20.5, deed=Deed.DIE, whom="world"),),
+        events=(PlannedEvent(at=20.5, deed=Deed.DIE, whom="world"),),
     )
     monitor = rehearse(plan, keep=True)
     assert monitor.broken == []

@@ -24,20 +24,20 @@ from glyphoxa_trio.config import (
     TrustConfig,
     TurnConfig,
 )
-from glyphoxa_trio.simulation.latency import Known as How
 from glyphoxa_trio.simulation.latency import Latency
-from glyphoxa_trio.simulation.plans import Plan, rehearse
-from glyphoxa_trio.simulation.promises.monitor import Broken, Promise
-from glyphoxa_trio.simulation.verify import evenings, verify
+from glyphoxa_trio.simulation.latency import LatencyOrigin as How
+from glyphoxa_trio.simulation.plans import RehearsalPlan, rehearse
+from glyphoxa_trio.simulation.promises.monitor import BrokenPromise, Promise
+from glyphoxa_trio.simulation.verify import scenarios, verify
 from glyphoxa_trio.simulation.verify.verdict import (
     Finding,
-    Known,
     Severity,
     Verdict,
+    VerifyInputs,
 )
 from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.gate import TrustMode
-from glyphoxa_trio.tools.history import Measured, Place
+from glyphoxa_trio.tools.history import Measured, ToolPlace
 from glyphoxa_trio.tools.outcome import Limit, Status
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.tools.window import SampleKind
@@ -89,11 +89,11 @@ def table(
 FULL: Any = {"trust": TrustConfig(mode=TrustMode.FULL)}
 
 
-def known(*tools: dict[str, Any], **more: Any) -> Known:
-    return Known(offers={"oracle": tools or (CONSULT,)}, **more)
+def known(*tools: dict[str, Any], **more: Any) -> VerifyInputs:
+    return VerifyInputs(offers={"oracle": tools or (CONSULT,)}, **more)
 
 
-def look(config: Config, what: Known | None = None, **more: Any) -> Verdict:
+def look(config: Config, what: VerifyInputs | None = None, **more: Any) -> Verdict:
     return verify(config, what or known(), **{"evenings": 0, **more})
 
 
@@ -103,7 +103,7 @@ def the_finding(verdict: Verdict) -> Finding:
 
 
 def test_a_good_configuration_has_nothing_to_be_said_of_it() -> None:
-    verdict = look(table("oracle.consult"), evenings=20)
+    verdict = look(table("oracle.consult"), scenarios=20)
     assert verdict.findings == ()
     assert verdict.evenings >= 20
     assert [(x.npc, x.tier) for x in verdict.reaches] == [
@@ -238,7 +238,7 @@ def test_what_is_measured_counts_before_what_is_declared() -> None:
     config = table("oracle.consult")
     (spec,) = config.mcp.servers
     (definition,) = describe(spec, [CONSULT]).definitions
-    place = Place("local", definition.origin, definition.key)
+    place = ToolPlace("local", definition.origin, definition.key)
     measured = tuple(
         Measured(place, SampleKind.OK, 1.0, when=-60.0 - n) for n in range(10)
     )
@@ -256,7 +256,7 @@ def measured(config: Config, tool: Any, *samples: tuple[SampleKind, float]) -> A
 
     (spec,) = config.mcp.servers
     (definition,) = describe(spec, [tool]).definitions
-    place = Place("local", definition.origin, definition.key)
+    place = ToolPlace("local", definition.origin, definition.key)
     return tuple(
         Measured(place, kind, seconds, when=60.0 * (n - len(samples)))
         for n, (kind, seconds) in enumerate(samples)
@@ -270,7 +270,7 @@ def test_one_that_declares_nothing_and_was_measured_is_no_false_alarm() -> None:
     config, plain = table("oracle.consult", tier=Tier.DEEP), tool("consult")
     for seconds in (0.01, 0.8, 2.5):
         found = measured(config, plain, *[(OK, seconds)] * 6)
-        verdict = look(config, known(plain, measured=found), evenings=15)
+        verdict = look(config, known(plain, measured=found), scenarios=15)
         assert verdict.findings == ()
         (called,) = verdict.reaches[-1].called
         assert called.usual.known is How.MEASURED
@@ -291,17 +291,17 @@ def test_what_is_known_is_what_a_runtime_would_know_that_starts_now() -> None:
 
 
 def test_the_same_seed_is_the_same_verdict() -> None:
-    first, second = (look(table("oracle.consult"), evenings=25) for _ in range(2))
+    first, second = (look(table("oracle.consult"), scenarios=25) for _ in range(2))
     assert (first.evenings, first.turns) == (second.evenings, second.turns)
     assert first == second
-    assert look(table("oracle.consult"), evenings=25, seed=1).turns != first.turns
+    assert look(table("oracle.consult"), scenarios=25, seed=1).turns != first.turns
 
 
 def test_all_that_is_done_is_counted() -> None:
     told: list[tuple[int, int]] = []
     verdict = look(
         table("oracle.consult"),
-        evenings=10,
+        scenarios=10,
         tell=lambda done, total: told.append((done, total)),
     )
     assert verdict.evenings == 10
@@ -322,7 +322,7 @@ def test_a_name_that_nobody_offers() -> None:
 
 def test_a_server_that_was_not_there_is_told() -> None:
     absent = {"oracle": "no such file"}
-    verdict = look(table("oracle.consult"), Known(absent=absent))
+    verdict = look(table("oracle.consult"), VerifyInputs(absent=absent))
     assert "a server was not there" in {x.what for x in verdict.findings}
     assert verdict.errors == ()
 
@@ -342,7 +342,7 @@ def test_limits_of_a_model_that_come_too_late() -> None:
 
 @attrs.frozen
 class _Fake:
-    broken: list[Broken]
+    broken: list[BrokenPromise]
     turns_done: int = 0
     worst: dict[Any, Any] = attrs.field(factory=dict)
 
@@ -350,15 +350,15 @@ class _Fake:
 def test_a_broken_promise_is_shrunk_to_the_shortest_evening(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fragile(plan: Plan) -> Any:
+    def fragile(plan: RehearsalPlan) -> Any:
         calls = sum(
             len(reply) for said in plan.utterances for reply in said.replies[:-1]
         )
-        fault = Broken(Promise.ON_TIME, "Bo", 1.0, "it is made to")
+        fault = BrokenPromise(Promise.ON_TIME, "Bo", 1.0, "it is made to")
         return _Fake([fault] if calls >= 2 else [])
 
-    monkeypatch.setattr(evenings, "rehearse", fragile)
-    verdict = look(table("oracle.consult"), evenings=200)
+    monkeypatch.setattr(scenarios, "rehearse", fragile)
+    verdict = look(table("oracle.consult"), scenarios=200)
     (error,) = verdict.errors
     assert error.what == "a broken promise"
     assert error.example is not None
@@ -370,16 +370,16 @@ def test_a_broken_promise_is_shrunk_to_the_shortest_evening(
 def test_a_runtime_that_dies_is_a_broken_promise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def dies(plan: Plan) -> Any:
+    def dies(plan: RehearsalPlan) -> Any:
         raise RuntimeError("oh")
 
-    monkeypatch.setattr(evenings, "rehearse", dies)
-    (error,) = look(table("oracle.consult"), evenings=5).errors
+    monkeypatch.setattr(scenarios, "rehearse", dies)
+    (error,) = look(table("oracle.consult"), scenarios=5).errors
     assert "RuntimeError" in error.text
 
 
 def test_when_the_time_is_up_it_says_so() -> None:
-    verdict = look(table("oracle.consult"), evenings=1000, seconds=0.0)
+    verdict = look(table("oracle.consult"), scenarios=1000, seconds=0.0)
     assert not verdict.complete
     assert verdict.evenings == 0
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from glyphoxa_trio.npc import TurnEvent
-from glyphoxa_trio.simulation.plans import Plan, rehearse
+from glyphoxa_trio.simulation.plans import RehearsalPlan, rehearse
 from glyphoxa_trio.simulation.plans_random import plans
 from glyphoxa_trio.simulation.promises.monitor import Monitor
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(plans())
-def test_a_runtime_keeps_its_promises(plan: Plan) -> None:
+def test_a_runtime_keeps_its_promises(plan: RehearsalPlan) -> None:
     # G16 to G18, G20, G26, G31, A37, A38, A44, A45
     monitor = rehearse(plan)
     assert not monitor.broken, "\n".join(map(str, monitor.broken))
@@ -38,7 +38,7 @@ def test_a_runtime_keeps_its_promises(plan: Plan) -> None:
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(plans())
-def test_the_same_plan_is_the_same_run(plan: Plan) -> None:
+def test_the_same_plan_is_the_same_run(plan: RehearsalPlan) -> None:
     # Else a broken promise could not be shrunk, nor shown to anybody.
     heard: list[list[TurnEvent]] = []
     hear: Callable[[Monitor, TurnEvent], None] = Monitor._hear

@@ -20,10 +20,10 @@ from typing import Any
 import apsw
 
 from glyphoxa_trio.storage.measurements import MeasurementFile
-from glyphoxa_trio.tools.history import Measured, Place
+from glyphoxa_trio.tools.history import Measured, ToolPlace
 from glyphoxa_trio.tools.window import SampleKind
 
-PLACES = [Place("local", "", f"fake.t{n}") for n in range(3)]
+PLACES = [ToolPlace("local", "", f"fake.t{n}") for n in range(3)]
 EACH = 4  # samples of each tool in a batch
 KEEP = 10
 BATCHES = 12  # of one process

@@ -27,7 +27,7 @@ from glyphoxa_trio.storage.measurements import (
     MeasurementFile,
     read_latencies,
 )
-from glyphoxa_trio.tools.history import Measured, Place
+from glyphoxa_trio.tools.history import Measured, ToolPlace
 from glyphoxa_trio.tools.window import SampleKind
 
 from . import killed
@@ -35,12 +35,12 @@ from . import killed
 OK, TOOL_ERROR, TIMEOUT, FAILED, CENSORED = SampleKind
 LIMIT = 100.0  # seconds; only a hang comes near it
 ROOT = Path(__file__).parents[2]
-HERE = Place("local", "", "fake.look")
-FAR = Place("far.example", "a1b2", "seer.look")
+HERE = ToolPlace("local", "", "fake.look")
+FAR = ToolPlace("far.example", "a1b2", "seer.look")
 
 
 def one(
-    place: Place = HERE,
+    place: ToolPlace = HERE,
     kind: SampleKind = OK,
     seconds: float = 0.25,
     when: float = 1e9,
@@ -55,7 +55,7 @@ def everything(file: MeasurementFile) -> list[Measured]:
 
 
 places = st.builds(
-    Place,
+    ToolPlace,
     st.sampled_from(["local", "far.example"]),
     st.sampled_from(["", "a1b2"]),
     # Characters, not text: a server may name a tool by half a surrogate pair.
@@ -87,7 +87,7 @@ class MeasurementFileMachine(RuleBasedStateMachine):
         self.files[who].write(batch, keep=self.keep)
         self.model += [as_stored(sample) for sample in batch]
         kept: list[Measured] = []
-        counts: dict[Place, int] = {}
+        counts: dict[ToolPlace, int] = {}
         touched = {as_stored(sample).place for sample in batch}
         for sample in reversed(self.model):
             counts[sample.place] = counts.get(sample.place, 0) + 1
@@ -127,7 +127,7 @@ def as_stored(sample: Measured) -> Measured:
     """Half a surrogate pair is no text that a file takes."""
     names = (part.encode("utf-8", "backslashreplace").decode() for part in sample.place)
     return Measured(
-        Place(*names), sample.kind, sample.seconds, sample.when, sample.probe
+        ToolPlace(*names), sample.kind, sample.seconds, sample.when, sample.probe
     )
 
 
@@ -164,7 +164,7 @@ def test_a_file_does_not_grow_for_ever(
     path = tmp_path / "measurements.db"
     file = MeasurementFile.open(path)
     for n in range(30):  # a server that renames its tool
-        file.write([one(Place("local", "", f"fake.t{n}"))], keep=100)
+        file.write([one(ToolPlace("local", "", f"fake.t{n}"))], keep=100)
     assert [x.place.key for x in everything(file)] == [
         f"fake.t{n}" for n in range(20, 30)
     ]
@@ -185,7 +185,7 @@ def test_latencies_are_read_by_environment_and_key(tmp_path: Path) -> None:
             one(HERE, TIMEOUT, 10.0),
             one(HERE, CENSORED, 0.5),
             one(FAR, OK, 2.0, when=1.0),  # however old
-            one(Place("local", "", "fake.broken"), FAILED, 1.0),
+            one(ToolPlace("local", "", "fake.broken"), FAILED, 1.0),
         ],
         keep=100,
     )
@@ -203,7 +203,10 @@ def test_latencies_are_read_by_environment_and_key(tmp_path: Path) -> None:
 def test_of_two_servers_of_one_name_the_last_measured_is_read(tmp_path: Path) -> None:
     path = tmp_path / "measurements.db"
     file = MeasurementFile.open(path)
-    mine, other = Place("local", "a", "seer.look"), Place("local", "b", "seer.look")
+    mine, other = (
+        ToolPlace("local", "a", "seer.look"),
+        ToolPlace("local", "b", "seer.look"),
+    )
     file.write([one(mine, seconds=1.0)], keep=5)
     file.write([one(other, seconds=2.0)], keep=5)
     assert read_latencies(path) == {("local", "seer.look"): Latencies((2.0,))}
@@ -369,7 +372,7 @@ OLD = (
     one(FAR, OK, 0.2),
     one(FAR, TIMEOUT, 10.0),
     one(FAR, TOOL_ERROR, 0.1),
-    one(Place("local", "c3d4", "oracle.consult"), CENSORED, 1.5),
+    one(ToolPlace("local", "c3d4", "oracle.consult"), CENSORED, 1.5),
 )
 STILL_TRUE = [OLD[0], OLD[1], OLD[2], OLD[4], OLD[6]]
 
@@ -408,9 +411,9 @@ def test_a_file_of_the_version_before_is_read_without_being_changed(
 def test_what_is_forgotten_is_gone_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     file = MeasurementFile.open(path)
-    odd = Place("local", "c3d4", "odd.\ud800")  # half a surrogate pair
+    odd = ToolPlace("local", "c3d4", "odd.\ud800")  # half a surrogate pair
     file.write([one(HERE), one(FAR), one(FAR, CENSORED), one(odd)], keep=100)
-    assert file.forget([FAR, odd, Place("local", "", "nobody.knows")]) == 3
+    assert file.forget([FAR, odd, ToolPlace("local", "", "nobody.knows")]) == 3
     assert everything(file) == [one(HERE)]
     assert file.forget([]) == 0
     file.write([one(FAR, seconds=0.75)], keep=100)

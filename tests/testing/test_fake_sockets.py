@@ -17,16 +17,16 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.testing.gemini_server import open_gemini_server
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
     Close,
     Drop,
     Error,
     Freeze,
+    ModelTurn,
     On,
-    Pause,
+    PauseResponse,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     open_realtime_server,
 )
 
@@ -46,10 +46,10 @@ from .talk import (
 from .vendor_types import judge_realtime
 
 
-def script(turn: Turn) -> Reply:
+def script(turn: ModelTurn) -> Reply:
     if turn.outputs:
         return Speak(f"{turn.user} {turn.outputs[-1].output}", ms=400)
-    return CallTools([("roll", {"dice": "2d6"})])
+    return SpokenCallTools([("roll", {"dice": "2d6"})])
 
 
 @asynccontextmanager
@@ -178,7 +178,7 @@ async def test_gemini_traps_go_by_the_keys_of_messages(
         On("toolResponse", Close(1011, "Internal error")),
         On("serverContent.turnComplete", Close(1008), sent=True, socket=1),
     ]
-    one = [CallTools([("roll", {})]), Speak("Yes.")]
+    one = [SpokenCallTools([("roll", {})]), Speak("Yes.")]
     async with open_gemini_server(one, in_memory=True, traps=traps) as server:
         for code in (1011, 1008):
             async with gemini(server) as talk:
@@ -194,7 +194,7 @@ async def test_gemini_traps_go_by_the_keys_of_messages(
 async def test_a_frozen_socket_stays_open_and_says_nothing(
     autojump_clock: MockClock,
 ) -> None:
-    script = [[Speak("Well", upto_ms=40), Freeze(), Pause(1), Speak("?")]]
+    script = [[Speak("Well", upto_ms=40), Freeze(), PauseResponse(1), Speak("?")]]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(update(), RESPOND)

@@ -11,13 +11,13 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.testing.gemini_server import (
-    CallTools,
-    End,
-    Hang,
-    Pause,
+    EndResponse,
+    HangResponse,
+    ModelTurn,
+    PauseResponse,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     TurnComplete,
     UserSpeaks,
     open_gemini_server,
@@ -31,14 +31,16 @@ V31 = "gemini-3.1-flash-live-preview"
 V38 = "gemini-3.8-live"
 EXTENDED = "gemini-3.8-live-extended-thinking"
 
-TWO = CallTools([("roll", {"dice": "1d20"}), ("roll", None)], ids=["fc-a", "fc-b"])
+TWO = SpokenCallTools(
+    [("roll", {"dice": "1d20"}), ("roll", None)], ids=["fc-a", "fc-b"]
+)
 
 
 def call(call_id: str) -> Message:
     return {"id": call_id, "name": "roll"}
 
 
-def results(turn: Turn) -> Reply:
+def results(turn: ModelTurn) -> Reply:
     """Two calls, then what came of them, as far as it came."""
     if turn.outputs:
         return Speak(" ".join(f"{o.id}={o.output['output']}" for o in turn.outputs))
@@ -84,7 +86,7 @@ async def test_what_was_left_of_the_reply_is_said_when_all_are_answered(
     autojump_clock: MockClock,
 ) -> None:
     script: list[Reply] = [
-        [CallTools([("roll", {})], ids=["fc-a"]), Speak("Done.")],
+        [SpokenCallTools([("roll", {})], ids=["fc-a"]), Speak("Done.")],
         Speak("No."),
     ]
     async with open_gemini_server(script, in_memory=True) as server:
@@ -160,7 +162,7 @@ async def test_calls_beside_the_talk_survive_new_input(
 async def test_an_answer_is_spoken_of_when_it_says(
     autojump_clock: MockClock, schedule: str | None, then: float | None
 ) -> None:
-    one = CallTools([("roll", {})], ids=["fc-a"])
+    one = SpokenCallTools([("roll", {})], ids=["fc-a"])
     line = Speak("A long line.", ms=2000, paced=True)
     more = {"scheduling": schedule} if schedule else {}
     async with open_gemini_server([[one, line], Speak("One.")], in_memory=True) as s:
@@ -187,7 +189,7 @@ async def test_an_answer_is_spoken_of_when_it_says(
 async def test_a_silent_answer_ends_an_interaction_that_is_at_rest(
     autojump_clock: MockClock,
 ) -> None:
-    one = CallTools([("roll", {})], ids=["fc-a"])
+    one = SpokenCallTools([("roll", {})], ids=["fc-a"])
     async with open_gemini_server([one], in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk, V38)
@@ -203,7 +205,7 @@ async def test_a_silent_answer_ends_an_interaction_that_is_at_rest(
 async def test_an_answer_that_interrupts_may_wait_for_the_user(
     autojump_clock: MockClock, model: str, waits: bool
 ) -> None:
-    one = CallTools([("roll", {})], ids=["fc-a"])
+    one = SpokenCallTools([("roll", {})], ids=["fc-a"])
     script: list[Reply] = [
         [one, UserSpeaks("And then", ms=3000)],
         Speak("One."),
@@ -222,8 +224,8 @@ async def test_an_answer_that_interrupts_may_wait_for_the_user(
 async def test_the_end_of_an_interaction_is_not_the_end_of_a_turn(
     autojump_clock: MockClock,
 ) -> None:
-    thinks = [Speak("Let me think."), TurnComplete(), Pause(2)]
-    one = CallTools([("roll", {})], ids=["fc-a"])
+    thinks = [Speak("Let me think."), TurnComplete(), PauseResponse(2)]
+    one = SpokenCallTools([("roll", {})], ids=["fc-a"])
     script: list[Reply] = [[*thinks, one], Speak("One.")]
     async with open_gemini_server(script, in_memory=True) as server:
         async with gemini(server) as talk:
@@ -243,7 +245,7 @@ async def test_the_end_of_an_interaction_is_not_the_end_of_a_turn(
 async def test_an_interim_answer_ends_the_call_of_a_model_that_thinks(
     autojump_clock: MockClock,
 ) -> None:
-    one = CallTools([("roll", {})], ids=["fc-a"])
+    one = SpokenCallTools([("roll", {})], ids=["fc-a"])
     async with open_gemini_server([one, Speak("One.")], in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk, EXTENDED)
@@ -260,7 +262,7 @@ async def test_an_interim_answer_keeps_a_call_open_elsewhere(
     autojump_clock: MockClock,
 ) -> None:
     async with open_gemini_server(
-        [CallTools([("roll", {})], ids=["fc-a"]), Speak("Soon."), Speak("One.")],
+        [SpokenCallTools([("roll", {})], ids=["fc-a"]), Speak("Soon."), Speak("One.")],
         in_memory=True,
     ) as server:
         async with gemini(server) as talk:
@@ -304,7 +306,7 @@ async def test_an_answer_with_another_name_is_noted(autojump_clock: MockClock) -
 async def test_one_call_may_come_in_both_of_its_wire_forms(
     autojump_clock: MockClock,
 ) -> None:
-    one = CallTools([("roll", {"dice": "2"})], ids=["fc-a"], twice=True)
+    one = SpokenCallTools([("roll", {"dice": "2"})], ids=["fc-a"], twice=True)
     async with open_gemini_server([one, Speak("One.")], in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk, V31)
@@ -319,7 +321,9 @@ async def test_one_call_may_come_in_both_of_its_wire_forms(
 
 
 async def test_a_turn_ends_with_a_reason(autojump_clock: MockClock) -> None:
-    script = [[Speak("Well."), End(reason="MALFORMED_FUNCTION_CALL"), Hang()]]
+    script = [
+        [Speak("Well."), EndResponse(reason="MALFORMED_FUNCTION_CALL"), HangResponse()]
+    ]
     async with open_gemini_server(script, in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk, V38)

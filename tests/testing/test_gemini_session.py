@@ -14,15 +14,15 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.testing.gemini_server import (
     GEMINI_38,
-    CallTools,
     GoAway,
-    Hang,
-    Heard,
-    Pause,
+    HangResponse,
+    ModelTurn,
+    PauseResponse,
     Reply,
     Send,
     Speak,
-    Turn,
+    SpokenCallTools,
+    Transcription,
     UserSpeaks,
     open_gemini_server,
 )
@@ -46,14 +46,14 @@ V38 = "gemini-3.8-live"
 SILENCE = bytes(32 * 600)
 
 # Told with the end of the utterance; what servers do by default is in `transcripts`.
-HELLO = Heard("Hello!", late=False)
+HELLO = Transcription("Hello!", late=False)
 
 
-def echo(turn: Turn) -> Reply:
+def echo(turn: ModelTurn) -> Reply:
     return Speak(f"You said {turn.user!r}.")
 
 
-def recite(turn: Turn) -> Reply:
+def recite(turn: ModelTurn) -> Reply:
     lines = " / ".join(f"{line.role}: {line.text}" for line in turn.lines)
     return Speak(f"[{turn.number}] {lines}")
 
@@ -95,7 +95,7 @@ async def test_speech_begins_and_ends_a_turn_by_its_sound(
 
 
 async def test_speech_interrupts_unless_it_may_not(autojump_clock: MockClock) -> None:
-    script = [[Speak("A long line.", upto_ms=40), Hang()]]
+    script = [[Speak("A long line.", upto_ms=40), HangResponse()]]
     async with open_gemini_server(script, in_memory=True) as server:
         for handling in ("START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION"):
             async with gemini(server) as talk:
@@ -116,11 +116,11 @@ async def test_speech_interrupts_unless_it_may_not(autojump_clock: MockClock) ->
 async def test_who_may_not_interrupt_is_answered_afterwards(
     autojump_clock: MockClock,
 ) -> None:
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         return Speak(f"You said {turn.user!r}.", ms=2000, paced=True)
 
     async with open_gemini_server(
-        script, hears=[Heard("Wait!", late=False)], in_memory=True
+        script, hears=[Transcription("Wait!", late=False)], in_memory=True
     ) as server:
         async with gemini(server) as talk:
             config = {"activityHandling": "NO_INTERRUPTION"}
@@ -136,7 +136,7 @@ async def test_the_client_says_when_somebody_speaks_if_it_wants_to(
     autojump_clock: MockClock,
 ) -> None:
     async with open_gemini_server(
-        echo, hears=[Heard("Hello!", late=True)], in_memory=True
+        echo, hears=[Transcription("Hello!", late=True)], in_memory=True
     ) as server:
         async with gemini(server) as talk:
             manual = {"automaticActivityDetection": {"disabled": True}}
@@ -200,7 +200,7 @@ async def test_names_may_be_written_in_either_way(autojump_clock: MockClock) -> 
     }
     turns = [{"role": "user", "parts": [{"text": "Hello!"}]}]
     async with open_gemini_server(
-        [CallTools([("roll", {})]), Speak("Yes.")], in_memory=True
+        [SpokenCallTools([("roll", {})]), Speak("Yes.")], in_memory=True
     ) as server:
         async with gemini(server) as talk:
             await talk.say({"setup": setup})
@@ -218,7 +218,7 @@ async def test_names_may_be_written_in_either_way(autojump_clock: MockClock) -> 
 async def test_frames_are_binary_and_come_together_if_that_is_wanted(
     autojump_clock: MockClock,
 ) -> None:
-    script = [[Speak("Well.", ms=80), CallTools([("roll", {})])]]
+    script = [[Speak("Well.", ms=80), SpokenCallTools([("roll", {})])]]
     async with open_gemini_server(
         script, in_memory=True, binary=True, merged=True, beside={"newField": 1}
     ) as server:
@@ -241,8 +241,8 @@ async def test_frames_are_binary_and_come_together_if_that_is_wanted(
 async def test_context_is_updated_in_order_for_the_next_turn(
     autojump_clock: MockClock,
 ) -> None:
-    def script(turn: Turn) -> Reply:
-        return [Pause(1), Speak(f"{turn.instructions} {turn.tools}")]
+    def script(turn: ModelTurn) -> Reply:
+        return [PauseResponse(1), Speak(f"{turn.instructions} {turn.tools}")]
 
     search = {"tools": [{"functionDeclarations": [{"name": "search"}]}]}
     async with open_gemini_server(script, in_memory=True) as server:
@@ -299,7 +299,7 @@ async def test_a_handle_goes_on_with_what_was_said_until_it_was_given(
 async def test_nothing_is_resumable_while_a_call_is_owed(
     autojump_clock: MockClock,
 ) -> None:
-    script = [CallTools([("roll", {})]), Speak("Seven.")]
+    script = [SpokenCallTools([("roll", {})]), Speak("Seven.")]
     async with open_gemini_server(script, in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk, V31, sessionResumption={})
@@ -353,7 +353,7 @@ async def test_the_first_history_begins_no_turn(autojump_clock: MockClock) -> No
 async def test_content_without_an_end_stops_the_model(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_gemini_server([Pause(5)], in_memory=True) as server:
+    async with open_gemini_server([PauseResponse(5)], in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk)
             await talk.say(spoken("Speak!"))
@@ -422,7 +422,7 @@ async def test_content_that_wants_an_answer_keeps_the_interaction_going(
 ) -> None:
     turns = [{"role": "user", "parts": [{"text": "Who is there?"}]}]
     content = {"clientContent": {"turns": turns, "turnComplete": True}}
-    script: list[Reply] = [[Speak("I am", ms=40), Hang()], Speak("Bartok.")]
+    script: list[Reply] = [[Speak("I am", ms=40), HangResponse()], Speak("Bartok.")]
     async with open_gemini_server(script, in_memory=True) as server:
         async with gemini(server) as talk:
             await begun(talk)

@@ -9,10 +9,10 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.testing.gemini_server import (
-    CallTools,
+    ModelTurn,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     open_gemini_server,
 )
 
@@ -20,10 +20,10 @@ from .talk import answer, gemini, is_over, set_up, spoken
 from .vendor_types import judge_gemini
 
 
-def script(turn: Turn) -> Reply:
+def script(turn: ModelTurn) -> Reply:
     if turn.outputs:
         return Speak(f"You rolled {turn.outputs[-1].output['output']}.", paced=True)
-    return [Speak("One moment."), CallTools([("roll", {"dice": "2d6"})])]
+    return [Speak("One moment."), SpokenCallTools([("roll", {"dice": "2d6"})])]
 
 
 def shape(message: Mapping[str, Any]) -> list[str]:

@@ -17,14 +17,14 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.testing.gemini_server import (
-    CallTools,
-    End,
+    EndResponse,
     GeminiServer,
     GoAway,
-    Heard,
-    Pause,
+    PauseResponse,
     Reply,
     Speak,
+    SpokenCallTools,
+    Transcription,
     TurnComplete,
     UserSpeaks,
     open_gemini_server,
@@ -57,7 +57,7 @@ steps = st.one_of(
         upto_ms=st.none() | st.integers(0, 100),
     ),
     st.builds(
-        CallTools,
+        SpokenCallTools,
         st.lists(
             st.tuples(
                 st.sampled_from(["roll", "search"]),
@@ -69,16 +69,18 @@ steps = st.one_of(
         undeclared=st.just(True),
         twice=st.booleans(),
     ),
-    st.builds(Pause, seconds),
+    st.builds(PauseResponse, seconds),
     st.builds(UserSpeaks, texts, ms=st.just(200), after=st.none() | seconds),
     st.just(TurnComplete()),
     st.just(GoAway(50)),
-    st.just(End(reason="MALFORMED_FUNCTION_CALL")),
+    st.just(EndResponse(reason="MALFORMED_FUNCTION_CALL")),
 )
 replies: st.SearchStrategy[Reply] = st.lists(steps, max_size=4)
 scripts = st.lists(replies, min_size=1, max_size=6)
 hears = st.lists(
-    st.builds(Heard, texts, late=st.none() | st.booleans(), fails=st.booleans()),
+    st.builds(
+        Transcription, texts, late=st.none() | st.booleans(), fails=st.booleans()
+    ),
     max_size=4,
 )
 mores: st.SearchStrategy[Message] = st.sampled_from(

@@ -21,15 +21,15 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.testing.realtime.session import RealtimeSession
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
-    End,
+    EndResponse,
     Error,
-    Fail,
-    Heard,
-    Pause,
+    FailResponse,
+    PauseResponse,
     RealtimeServer,
     Reply,
     Speak,
+    SpokenCallTools,
+    Transcription,
     UserSpeaks,
     open_realtime_server,
 )
@@ -59,7 +59,7 @@ steps = st.one_of(
         upto_ms=st.none() | st.integers(0, 100),
     ),
     st.builds(
-        CallTools,
+        SpokenCallTools,
         st.lists(
             st.tuples(
                 st.sampled_from(["roll", "search"]),
@@ -72,17 +72,19 @@ steps = st.one_of(
         open=st.booleans(),
         undeclared=st.just(True),
     ),
-    st.builds(Pause, seconds),
+    st.builds(PauseResponse, seconds),
     st.builds(UserSpeaks, texts, ms=st.just(200), after=st.none() | seconds),
     st.builds(Error, st.just("slow_down")),
-    st.just(End("incomplete", "content_filter")),
-    st.just(Fail("server_error")),
+    st.just(EndResponse("incomplete", "content_filter")),
+    st.just(FailResponse("server_error")),
 )
 LONGEST = 10.0  # seconds that a reply takes
 replies: st.SearchStrategy[Reply] = st.lists(steps, max_size=4)
 scripts = st.lists(replies, min_size=1, max_size=6)
 hears = st.lists(
-    st.builds(Heard, texts, late=st.none() | st.booleans(), fails=st.booleans()),
+    st.builds(
+        Transcription, texts, late=st.none() | st.booleans(), fails=st.booleans()
+    ),
     max_size=4,
 )
 

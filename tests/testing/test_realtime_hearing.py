@@ -10,13 +10,13 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
-    Hang,
-    Heard,
-    Pause,
+    HangResponse,
+    ModelTurn,
+    PauseResponse,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
+    Transcription,
     UserSpeaks,
     open_realtime_server,
 )
@@ -38,10 +38,10 @@ def detecting(transcribed: bool = True, **changes: Any) -> Message:
 
 
 # Told with the end of the utterance; what servers do by default is in `transcripts`.
-HELLO = Heard("Hello!", late=False)
+HELLO = Transcription("Hello!", late=False)
 
 
-def echo(turn: Turn) -> Reply:
+def echo(turn: ModelTurn) -> Reply:
     return Speak(f"You said {turn.user!r}.")
 
 
@@ -116,7 +116,7 @@ async def test_without_automatic_responses_there_are_only_signs_of_speech(
     autojump_clock: MockClock,
 ) -> None:
     async with open_realtime_server(
-        [[Speak("A long line.", upto_ms=40), Hang()]],
+        [[Speak("A long line.", upto_ms=40), HangResponse()]],
         hears=[HELLO],
         in_memory=True,
     ) as server:
@@ -146,7 +146,7 @@ async def test_what_was_cleared_is_forgotten(autojump_clock: MockClock) -> None:
 async def test_a_transcript_comes_before_its_response_or_after(
     autojump_clock: MockClock, late: bool
 ) -> None:
-    hears = [Heard("Hello!", late=late)]
+    hears = [Transcription("Hello!", late=late)]
     async with open_realtime_server(echo, hears=hears, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(), append(tone(200) + SILENCE))
@@ -160,7 +160,10 @@ async def test_a_transcript_comes_before_its_response_or_after(
 
 
 async def test_a_transcript_fails_or_is_not_wanted(autojump_clock: MockClock) -> None:
-    hears: list[str | Heard] = [Heard("Hello!", late=False, fails=True), HELLO]
+    hears: list[str | Transcription] = [
+        Transcription("Hello!", late=False, fails=True),
+        HELLO,
+    ]
     async with open_realtime_server(echo, hears=hears, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(), append(tone(200) + SILENCE))
@@ -179,7 +182,10 @@ async def test_a_transcript_fails_or_is_not_wanted(autojump_clock: MockClock) ->
 async def test_speech_interrupts_a_call_in_the_middle_of_its_arguments(
     autojump_clock: MockClock,
 ) -> None:
-    steps = [CallTools([("roll", {"dice": "2d6"})], open=True), UserSpeaks("Wait!")]
+    steps = [
+        SpokenCallTools([("roll", {"dice": "2d6"})], open=True),
+        UserSpeaks("Wait!"),
+    ]
     script: list[Reply] = [steps, Speak("I wait.")]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
@@ -235,7 +241,7 @@ async def test_what_was_not_heard_is_truncated_and_never_more(
     autojump_clock: MockClock,
 ) -> None:
     script: list[Reply] = [
-        [Speak("A long line.", ms=1000, upto_ms=200), Hang()],
+        [Speak("A long line.", ms=1000, upto_ms=200), HangResponse()],
         Speak("Yes?"),
     ]
     async with open_realtime_server(script, in_memory=True) as server:
@@ -285,7 +291,7 @@ async def test_what_is_still_being_said_may_be_truncated(
 async def test_the_servers_own_response_waits_for_the_one_that_runs(
     autojump_clock: MockClock,
 ) -> None:
-    script: list[Reply] = [[Speak("A line."), Pause(3)], Speak("And another.")]
+    script: list[Reply] = [[Speak("A line."), PauseResponse(3)], Speak("And another.")]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(interrupt_response=False), RESPOND)
@@ -299,8 +305,8 @@ async def test_the_servers_own_response_waits_for_the_one_that_runs(
 async def test_an_output_may_come_for_a_call_that_was_cancelled(
     autojump_clock: MockClock,
 ) -> None:
-    call = CallTools([("roll", {})], ids=["call_1"])
-    async with open_realtime_server([[call, Hang()]], in_memory=True) as server:
+    call = SpokenCallTools([("roll", {})], ids=["call_1"])
+    async with open_realtime_server([[call, HangResponse()]], in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(detecting(), RESPOND)
             await talk.until("response.output_item.done")

@@ -11,11 +11,11 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
-    Hang,
+    HangResponse,
     Refuse,
     Reply,
     Speak,
+    SpokenCallTools,
     open_realtime_server,
 )
 
@@ -147,7 +147,7 @@ async def test_only_models_that_reason_take_what_is_about_reasoning(
 
 
 async def test_there_is_one_active_response(autojump_clock: MockClock) -> None:
-    async with open_realtime_server([Hang()], in_memory=True) as server:
+    async with open_realtime_server([HangResponse()], in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(update(), RESPOND)
             created = await talk.until("response.created")
@@ -162,7 +162,7 @@ async def test_there_is_one_active_response(autojump_clock: MockClock) -> None:
 async def test_a_race_with_the_servers_own_response_is_no_mistake(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_realtime_server([Hang()], in_memory=True) as server:
+    async with open_realtime_server([HangResponse()], in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(update(), append(tone(200) + bytes(48 * 500)))
             await talk.until("response.created")
@@ -195,7 +195,7 @@ async def test_an_output_comes_once_and_after_its_response(
     autojump_clock: MockClock,
 ) -> None:
     script: list[Reply] = [
-        [CallTools([("roll", {})], ids=["call_1"]), Hang()],
+        [SpokenCallTools([("roll", {})], ids=["call_1"]), HangResponse()],
         Speak("Seven."),
     ]
     async with open_realtime_server(script, in_memory=True) as server:
@@ -215,7 +215,10 @@ async def test_an_output_comes_once_and_after_its_response(
 async def test_asking_for_a_response_while_an_output_is_owed_is_warned_of(
     autojump_clock: MockClock,
 ) -> None:
-    script = [CallTools([("roll", {}), ("roll", {})], ids=["a", "b"]), Speak("Well.")]
+    script = [
+        SpokenCallTools([("roll", {}), ("roll", {})], ids=["a", "b"]),
+        Speak("Well."),
+    ]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(update(), RESPOND)
@@ -232,7 +235,7 @@ async def test_asking_for_a_response_while_an_output_is_owed_is_warned_of(
 
 
 async def test_a_call_of_another_socket_is_unknown(autojump_clock: MockClock) -> None:
-    script = [CallTools([("roll", {})]), Speak("Seven.")]
+    script = [SpokenCallTools([("roll", {})]), Speak("Seven.")]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as first, realtime(server) as second:
             await first.say(update(), RESPOND)

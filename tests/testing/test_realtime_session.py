@@ -12,16 +12,16 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
-    End,
+    EndResponse,
     Error,
     Expire,
-    Fail,
-    Pause,
+    FailResponse,
+    ModelTurn,
+    PauseResponse,
     Reply,
     Send,
     Speak,
-    Turn,
+    SpokenCallTools,
     open_realtime_server,
 )
 
@@ -75,7 +75,9 @@ async def test_an_update_changes_what_it_names_and_no_more(
 
 
 async def test_the_voice_is_fixed_once_it_was_heard(autojump_clock: MockClock) -> None:
-    async with open_realtime_server([Speak("Yes."), Pause(60)], in_memory=True) as s:
+    async with open_realtime_server(
+        [Speak("Yes."), PauseResponse(60)], in_memory=True
+    ) as s:
         async with realtime(s) as talk:
             await configured(talk, update(audio={"output": {"voice": "cedar"}}))
             await talk.say(RESPOND)
@@ -93,9 +95,13 @@ async def test_tools_change_for_the_next_response_or_for_one_only(
 ) -> None:
     seen: list[tuple[str, ...]] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         seen.append(turn.tools)
-        return [Pause(1), CallTools([("roll", {})])] if len(seen) == 1 else Speak("Yes")
+        return (
+            [PauseResponse(1), SpokenCallTools([("roll", {})])]
+            if len(seen) == 1
+            else Speak("Yes")
+        )
 
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
@@ -133,7 +139,7 @@ async def test_a_script_cannot_call_what_was_not_declared() -> None:
     with pytest.RaisesGroup(ValueError, flatten_subgroups=True):
         with trio.fail_after(5):
             async with open_realtime_server(
-                [CallTools([("search", {})])], in_memory=True
+                [SpokenCallTools([("search", {})])], in_memory=True
             ) as server:
                 async with realtime(server) as talk:
                     await talk.say(update(), RESPOND)
@@ -143,7 +149,7 @@ async def test_a_script_cannot_call_what_was_not_declared() -> None:
 async def test_a_model_may_be_told_to_call_what_it_was_not_given(
     autojump_clock: MockClock,
 ) -> None:
-    script = [CallTools([("search", "{oops")], undeclared=True)]
+    script = [SpokenCallTools([("search", "{oops")], undeclared=True)]
     async with open_realtime_server(script, in_memory=True) as server:
         async with realtime(server) as talk:
             await talk.say(update(), RESPOND)
@@ -155,7 +161,9 @@ async def test_a_model_may_be_told_to_call_what_it_was_not_given(
 async def test_a_model_without_tools_does_not_call_any(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_realtime_server([CallTools([("roll", {})])], in_memory=True) as s:
+    async with open_realtime_server(
+        [SpokenCallTools([("roll", {})])], in_memory=True
+    ) as s:
         async with realtime(s) as talk:
             await talk.say(update(), respond(tool_choice="none"))
             done = await talk.until("response.done")
@@ -165,11 +173,11 @@ async def test_a_model_without_tools_does_not_call_any(
 async def test_a_response_aside_runs_beside_the_other_and_leaves_no_trace(
     autojump_clock: MockClock,
 ) -> None:
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.request.get("conversation") == "none":
-            call = CallTools([("roll", {})], ids=["call_aside"])
+            call = SpokenCallTools([("roll", {})], ids=["call_aside"])
             return [Speak(f"Aside: {turn.user}"), call]
-        return [Pause(1), Speak("The main thing.")]
+        return [PauseResponse(1), Speak("The main thing.")]
 
     aside = respond(
         conversation="none",
@@ -201,7 +209,7 @@ async def test_history_is_told_as_items_and_in_the_order_that_is_wanted(
 ) -> None:
     lines: list[tuple[str, str]] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         lines.extend((line.role, line.text) for line in turn.lines)
         results = [(out.name, out.output) for out in turn.outputs]
         return Speak(f"{turn.user} {results}")
@@ -267,8 +275,11 @@ async def test_a_response_ends_otherwise_and_the_session_goes_on(
     autojump_clock: MockClock,
 ) -> None:
     script: list[Reply] = [
-        [CallTools([("roll", {"dice": "2"})], open=True), END],
-        [Speak("Well", upto_ms=40), Fail("rate_limit_exceeded", "Try again in 2s.")],
+        [SpokenCallTools([("roll", {"dice": "2"})], open=True), END],
+        [
+            Speak("Well", upto_ms=40),
+            FailResponse("rate_limit_exceeded", "Try again in 2s."),
+        ],
         [Error("slow_down", type="server_error"), Speak("Yes.")],
         [Send({"type": "response.telepathy", "waves": [1]}), Speak("Yes.")],
     ]
@@ -296,7 +307,7 @@ async def test_a_response_ends_otherwise_and_the_session_goes_on(
     assert not server.violations
 
 
-END = End("incomplete", "max_output_tokens")
+END = EndResponse("incomplete", "max_output_tokens")
 
 
 async def test_a_session_expires(autojump_clock: MockClock) -> None:

@@ -8,10 +8,10 @@ import trio
 from trio.testing import MockClock
 
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
+    ModelTurn,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     open_realtime_server,
 )
 
@@ -19,10 +19,10 @@ from .talk import RESPOND, output, realtime, update, user
 from .vendor_types import judge_realtime
 
 
-def script(turn: Turn) -> Reply:
+def script(turn: ModelTurn) -> Reply:
     if turn.outputs:
         return Speak(f"You rolled {turn.outputs[-1].output}.", ms=100, paced=True)
-    return [Speak("One moment."), CallTools([("roll", {"dice": "2d6"})])]
+    return [Speak("One moment."), SpokenCallTools([("roll", {"dice": "2d6"})])]
 
 
 async def test_a_turn_with_a_tool_is_told_in_the_vendors_order(

@@ -18,12 +18,12 @@ import trio
 
 from glyphoxa_trio.testing.gemini_server import open_gemini_server
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
-    Hang,
-    Heard,
+    HangResponse,
+    ModelTurn,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
+    Transcription,
     open_realtime_server,
 )
 
@@ -44,22 +44,25 @@ async def run(client: str, base_url: str, **env: str) -> dict[str, Any]:
     return seen
 
 
-def script(turn: Turn) -> Reply:
+def script(turn: ModelTurn) -> Reply:
     match turn.user, bool(turn.outputs):
         case "Roll for me.", False:
-            return [Speak("One moment."), CallTools([("roll", {"dice": "2d6"})])]
+            return [Speak("One moment."), SpokenCallTools([("roll", {"dice": "2d6"})])]
         case "Roll for me.", True:
             return Speak("Seven it is.", ms=300)
         case "Search the room.", False:
-            return CallTools([("search", {"dice": "1d20"})])
+            return SpokenCallTools([("search", {"dice": "1d20"})])
         case "Search the room.", True:
-            return [Speak("It is a very long story.", ms=3000, upto_ms=400), Hang()]
+            return [
+                Speak("It is a very long story.", ms=3000, upto_ms=400),
+                HangResponse(),
+            ]
     return Speak(f"You said {turn.user!r}.")
 
 
 async def test_openais_client_converses_with_the_fake() -> None:
     async with open_realtime_server(
-        script, hears=[Heard("Stop it!", late=False)]
+        script, hears=[Transcription("Stop it!", late=False)]
     ) as server:
         seen = await run("openai_client.py", server.base_url)
     assert seen == {
@@ -85,7 +88,7 @@ async def test_googles_client_converses_with_the_fake() -> None:
     with authority.cert_pem.tempfile() as trusted:
         async with open_gemini_server(
             script,
-            hears=[Heard("Stop it!", late=False)],
+            hears=[Transcription("Stop it!", late=False)],
             tls=tls,
             host="localhost",
             binary=True,

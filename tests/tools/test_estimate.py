@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.estimate import (
     Estimate,
-    Source,
+    EstimateSource,
     TierBy,
     Unknown,
     estimate,
@@ -53,7 +53,7 @@ def before_it(tier: Tier) -> Estimate:
     return Estimate(
         seconds=1.0,
         tier=tier,
-        source=Source.MEASURED,
+        source=EstimateSource.MEASURED,
         p50=1.0,
         p99=1.0,
         samples=5,
@@ -87,22 +87,30 @@ def reckon(
 def test_the_number_decides_the_tier(seconds: float, tier: Tier) -> None:  # G16, G23
     declared = reckon(declared=seconds)
     assert (declared.seconds, declared.tier) == (seconds, tier)
-    assert declared.source is Source.DECLARED
+    assert declared.source is EstimateSource.DECLARED
     measured = reckon(*[(OK, seconds)] * 5)
     assert (measured.seconds, measured.tier) == (seconds, tier)
-    assert measured.source is Source.MEASURED
+    assert measured.source is EstimateSource.MEASURED
 
 
 def test_measured_overrides_declared_from_five_samples_on() -> None:  # G22, D1
     four = reckon(*[(OK, 0.1)] * 4, (FAILED, 0.1), (TOOL_ERROR, 0.1), declared=2.0)
-    assert (four.source, four.seconds, four.tier) == (Source.DECLARED, 2.0, DEEP)
+    assert (four.source, four.seconds, four.tier) == (
+        EstimateSource.DECLARED,
+        2.0,
+        DEEP,
+    )
     assert (four.p50, four.p99, four.samples) == (
         0.1,
         0.1,
         4,
     )  # G20: shown all the same
     five = reckon(*[(OK, 0.1)] * 5, declared=2.0)
-    assert (five.source, five.seconds, five.tier) == (Source.MEASURED, 0.1, FAST)
+    assert (five.source, five.seconds, five.tier) == (
+        EstimateSource.MEASURED,
+        0.1,
+        FAST,
+    )
 
 
 def on_trial(*samples: tuple[SampleKind, float], round_trip: float = 0.02) -> Estimate:
@@ -113,7 +121,11 @@ def on_trial(*samples: tuple[SampleKind, float], round_trip: float = 0.02) -> Es
 
 def test_an_unknown_tool_is_tried_in_every_tier() -> None:  # D1a
     unknown = on_trial()
-    assert (unknown.source, unknown.tier, unknown.seconds) == (Source.TRIAL, FAST, 0.02)
+    assert (unknown.source, unknown.tier, unknown.seconds) == (
+        EstimateSource.TRIAL,
+        FAST,
+        0.02,
+    )
     assert (unknown.p50, unknown.p99, unknown.samples) == (None, None, 0)
     # Until five samples are there, whatever they say.
     assert on_trial(*[(OK, 0.7)] * 4).tier is FAST
@@ -128,7 +140,7 @@ def test_an_unknown_tool_may_be_kept_for_deep_turns() -> None:  # D1a
         limits=DEFAULT_LIMITS,
         unknown=Unknown.DEEP,
     )
-    assert (unknown.source, unknown.tier) == (Source.UNKNOWN, DEEP)
+    assert (unknown.source, unknown.tier) == (EstimateSource.UNKNOWN, DEEP)
     assert unknown.seconds == 1.5
 
 
@@ -151,14 +163,14 @@ def test_a_trial_that_was_cut_leaves_the_tier_that_cut_it(
     samples: list[tuple[SampleKind, float]], tier: Tier, fits: bool
 ) -> None:  # D1a
     found = on_trial(*samples)
-    assert (found.source, found.tier) == (Source.TRIAL, tier)
+    assert (found.source, found.tier) == (EstimateSource.TRIAL, tier)
     assert (found.seconds <= DEFAULT_LIMITS.ceiling(tier)) is fits
 
 
 def test_a_cut_just_before_the_ceiling_is_no_tool_that_fits() -> None:
     # Measured from its sending, 20 ms after the turn's clock had started.
     found = reckon(*[(CENSORED, 0.48)] * 9)
-    assert (found.source, found.tier) == (Source.MEASURED, STANDARD)
+    assert (found.source, found.tier) == (EstimateSource.MEASURED, STANDARD)
 
 
 def test_two_speeds_near_a_tenth_do_not_change_the_statistic_with_every_call() -> None:
@@ -184,7 +196,7 @@ def test_two_speeds_near_a_tenth_do_not_change_the_statistic_with_every_call() -
 
 def test_a_tool_always_cut_by_fast_turns_leaves_fast() -> None:  # D7
     cut = reckon(*[(CENSORED, 0.5)] * 5, declared=0.1)
-    assert (cut.source, cut.tier) == (Source.MEASURED, STANDARD)
+    assert (cut.source, cut.tier) == (EstimateSource.MEASURED, STANDARD)
     assert cut.seconds == math.nextafter(0.5, 1)
 
 

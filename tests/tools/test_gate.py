@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.tools.definition import ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, Source
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource
 from glyphoxa_trio.tools.gate import (
     EVERYTHING,
     Availability,
@@ -36,7 +36,7 @@ def estimate(
     seconds: float = 0.1,
     *,
     tier: Tier | None = None,
-    source: Source = Source.MEASURED,
+    source: EstimateSource = EstimateSource.MEASURED,
     degraded: str | None = None,
 ) -> Estimate:
     return Estimate(
@@ -278,11 +278,11 @@ def test_a_tool_of_a_slower_tier_is_refused(of: Tier, turn: Tier) -> None:  # G1
             "took about 2000 ms; it is tried again after about 1 min of talk",
         ),
         (
-            estimate(1.5, tier=DEEP, source=Source.UNKNOWN),
+            estimate(1.5, tier=DEEP, source=EstimateSource.UNKNOWN),
             "calibration.unknown is deep: measure it with glyphoxa calibrate CONFIG ",
         ),
         (
-            estimate(2, source=Source.DECLARED),
+            estimate(2, source=EstimateSource.DECLARED),
             "it declares 2000 ms: a deep turn has room for it",
         ),
         (
@@ -350,7 +350,7 @@ candidates = st.builds(
         estimate,
         times,
         tier=st.sampled_from(Tier),
-        source=st.sampled_from(Source),
+        source=st.sampled_from(EstimateSource),
         degraded=st.sampled_from([None, "it failed"]),
     ),
     availability=st.sampled_from(Availability),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.tools.definition import ToolDefinition
-from glyphoxa_trio.tools.estimate import Estimate, Source, Unknown
+from glyphoxa_trio.tools.estimate import Estimate, EstimateSource, Unknown
 from glyphoxa_trio.tools.gate import (
     Availability,
     Candidate,
@@ -19,9 +19,9 @@ from glyphoxa_trio.tools.gate import (
     TrustMode,
     refusal,
 )
-from glyphoxa_trio.tools.holding import Held
+from glyphoxa_trio.tools.holding import HeldTool
 from glyphoxa_trio.tools.naming import exposed_name
-from glyphoxa_trio.tools.remedies import Kind, Places
+from glyphoxa_trio.tools.remedies import Places, RemedyKind
 from glyphoxa_trio.tools.tier import DEFAULT_LIMITS, Tier
 from glyphoxa_trio.tools.usability import Usability, Use, judge
 
@@ -33,7 +33,7 @@ PLACES = Places(tool=TOOL)
 def estimated(seconds: float, **rest: Any) -> Estimate:
     fields: dict[str, Any] = {
         "tier": DEFAULT_LIMITS.tier_of(seconds),
-        "source": Source.MEASURED,
+        "source": EstimateSource.MEASURED,
         "p50": seconds,
         "p99": seconds,
         "samples": 9,
@@ -44,7 +44,9 @@ def estimated(seconds: float, **rest: Any) -> Estimate:
 
 
 def declared(seconds: float) -> Estimate:
-    return estimated(seconds, source=Source.DECLARED, p50=None, p99=None, samples=0)
+    return estimated(
+        seconds, source=EstimateSource.DECLARED, p50=None, p99=None, samples=0
+    )
 
 
 def now(estimate: Estimate, **rest: Any) -> Candidate:
@@ -217,13 +219,13 @@ def test_several_reasons_are_told_together() -> None:
 
 
 def test_a_tool_of_which_nothing_is_known_needs_a_word_of_the_configuration() -> None:
-    estimate = estimated(1.5, tier=DEEP, source=Source.UNKNOWN)
+    estimate = estimated(1.5, tier=DEEP, source=EstimateSource.UNKNOWN)
     found = of(now(estimate), unknown=Unknown.DEEP)
     (need,) = found.needs
     assert [(x.kind, x.where, x.value) for x in need.remedies] == [
-        (Kind.SET, ("npcs", "Stan", "budget_tier"), "deep"),
-        (Kind.SET, ("calibration", "unknown"), "trial"),
-        (Kind.SET, (*TOOL, "estimated_duration_ms"), 500),
+        (RemedyKind.SET, ("npcs", "Stan", "budget_tier"), "deep"),
+        (RemedyKind.SET, ("calibration", "unknown"), "trial"),
+        (RemedyKind.SET, (*TOOL, "estimated_duration_ms"), 500),
     ]
 
 
@@ -266,12 +268,14 @@ ESTIMATES = st.builds(
     lambda seconds, source, degraded, trial: estimated(
         seconds,
         source=source,
-        tier=DEEP if source is Source.UNKNOWN else DEFAULT_LIMITS.tier_of(seconds),
+        tier=DEEP
+        if source is EstimateSource.UNKNOWN
+        else DEFAULT_LIMITS.tier_of(seconds),
         degraded=degraded,
         next_trial=trial,
     ),
     TIMES,
-    st.sampled_from(Source),
+    st.sampled_from(EstimateSource),
     st.sampled_from([None, "4 of 10 failed"]),
     st.sampled_from([None, 60.0]),
 )
@@ -343,7 +347,7 @@ def test_following_a_raise_or_a_grant_takes_that_reason_away(
 
 
 def test_a_tool_that_holds_the_loop_says_what_its_author_can_do() -> None:
-    held = Held(place="shop.py:12 in price", seconds=2.0, next_trial=60.0)
+    held = HeldTool(place="shop.py:12 in price", seconds=2.0, next_trial=60.0)
     found = of(now(estimated(0.1), held=held))
     assert found.use is Use.LATER
     for word in ("shop.py:12", "2000 ms", "blocking=True", "isolated=True", "1 min"):

@@ -19,7 +19,7 @@ from glyphoxa_trio.actors import Backoff
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.config.voices import Engine, S2SConfig
 from glyphoxa_trio.npc import Npc
-from glyphoxa_trio.npc.s2s import Live, LiveSettings
+from glyphoxa_trio.npc.s2s import LiveSettings, RealtimeConversation
 from glyphoxa_trio.npc.s2s.waking import PIECE
 from glyphoxa_trio.providers import gemini_live, openai_realtime
 from glyphoxa_trio.providers.audio import bytes_of
@@ -95,7 +95,7 @@ async def open_talk(
     """
     opened: Any = open_realtime_server if model == OPENAI else open_gemini_server
     async with opened(script, in_memory=True, **server) as fake:
-        live = Live(
+        live = RealtimeConversation(
             provider=provider_at(fake, model, **(asked or {})),
             automatic=automatic,
             settings=LiveSettings(backoff=EXACT, **(settings or {})),
@@ -107,12 +107,12 @@ async def open_talk(
         assert not fake.violations, fake.violations
 
 
-def _hearing(table: Table, live: Live) -> Npc:
+def _hearing(table: Table, live: RealtimeConversation) -> Npc:
     """The NPC with the ear that a runtime gives it."""
     return attrs.evolve(table.npc, ears=Voices().model_ears(live))
 
 
-def live_of(table: Table) -> Live:
+def live_of(table: Table) -> RealtimeConversation:
     live = table.session.runner.engine.live
     assert live is not None
     return live

@@ -24,11 +24,11 @@ from glyphoxa_trio.npc.voice import Voice
 from glyphoxa_trio.testing.realtime.session import RealtimeSession
 from glyphoxa_trio.testing.realtime_server import (
     Close,
-    Fail,
-    Hang,
-    Pause,
+    FailResponse,
+    HangResponse,
+    ModelTurn,
+    PauseResponse,
     Speak,
-    Turn,
     UserSpeaks,
 )
 from glyphoxa_trio.tools.tier import Tier
@@ -124,7 +124,7 @@ async def test_a_model_that_goes_silent_is_waited_for_when_it_was_heard(
     model: str, autojump_clock: MockClock
 ) -> None:
     # Ten seconds at once, and nothing more: nobody waits while they are played.
-    script = [[Speak("Long ago, it was", ms=10_000, upto_ms=10_000), Hang()]]
+    script = [[Speak("Long ago, it was", ms=10_000, upto_ms=10_000), HangResponse()]]
     limits = TurnConfig(model_total=30.0, silence=5.0)
     async with open_talk(model, script, table={"turn": limits}) as (table, _):
         heard = await ask(table.npc, "Tell me")
@@ -135,7 +135,7 @@ async def test_a_model_that_says_a_little_now_and_then_has_an_end(
     autojump_clock: MockClock,
 ) -> None:
     # Some audio every four seconds is no speech: its time runs in between.
-    moment = [Speak("Hm", ms=100), Pause(4.0)]
+    moment = [Speak("Hm", ms=100), PauseResponse(4.0)]
     limits = TurnConfig(model_total=30.0, silence=5.0)
     async with open_talk(OPENAI, [moment * 20], table={"turn": limits}) as (table, _):
         heard = await ask(table.npc, "Tell me")
@@ -170,11 +170,13 @@ async def heard_of(
     """What is heard in that case, after a turn that went well and a rest, if any."""
     study = Ran().tool("study", 3.0)
     wrong: dict[str, list[Any]] = {
-        "silent": [Hang()],
-        "failed": [Fail("server_error")] if model == OPENAI else [Close(1011), Hang()],
+        "silent": [HangResponse()],
+        "failed": [FailResponse("server_error")]
+        if model == OPENAI
+        else [Close(1011), HangResponse()],
     }
     well: list[Any] = [[Speak("Good day.", ms=400)]] if rest else []
-    script = [*well, wrong.get(way, [Pause(0.01)])]
+    script = [*well, wrong.get(way, [PauseResponse(0.01)])]
     warnings: list[str] = []
     table = {
         "synthesizer": synthesizer,
@@ -248,7 +250,7 @@ async def test_recordings_are_made_once_for_all_conversations_and_of_the_right_w
 ) -> None:
     said: list[str] = []
 
-    def aside(turn: Turn) -> Speak:
+    def aside(turn: ModelTurn) -> Speak:
         said.append(turn.user)
         wrong = turn.user == HALL.fallback[1]
         return Speak("How may I help?" if wrong else turn.user, ms=500)

@@ -12,13 +12,13 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.npc import Flush, TurnDone, TurnEnd
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
     Drop,
+    ModelTurn,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
 )
-from glyphoxa_trio.testing.voice.wire import Message, Wire
+from glyphoxa_trio.testing.voice.wire import Message, SocketWriter
 
 from ..npc.support import Ran
 from .support import GEMINI_25, GEMINI_31, GEMINI_38, OPENAI, live_of, open_talk
@@ -28,24 +28,24 @@ BACK = "I am here."
 MOST = 200  # messages of such a turn, and a few more
 
 
-def script(turn: Turn) -> Reply:
+def script(turn: ModelTurn) -> Reply:
     if "And now" in turn.user:
         return Speak(BACK, ms=200)
     if turn.outputs or "call of" in turn.user or "Result" in turn.user:
         return Speak("It is done.", ms=300)
     return [
         Speak("A moment.", ms=200),
-        CallTools([("roll", {}), ("pay", {})]),
+        SpokenCallTools([("roll", {}), ("pay", {})]),
     ]
 
 
 async def evening(model: str, cut: int, patch: pytest.MonkeyPatch) -> bool:
     """Cut before the ``cut``-th message from when somebody speaks; whether there was
     one to be cut."""
-    ran, told, count = Ran(), Wire.emit, 0
+    ran, told, count = Ran(), SocketWriter.emit, 0
     listening = False
 
-    def emit(wire: Wire, message: Message) -> None:
+    def emit(wire: SocketWriter, message: Message) -> None:
         nonlocal count
         if listening and not wire.ending:
             count += 1
@@ -53,7 +53,7 @@ async def evening(model: str, cut: int, patch: pytest.MonkeyPatch) -> bool:
                 wire.end(Drop())
         told(wire, message)
 
-    patch.setattr(Wire, "emit", emit)
+    patch.setattr(SocketWriter, "emit", emit)
     tools = (ran.tool("roll", 0.1), ran.tool("pay", 0.3, read_only=False))
     async with open_talk(model, script, *tools) as (table, server):
         await connect(table)

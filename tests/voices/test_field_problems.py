@@ -28,18 +28,18 @@ from glyphoxa_trio.npc.events import Speech
 from glyphoxa_trio.npc.s2s.talk import STILL_WORKING
 from glyphoxa_trio.testing.gemini_server import GoAway, TurnComplete
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
     Close,
     Drop,
     Error,
     Expire,
-    Fail,
-    Hang,
+    FailResponse,
+    HangResponse,
+    ModelTurn,
     On,
-    Pause,
+    PauseResponse,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     UserSpeaks,
 )
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
@@ -67,8 +67,8 @@ from .support import (
 EVERY_BUT_THINKING = pytest.mark.parametrize(
     "model", [OPENAI, GEMINI_25, GEMINI_31, GEMINI_38]
 )
-LOOK = CallTools([("look", {})])
-WRITE = CallTools([("write", {})])
+LOOK = SpokenCallTools([("look", {})])
+WRITE = SpokenCallTools([("write", {})])
 
 
 def test_every_test_in_the_list_is_there() -> None:
@@ -86,10 +86,10 @@ def test_every_test_in_the_list_is_there() -> None:
             assert f"def {name}(" in source, name
 
 
-def after_tools(*first: Any, then: Any = "A door.") -> Callable[[Turn], Reply]:
+def after_tools(*first: Any, then: Any = "A door.") -> Callable[[ModelTurn], Reply]:
     """These steps at first, and those words once there is any result."""
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         told = any(
             "earlier call" in x.text or "Result of" in x.text for x in turn.lines
         )
@@ -138,7 +138,7 @@ async def test_a_response_of_the_server_that_crosses_ours_costs_neither(
 ) -> None:  # 1
     said = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         said.append(turn.user)
         return Speak(f"You said {turn.user}.", ms=400, paced=True)
 
@@ -167,7 +167,7 @@ async def test_tools_that_end_apart_ask_for_one_response(
     autojump_clock: MockClock,
 ) -> None:  # 1, 2
     ran = Ran()
-    both = CallTools([("look", {}), ("read", {})])
+    both = SpokenCallTools([("look", {}), ("read", {})])
     tools = ran.tool("look", 0.1), ran.tool("read", 0.4)
     async with open_talk(OPENAI, after_tools(both), *tools) as (table, server):
         heard = await ask(table.npc)
@@ -186,7 +186,7 @@ async def test_a_result_that_comes_after_the_user_went_on_is_not_spoken_of(
 ) -> None:  # 3, 18, 19; interruption while a tool with side effects runs
     ran = Ran()
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.user == "Write it down":
             # Without the words first, one that thinks might be thinking aloud.
             late = False if model == THINKING else None
@@ -218,7 +218,7 @@ async def test_a_call_that_the_listener_leaves_does_not_mute_the_model(
 ) -> None:  # 5, 18
     ran = Ran()
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.user == "Look":
             return Speak("Well.", ms=40) if turn.outputs else LOOK
         return Speak("Here I am.", ms=40)
@@ -242,11 +242,16 @@ async def test_a_call_of_a_discarded_response_changes_nothing(
     cut: bool, autojump_clock: MockClock
 ) -> None:  # 4
     ran = Ran()
-    call = CallTools([("write", {"text": "a long one"})], open=cut)
+    call = SpokenCallTools([("write", {"text": "a long one"})], open=cut)
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.user == "Write it":
-            return [call, Pause(0.2), UserSpeaks("Do not!", ms=100), Hang()]
+            return [
+                call,
+                PauseResponse(0.2),
+                UserSpeaks("Do not!", ms=100),
+                HangResponse(),
+            ]
         return Speak("I do not.", ms=40)
 
     write = ran.tool("write", 0.1, read_only=False)
@@ -332,7 +337,7 @@ async def test_another_tier_has_other_tools_in_mid_session(
     ran = Ran()
     shown: list[tuple[str, ...]] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         shown.append(turn.tools)
         return Speak(f"Answer {len(shown)}.", ms=40)
 
@@ -359,7 +364,7 @@ async def test_a_call_in_two_wire_forms_is_run_once(
     model: str, autojump_clock: MockClock
 ) -> None:  # 9
     ran = Ran()
-    twice = CallTools([("write", {"n": 1})], twice=True)
+    twice = SpokenCallTools([("write", {"n": 1})], twice=True)
     write = ran.tool("write", 0.3, read_only=False)
     async with open_talk(model, after_tools(twice), write) as (table, server):
         heard = await ask(table.npc)
@@ -373,7 +378,7 @@ async def test_a_call_that_the_model_repeats_has_an_answer_for_each_id(
     model: str, autojump_clock: MockClock
 ) -> None:  # 9
     ran = Ran()
-    same = CallTools([("look", {"at": "door"}), ("look", {"at": "door"})])
+    same = SpokenCallTools([("look", {"at": "door"}), ("look", {"at": "door"})])
     tool = ran.tool("look", 0.3)
     async with open_talk(model, after_tools(same), tool) as (table, server):
         heard = await ask(table.npc)
@@ -388,12 +393,12 @@ async def test_a_call_that_the_model_repeats_has_an_answer_for_each_id(
 async def test_a_barge_in_truncates_no_more_than_there_was_and_cancels_nothing(
     autojump_clock: MockClock,
 ) -> None:  # 10, 11
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.number == 0:
             return [
                 Speak("A long, long story.", ms=4000, upto_ms=400),
                 UserSpeaks("Stop it", ms=100, after=0.6),
-                Hang(),
+                HangResponse(),
             ]
         return Speak("As you wish.", ms=40)
 
@@ -462,9 +467,9 @@ async def test_a_service_that_breaks_at_a_result_is_told_it_in_short(
 ) -> None:  # 12
     word = "function_call_output" if model == OPENAI else "toolResponse"
     end = Drop() if code == 1006 else Close(1011)
-    asked: list[Turn] = []
+    asked: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         asked.append(turn)
         if turn.socket == 0:
             return LOOK
@@ -491,7 +496,7 @@ async def test_a_model_is_heard_while_a_slow_tool_runs(
     model: str, autojump_clock: MockClock
 ) -> None:  # 13
     ran = Ran()
-    study = CallTools([("study", {})])
+    study = SpokenCallTools([("study", {})])
     words = Speak("Let me see.", ms=40)
     # OpenAI speaks before it calls, Gemini beside a call that it does not wait for.
     first = [words, study] if model == OPENAI else [study, words]
@@ -513,7 +518,7 @@ async def test_a_turn_that_ends_before_a_call_is_not_the_end(
     model: str, autojump_clock: MockClock
 ) -> None:  # 14
     ran = Ran()
-    first = [Speak("One moment.", ms=40), TurnComplete(), Pause(0.5), LOOK]
+    first = [Speak("One moment.", ms=40), TurnComplete(), PauseResponse(0.5), LOOK]
     async with open_talk(model, after_tools(*first), ran.tool("look", 0.3)) as (
         table,
         _,
@@ -532,7 +537,7 @@ async def test_a_model_that_calls_for_ever_is_refused_and_the_turn_ends(
 ) -> None:  # 15
     ran = Ran()
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.user == "Loop":
             return LOOK if len(turn.outputs) < 4 else Speak("Enough.", ms=40)
         return Speak("Here.", ms=40)
@@ -559,7 +564,7 @@ async def test_each_of_several_calls_is_run_and_answered(
     ran = Ran()
     names = ["look", "read", "listen"]
     tools = [ran.tool(name, 0.1 * i) for i, name in enumerate(names, 1)]
-    calls = CallTools([(name, {}) for name in names])
+    calls = SpokenCallTools([(name, {}) for name in names])
     async with open_talk(model, after_tools(calls), *tools) as (table, server):
         heard = await ask(table.npc)
         assert heard.done.text == "A door."
@@ -575,9 +580,9 @@ async def test_a_session_is_replaced_before_it_expires(
     model: str, autojump_clock: MockClock
 ) -> None:  # 17, expiry
     lifetime = 3600.0 if model == OPENAI else 600.0
-    asked: list[Turn] = []
+    asked: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         asked.append(turn)
         return Speak(f"Answer {len(asked)}.", ms=40)
 
@@ -598,9 +603,9 @@ async def test_a_session_is_replaced_before_it_expires(
 async def test_a_session_that_expires_in_the_middle_of_a_line_is_gone_on_with(
     model: str, autojump_clock: MockClock
 ) -> None:  # 17, expiry
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.socket == 0:
-            return [Pause(0.2), Expire(), Hang()]
+            return [PauseResponse(0.2), Expire(), HangResponse()]
         return Speak("As I said.", ms=40)
 
     async with open_talk(model, script) as (table, _):
@@ -613,9 +618,9 @@ async def test_a_session_that_expires_in_the_middle_of_a_line_is_gone_on_with(
 async def test_a_notice_to_leave_is_followed_between_two_lines(
     model: str, autojump_clock: MockClock
 ) -> None:  # 17, goAway
-    asked: list[Turn] = []
+    asked: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         asked.append(turn)
         line = Speak(f"Answer {len(asked)}.", ms=400, paced=True)
         return [GoAway(50.0), line] if len(asked) == 1 else line
@@ -638,9 +643,9 @@ async def test_a_notice_to_leave_is_followed_between_two_lines(
 async def test_a_new_socket_without_a_handle_is_told_what_was_said(
     model: str, autojump_clock: MockClock
 ) -> None:  # 20
-    asked: list[Turn] = []
+    asked: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         asked.append(turn)
         return Speak(f"Answer {len(asked)}.", ms=40)
 
@@ -666,9 +671,12 @@ async def test_a_new_socket_without_a_handle_is_told_what_was_said(
 async def test_a_socket_closed_for_good_fails_one_turn_and_not_the_next(
     model: str, code: int, autojump_clock: MockClock
 ) -> None:  # 1007, 1008
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.socket == 0:
-            return [Close(code, "Request contains an invalid argument."), Hang()]
+            return [
+                Close(code, "Request contains an invalid argument."),
+                HangResponse(),
+            ]
         return Speak("Here I am.", ms=40)
 
     async with open_talk(model, script) as (table, server):
@@ -684,15 +692,15 @@ async def test_a_socket_closed_for_good_fails_one_turn_and_not_the_next(
 @pytest.mark.parametrize(
     "steps",
     [
-        [Fail("rate_limit_exceeded", type="tokens")],
-        [Error("insufficient_quota", type="insufficient_quota"), Hang()],
+        [FailResponse("rate_limit_exceeded", type="tokens")],
+        [Error("insufficient_quota", type="insufficient_quota"), HangResponse()],
     ],
     ids=["rate", "quota"],
 )
 async def test_a_quota_in_mid_session_fails_one_turn_in_character(
     steps: Any, autojump_clock: MockClock
 ) -> None:  # vendor 429 and quota in mid-session
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         return steps if turn.number == 1 else Speak(f"Answer {turn.number}.", ms=40)
 
     async with open_talk(OPENAI, script) as (table, _):
@@ -712,7 +720,7 @@ async def test_two_players_at_one_npc_are_answered_one_after_the_other(
 ) -> None:  # two players at one NPC
     ran = Ran()
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.user.endswith("Ann") and not turn.outputs:
             return LOOK
         return Speak(f"{turn.user}, yes.", ms=40)

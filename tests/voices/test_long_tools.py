@@ -19,10 +19,10 @@ from glyphoxa_trio.npc import TierSelected, ToolFinished, TurnDone
 from glyphoxa_trio.npc.events import LateResult, Speech
 from glyphoxa_trio.npc.s2s.talk import STILL_WORKING
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
+    ModelTurn,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     UserSpeaks,
 )
 from glyphoxa_trio.tools.outcome import Status
@@ -47,7 +47,7 @@ EACH_TOOL = pytest.mark.parametrize("name", SECONDS)
 WORDS = ("Hello", "Think carefully, investigate it", "Who rules the north?")
 
 
-def script(turn: Turn) -> Reply:
+def script(turn: ModelTurn) -> Reply:
     """Calls what it is asked to use, once, and says what came of it."""
     if turn.outputs:
         pending = "pending" in str(turn.outputs[-1].output)
@@ -57,7 +57,7 @@ def script(turn: Turn) -> Reply:
     if "earlier call" in turn.user:
         return Speak("Done.", ms=500)
     if turn.user.startswith("Use "):
-        return CallTools([(turn.user.removeprefix("Use "), {})])
+        return SpokenCallTools([(turn.user.removeprefix("Use "), {})])
     return Speak("Well met.", ms=500)
 
 
@@ -180,9 +180,9 @@ async def test_what_comes_while_somebody_speaks_waits_until_they_were_answered(
 ) -> None:  # D23d: told when the model is idle, and all of it in one reply
     ran = Ran()
 
-    def two(turn: Turn) -> Reply:
+    def two(turn: ModelTurn) -> Reply:
         if turn.user == "Both" and not turn.outputs:
-            return CallTools([("study", {}), ("read", {})])
+            return SpokenCallTools([("study", {}), ("read", {})])
         return script(turn)
 
     tools = ran.tool("study", 20.0), ran.tool("read", 20.5)

@@ -14,10 +14,10 @@ from glyphoxa_trio.config.voices import S2SConfig
 from glyphoxa_trio.npc import TierSelected, TurnDone, TurnEnd
 from glyphoxa_trio.npc.events import Flush, Speech
 from glyphoxa_trio.testing.realtime_server import (
-    Hang,
+    HangResponse,
+    ModelTurn,
     Reply,
     Speak,
-    Turn,
     UserSpeaks,
 )
 from glyphoxa_trio.tools.tier import Tier
@@ -28,13 +28,13 @@ from .support import GEMINI_25, OPENAI, open_talk, sent_by
 SEMANTIC: dict[str, Any] = {"turn_detection": "semantic_vad", "create_response": False}
 
 
-def story(turn: Turn) -> Reply:
+def story(turn: ModelTurn) -> Reply:
     """A story, into which somebody speaks; then what they want."""
     if turn.number == 0:
         return [
             Speak("A long, long story.", ms=4000, upto_ms=400),
             UserSpeaks("Think carefully: why?", ms=100, after=0.6, late=False),
-            Hang(),
+            HangResponse(),
         ]
     return Speak("Because.", ms=40)
 
@@ -68,7 +68,7 @@ async def test_a_server_that_hears_by_itself_waits_to_be_asked(
 async def test_a_model_that_is_not_interrupted_says_it_to_its_end(
     autojump_clock: MockClock,
 ) -> None:
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.number == 0:
             return [
                 UserSpeaks("Stop it", ms=100, after=0.6),

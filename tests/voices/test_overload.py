@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from glyphoxa_trio.npc import TurnDone, TurnEnd
 from glyphoxa_trio.npc.activity import Activity
 from glyphoxa_trio.npc.events import Speech
-from glyphoxa_trio.testing.realtime_server import Reply, Speak, Turn, UserSpeaks
+from glyphoxa_trio.testing.realtime_server import ModelTurn, Reply, Speak, UserSpeaks
 
 from .support import EACH, open_talk
 
@@ -34,7 +34,7 @@ class NobodyMayBegin:
 async def test_who_is_answered_by_the_model_itself_is_heard_also_when_it_is_late(
     model: str, autojump_clock: MockClock
 ) -> None:
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.number == 0:
             return [Speak("Well. ", ms=200), UserSpeaks("Who are you?", after=1.0)]
         return Speak("I am Bob, and I am here.", ms=400)

@@ -19,21 +19,21 @@ from trio.testing import MockClock
 from glyphoxa_trio.npc import TurnDone, TurnEnd
 from glyphoxa_trio.testing.gemini_server import GoAway
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
     Close,
     Drop,
-    End,
+    EndResponse,
     Error,
     Expire,
-    Fail,
+    FailResponse,
     Freeze,
-    Hang,
+    HangResponse,
+    ModelTurn,
     On,
-    Pause,
+    PauseResponse,
     Refuse,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     UserSpeaks,
 )
 from glyphoxa_trio.tools.tier import Tier
@@ -54,7 +54,7 @@ seconds = st.sampled_from([0.0, 0.1, 0.5, 2.0])
 
 
 @st.composite
-def calls(draw: st.DrawFn, model: str) -> CallTools:
+def calls(draw: st.DrawFn, model: str) -> SpokenCallTools:
     count = draw(st.integers(1, 3))
     made: list[tuple[str, Any]] = []
     for _ in range(count):
@@ -62,7 +62,7 @@ def calls(draw: st.DrawFn, model: str) -> CallTools:
         if model != OPENAI:  # an object on that wire, or nothing
             given = draw(st.sampled_from([None, {}, {"at": "door"}, {"at": [{}]}]))
         made.append((draw(names), given))
-    return CallTools(
+    return SpokenCallTools(
         made,
         undeclared=True,
         open=model == OPENAI and draw(st.booleans()),
@@ -73,20 +73,20 @@ def calls(draw: st.DrawFn, model: str) -> CallTools:
 def steps(model: str) -> st.SearchStrategy[Any]:
     """One thing that a model of this vendor does in a response."""
     theirs: list[st.SearchStrategy[Any]] = [st.just(Error("server_error"))]
-    theirs.append(st.just(Fail("server_error")))
-    theirs.append(st.just(End("incomplete", "max_output_tokens")))
+    theirs.append(st.just(FailResponse("server_error")))
+    theirs.append(st.just(EndResponse("incomplete", "max_output_tokens")))
     if model != OPENAI:
         theirs = [st.builds(GoAway, st.sampled_from([0.0, 6.0, 50.0]))]
-        theirs.append(st.just(End(reason="MALFORMED_FUNCTION_CALL")))
+        theirs.append(st.just(EndResponse(reason="MALFORMED_FUNCTION_CALL")))
     return st.one_of(
         st.builds(Speak, st.just("Well."), ms=st.sampled_from([40, 400])),
         st.just(Speak("A long story.", ms=800, paced=True)),
         calls(model),
         calls(model),
-        st.builds(Pause, seconds),
+        st.builds(PauseResponse, seconds),
         st.builds(UserSpeaks, st.just("Wait"), ms=st.just(200), after=seconds),
         st.just(UserSpeaks("Stop", ms=100)),
-        st.just(Hang()),
+        st.just(HangResponse()),
         st.just(Expire()),
         *theirs,
     )
@@ -107,10 +107,10 @@ def traps(model: str) -> st.SearchStrategy[Any]:
 ACTIONS = st.sampled_from(["say", "say", "deep", "leave", "interrupt", "hear", "wait"])
 
 
-def scripted(replies: list[list[Any]]) -> Callable[[Turn], Reply]:
+def scripted(replies: list[list[Any]]) -> Callable[[ModelTurn], Reply]:
     left = list(replies)
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.user == LAST or not left:
             return Speak(ANSWER, ms=40)
         return left.pop(0)

@@ -12,13 +12,13 @@ from glyphoxa_trio.npc.events import EngineSwitched, Flush, Speech
 from glyphoxa_trio.npc.voice import Voice
 from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.providers.espeak import Espeak
-from glyphoxa_trio.providers.speech import Voice as Sound
+from glyphoxa_trio.providers.speech import VoiceStyle as Sound
 from glyphoxa_trio.testing.realtime_server import (
-    Heard,
+    ModelTurn,
     RealtimeServer,
     Reply,
     Speak,
-    Turn,
+    Transcription,
 )
 from glyphoxa_trio.tools.tier import Tier
 
@@ -52,10 +52,10 @@ async def test_what_is_said_arrives_and_what_is_answered_comes_back() -> None:
     quiet = bytes(rate * 2)
     answer = resampled(await spoken("Nobody you know."), rate, 24_000)
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         return Speak("Nobody you know.", audio=answer)
 
-    hears = [Heard("Who is there, and what do you want?")]
+    hears = [Transcription("Who is there, and what do you want?")]
     async with open_voices(OPENAI, script, hears=hears) as (runtime, fake):
         npc = runtime.npc("Bartok")
         await greeted(npc)
@@ -100,12 +100,15 @@ async def test_what_was_truncated_was_not_heard() -> None:
         await spoken("The king is dead, long live the king."), rate, 24_000
     )
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.number == 1:
             return Speak("The king is dead, long live the king.", audio=story)
         return Speak("Very well.")
 
-    hears = [Heard("Tell me everything about the king."), Heard("Stop it, please.")]
+    hears = [
+        Transcription("Tell me everything about the king."),
+        Transcription("Stop it, please."),
+    ]
     async with open_voices(OPENAI, script, hears=hears) as (runtime, fake):
         npc = runtime.npc("Bartok")
         await greeted(npc)
@@ -133,11 +136,13 @@ async def test_a_session_that_is_asked_chooses_its_way_by_the_words() -> None:
     question = await spoken("Think carefully, and tell me about the conspiracy.")
     quiet = bytes(rate * 2)
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         return Speak("As far as I know.")
 
     said = "Think carefully, and tell me about the conspiracy."
-    hears = [Heard(said, late=False)]  # within the time that they are waited for
+    hears = [
+        Transcription(said, late=False)
+    ]  # within the time that they are waited for
     async with open_voices(
         OPENAI, script, hears=hears, automatic=False, tier=Tier.DEEP
     ) as (runtime, _):

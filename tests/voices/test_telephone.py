@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from glyphoxa_trio.npc import TurnDone
 from glyphoxa_trio.npc.events import Speech
 from glyphoxa_trio.providers.g711 import Law, decoded, encoded
-from glyphoxa_trio.testing.realtime_server import Heard, Reply, Speak, Turn
+from glyphoxa_trio.testing.realtime_server import ModelTurn, Reply, Speak, Transcription
 
 from .support import GEMINI_38, OPENAI, open_talk, sent_by
 
@@ -25,7 +25,7 @@ ANSWER = b"".join(
 )
 
 
-def said(turn: Turn) -> Reply:
+def said(turn: ModelTurn) -> Reply:
     return Speak("Nobody you know.", audio=ANSWER)
 
 
@@ -55,7 +55,7 @@ async def test_a_telephone_is_heard_and_answered_as_it_is(
     law: Law, autojump_clock: MockClock
 ) -> None:
     asked, data = {"audio": law.value}, call(law, 0.6)
-    hears = [Heard("Who is there?")]
+    hears = [Transcription("Who is there?")]
     async with open_talk(OPENAI, said, asked=asked, hears=hears) as (table, server):
         async with table.npc.voice(speaker="Ann", rate=8000, encoding=law) as voice:
             await trio.sleep(1)
@@ -97,7 +97,7 @@ async def test_what_was_not_heard_is_cut_by_the_clock_of_a_telephone(
 
 @LAWS
 async def test_any_npc_hears_a_telephone(law: Law, autojump_clock: MockClock) -> None:
-    hears = [Heard("Who is there?")]
+    hears = [Transcription("Who is there?")]
     async with open_talk(GEMINI_38, said, hears=hears) as (table, server):
         async with table.npc.voice(speaker="Ann", rate=8000, encoding=law) as voice:
             await trio.sleep(1)

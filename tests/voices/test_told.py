@@ -13,10 +13,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import SharedTasks
 from glyphoxa_trio.npc import TurnDone, TurnEnd
 from glyphoxa_trio.npc.hot_context import HotContext, Moment
-from glyphoxa_trio.testing.realtime_server import CallTools, Reply, Speak, Turn
+from glyphoxa_trio.testing.realtime_server import (
+    ModelTurn,
+    Reply,
+    Speak,
+    SpokenCallTools,
+)
 
 from ..npc.support import Ran, ask
 from .support import EVERY, GEMINI_31, OPENAI, Server, live_of, open_talk
@@ -33,11 +38,11 @@ def received(server: Server, word: str) -> list[str]:
     ]
 
 
-def pays(turn: Turn) -> Reply:
+def pays(turn: ModelTurn) -> Reply:
     if "earlier call" in turn.user or turn.outputs:
         return Speak("I see.", ms=300)
     if turn.user.startswith("Pay"):
-        return CallTools([("pay", {})])
+        return SpokenCallTools([("pay", {})])
     return Speak("Bless you.", ms=300)
 
 
@@ -78,9 +83,9 @@ async def test_what_holds_at_the_moment_is_told_in_spoken_turns_and_once(
         return weather[moment.turn - 1]
 
     async with trio.open_nursery() as nursery:
-        context = HotContext(Flights(nursery))
+        context = HotContext(SharedTasks(nursery))
         context.add(look)
-        script: Callable[[Turn], Reply] = lambda _: Speak("Aye.", ms=300)  # noqa: E731
+        script: Callable[[ModelTurn], Reply] = lambda _: Speak("Aye.", ms=300)  # noqa: E731
         table_: dict[str, Any] = {"context": context}
         async with open_talk(model, script, table=table_) as (table, server):
             await connect(table)

@@ -38,17 +38,17 @@ from glyphoxa_trio.runtime import Runtime
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.gemini_server import GeminiServer, open_gemini_server
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
     Drop,
-    Hang,
-    Heard,
+    HangResponse,
+    ModelTurn,
     On,
     RealtimeServer,
     Refuse,
     Reply,
     Script,
     Speak,
-    Turn,
+    SpokenCallTools,
+    Transcription,
     UserSpeaks,
     open_realtime_server,
 )
@@ -68,7 +68,7 @@ MODELS = [
 EVERY = pytest.mark.parametrize("model", MODELS, ids=[name for _, name in MODELS])
 EACH = pytest.mark.parametrize("model", [OPENAI, MODELS[3]], ids=["openai", "gemini"])
 
-ROLL = CallTools([("roll", {"expression": "1d1+6"})])
+ROLL = SpokenCallTools([("roll", {"expression": "1d1+6"})])
 Server = RealtimeServer | GeminiServer
 
 
@@ -132,7 +132,7 @@ def done_of(events: list[TurnEvent]) -> TurnDone:
     return done
 
 
-def rolls(turn: Turn) -> Reply:
+def rolls(turn: ModelTurn) -> Reply:
     """Rolls the dice, and says what came."""
     if not turn.outputs:
         return [Speak("One moment. ", ms=60), ROLL]
@@ -165,9 +165,9 @@ async def test_an_npc_speaks_and_uses_a_tool(model: tuple[str, str]) -> None:
 
 @EVERY
 async def test_the_next_turn_knows_the_one_before(model: tuple[str, str]) -> None:
-    said: list[Turn] = []
+    said: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         said.append(turn)
         return Speak(f"Answer {turn.number}.")
 
@@ -186,9 +186,9 @@ async def test_a_dropped_connection_loses_no_result(model: tuple[str, str]) -> N
     # Field problem 6: the result of a call outlives the socket that asked for it.
     word = "toolCall" if model[0] == "gemini" else "response.done"
     trap = On(word, Drop(), sent=True, socket=1)
-    asked: list[Turn] = []
+    asked: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         asked.append(turn)
         if turn.socket == 1:
             return ROLL
@@ -226,12 +226,12 @@ async def test_a_quota_in_the_handshake_fails_the_turn_in_character(
 @EACH
 async def test_somebody_speaks_and_barges_in(model: tuple[str, str]) -> None:
     # G33, D12a: what was given out is void at once, and the next utterance a turn.
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.number == 0:
             return [
                 Speak("A long, long story. ", ms=400, paced=True),
                 UserSpeaks("Stop it", ms=100, late=False),
-                Hang(),
+                HangResponse(),
             ]
         return Speak("As you wish.")
 
@@ -268,10 +268,10 @@ async def test_the_microphone_reaches_the_model_and_its_answer_the_table() -> No
     loud = [bytes(range(1, 241)) * 4] * 20  # 20 ms each
     quiet = [bytes(960)] * 40
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         return Speak(f"You said {turn.user}.", ms=80)
 
-    hears = [Heard("good day", late=False)]
+    hears = [Transcription("good day", late=False)]
     async with open_voices(OPENAI, script, hears=hears) as (runtime, fake):
         npc = runtime.npc("Bartok")
         async with npc.voice(speaker="Ann", rate=24_000) as voice:

@@ -4,7 +4,7 @@
 the two tools of it.
 """
 
-from .expression import Dice, Expression, Roll, parse, roll
+from .expression import Dice, DiceRoll, Expression, parse, roll
 from .handlers import tools
 
-__all__ = ["Dice", "Expression", "Roll", "parse", "roll", "tools"]
+__all__ = ["Dice", "DiceRoll", "Expression", "parse", "roll", "tools"]

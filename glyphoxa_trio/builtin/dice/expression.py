@@ -53,7 +53,7 @@ class Expression:
 
 
 @attrs.frozen(kw_only=True)
-class Roll:
+class DiceRoll:
     """What fell; see the module about the signs."""
 
     rolls: tuple[int, ...]
@@ -93,7 +93,7 @@ def parse(text: str) -> Expression:
     return Expression(dice=tuple(dice), modifier=modifier)
 
 
-def roll(expression: Expression, rng: random.Random) -> Roll:
+def roll(expression: Expression, rng: random.Random) -> DiceRoll:
     """Throw the dice, term by term, with ``rng`` as the only source of chance."""
     rolls: list[int] = []
     dropped: list[int] = []
@@ -104,7 +104,7 @@ def roll(expression: Expression, rng: random.Random) -> Roll:
         kept = set(ranked[: dice.keep])
         for place, face in enumerate(faces):
             (rolls if place in kept else dropped).append(dice.sign * face)
-    return Roll(
+    return DiceRoll(
         rolls=tuple(rolls), dropped=tuple(dropped), modifier=expression.modifier
     )
 

@@ -6,14 +6,14 @@ ones fall again, `handlers` makes the six tools.
 
 from .chance import ALGORITHM, MAX_SEED, Seeded
 from .handlers import tools
-from .rules import InvalidArgument, Outcome, Roll, evaluate, explain, probability
+from .rules import DualityRoll, InvalidRoll, RollOutcome, evaluate, explain, probability
 
 __all__ = [
     "ALGORITHM",
     "MAX_SEED",
-    "InvalidArgument",
-    "Outcome",
-    "Roll",
+    "DualityRoll",
+    "InvalidRoll",
+    "RollOutcome",
     "Seeded",
     "evaluate",
     "explain",

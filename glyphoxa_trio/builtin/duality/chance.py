@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from .rules import InvalidArgument
+from .rules import InvalidRoll
 
 ALGORITHM: Final = "SHA256_CTR_V1"
 SEED_BITS: Final = 53  # what every reader of JSON carries whole
@@ -71,14 +71,14 @@ def dice_for(
     replay = seed is not None
     mode = wanted.get("roll_mode") or ("REPLAY" if replay else "LIVE")
     if mode not in ("LIVE", "REPLAY"):
-        raise InvalidArgument(f"rng.roll_mode must be LIVE or REPLAY, got {mode!r}")
+        raise InvalidRoll(f"rng.roll_mode must be LIVE or REPLAY, got {mode!r}")
     if mode == "REPLAY" and not replay:
-        raise InvalidArgument("rng.seed is needed for a REPLAY")
+        raise InvalidRoll("rng.seed is needed for a REPLAY")
     if mode == "LIVE" and replay:
-        raise InvalidArgument("rng.seed is only for a REPLAY")
+        raise InvalidRoll("rng.seed is only for a REPLAY")
     used = chance.getrandbits(SEED_BITS) if seed is None else int(seed)
     if not 0 <= used <= MAX_SEED:
-        raise InvalidArgument(f"rng.seed must be from 0 to {MAX_SEED}")
+        raise InvalidRoll(f"rng.seed must be from 0 to {MAX_SEED}")
     return Seeded(used), {
         "rng": {
             "seed_used": used,

@@ -16,7 +16,7 @@ from .rules import (
     MAX_NUMBER,
     METADATA,
     SIDES,
-    InvalidArgument,
+    InvalidRoll,
     check,
     evaluate,
     explain,
@@ -219,11 +219,11 @@ def tools(rng: random.Random | None = None, *, replays: bool = True) -> list[Too
 
 def _check(pools: Sequence[tuple[int, int]]) -> None:
     if not pools:
-        raise InvalidArgument("dice must name at least one pool")
+        raise InvalidRoll("dice must name at least one pool")
     for at, (sides, count) in enumerate(pools):
         if not 1 <= sides <= MAX_SIDES:
-            raise InvalidArgument(f"dice[{at}].sides must be from 1 to {MAX_SIDES}")
+            raise InvalidRoll(f"dice[{at}].sides must be from 1 to {MAX_SIDES}")
         if count < 1:
-            raise InvalidArgument(f"dice[{at}].count must be 1 or more")
+            raise InvalidRoll(f"dice[{at}].count must be 1 or more")
     if sum(count for _, count in pools) > MAX_DICE:
-        raise InvalidArgument(f"dice must be at most {MAX_DICE} in all")
+        raise InvalidRoll(f"dice must be at most {MAX_DICE} in all")

@@ -26,13 +26,13 @@ MAX_NUMBER: Final = 1_000_000  # of a modifier, either way, and of a difficulty
 RULES_VERSION: Final = "1.0.0"
 
 
-class InvalidArgument(ToolError):
+class InvalidRoll(ToolError):
     """An argument that is none. The message names it."""
 
     code = "InvalidArgument"
 
 
-class Outcome(StrEnum):
+class RollOutcome(StrEnum):
     """What becomes of a roll, in the order of the rules (F43)."""
 
     ROLL_WITH_HOPE = "ROLL_WITH_HOPE"
@@ -52,21 +52,21 @@ METADATA: Final[Mapping[str, Any]] = {
     "total_formula": "hope + fear + modifier",
     "crit_rule": "HOPE_EQUALS_FEAR_IS_CRITICAL",
     "difficulty_rule": "TOTAL_MEETS_OR_EXCEEDS_DIFFICULTY",
-    "outcomes": [outcome.value for outcome in Outcome],
+    "outcomes": [outcome.value for outcome in RollOutcome],
 }
 
 # The order in which `probability` counts them.
 _COUNTED: Final = (
-    Outcome.CRITICAL_SUCCESS,
-    Outcome.SUCCESS_WITH_HOPE,
-    Outcome.SUCCESS_WITH_FEAR,
-    Outcome.FAILURE_WITH_HOPE,
-    Outcome.FAILURE_WITH_FEAR,
+    RollOutcome.CRITICAL_SUCCESS,
+    RollOutcome.SUCCESS_WITH_HOPE,
+    RollOutcome.SUCCESS_WITH_FEAR,
+    RollOutcome.FAILURE_WITH_HOPE,
+    RollOutcome.FAILURE_WITH_FEAR,
 )
 
 
 @attrs.frozen(kw_only=True)
-class Roll:
+class DualityRoll:
     """Two dice that lie there, and what they mean."""
 
     hope: int
@@ -99,10 +99,10 @@ class Roll:
         return "SUCCESS" if self.meets_difficulty else "FAILURE"
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RollOutcome:
         if self.is_crit:
-            return Outcome.CRITICAL_SUCCESS
-        return Outcome(f"{self.verdict}_WITH_{self._flavour}")
+            return RollOutcome.CRITICAL_SUCCESS
+        return RollOutcome(f"{self.verdict}_WITH_{self._flavour}")
 
     @property
     def _flavour(self) -> str:
@@ -158,7 +158,7 @@ class Roll:
 
 def evaluate(
     hope: int, fear: int, modifier: int = 0, difficulty: int | None = None
-) -> Roll:
+) -> DualityRoll:
     """A roll of known dice.
 
     Raises:
@@ -167,23 +167,23 @@ def evaluate(
     check(modifier, difficulty)
     for name, face in (("hope", hope), ("fear", fear)):
         if not 1 <= face <= SIDES:
-            raise InvalidArgument(f"{name} must be from 1 to {SIDES}, got {face}")
-    return Roll(hope=hope, fear=fear, modifier=modifier, difficulty=difficulty)
+            raise InvalidRoll(f"{name} must be from 1 to {SIDES}, got {face}")
+    return DualityRoll(hope=hope, fear=fear, modifier=modifier, difficulty=difficulty)
 
 
 def check(modifier: int, difficulty: int | None) -> None:
-    """Raises `InvalidArgument`, naming what is out of bounds."""
+    """Raises `InvalidRoll`, naming what is out of bounds."""
     if abs(modifier) > MAX_NUMBER:
-        raise InvalidArgument(
+        raise InvalidRoll(
             f"modifier must be from {-MAX_NUMBER} to {MAX_NUMBER}, got {modifier}"
         )
     if difficulty is not None and not 0 <= difficulty <= MAX_NUMBER:
-        raise InvalidArgument(
+        raise InvalidRoll(
             f"difficulty must be from 0 to {MAX_NUMBER}, got {difficulty}"
         )
 
 
-def explain(roll: Roll) -> dict[str, Any]:
+def explain(roll: DualityRoll) -> dict[str, Any]:
     """A roll, and how its outcome came about (F38 to F40)."""
     return {
         **roll.as_data(),
@@ -211,14 +211,14 @@ def probability(modifier: int, difficulty: int) -> dict[str, Any]:
     check(modifier, difficulty)
     faces = range(1, SIDES + 1)
     rolls = [
-        Roll(hope=hope, fear=fear, modifier=modifier, difficulty=difficulty)
+        DualityRoll(hope=hope, fear=fear, modifier=modifier, difficulty=difficulty)
         for hope, fear in product(faces, faces)
     ]
     counts = Counter(roll.outcome for roll in rolls)
     successes = sum(roll.meets_difficulty for roll in rolls)
     return {
         "total_outcomes": len(rolls),
-        "crit_count": counts[Outcome.CRITICAL_SUCCESS],
+        "crit_count": counts[RollOutcome.CRITICAL_SUCCESS],
         "success_count": successes,
         "failure_count": len(rolls) - successes,
         "outcome_counts": [

@@ -164,7 +164,7 @@ async def _from_elsewhere(url: PageUrl) -> bytes:
 
     from glyphoxa_trio.builtin.web.addresses import Allowed
     from glyphoxa_trio.builtin.web.connecting import CheckedBackend, open_pool
-    from glyphoxa_trio.builtin.web.refusals import Refused, SiteFails
+    from glyphoxa_trio.builtin.web.refusals import PageRefused, SiteFails
 
     where = httpcore2.URL(
         scheme=url.scheme.encode(),
@@ -192,7 +192,7 @@ async def _from_elsewhere(url: PageUrl) -> bytes:
             }
             body = await _body(response, response.aiter_stream(), known, MAX_BYTES)
             return _image(response.status, body)
-    except (Refused, SiteFails):
+    except (PageRefused, SiteFails):
         raise AnswerUnusable(f"the image is at {url.host}, out of reach") from None
     except (
         httpcore2.NetworkError,

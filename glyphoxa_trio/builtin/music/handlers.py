@@ -14,7 +14,7 @@ from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import CallContext, Tool, ToolError, ToolUnavailable
 
 from .moods import LONGEST, folded
-from .player import Play, Player, Stop
+from .player import Play, Player, StopPlaying
 
 R = TypeVar("R")
 
@@ -71,7 +71,7 @@ def tools(player: Ref[Player], how: Mapping[str, Any] = NOTHING) -> list[Tool]:
     )
     async def stop_music(context: CallContext) -> dict[str, Any]:
         """Stop the background music; it fades out."""
-        heard = await _ask(player, Stop(), context)
+        heard = await _ask(player, StopPlaying(), context)
         if heard is None:
             return {"stopped": None, "message": "No music was playing."}
         return {"stopped": heard.stem, "message": "The music fades out."}

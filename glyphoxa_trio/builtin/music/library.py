@@ -24,7 +24,7 @@ from typing import Any, Final
 import attrs
 
 from .moods import folded
-from .tags import Broken, moods_in_tags
+from .tags import UnreadableFile, moods_in_tags
 
 MAX_FILES: Final = 5000
 MAX_FOLDERS: Final = 1000
@@ -150,7 +150,7 @@ class _Reading:
     def _tags(self, name: str) -> tuple[str, ...]:
         try:
             return moods_in_tags(self._found[name])
-        except Broken as error:
+        except UnreadableFile as error:
             self._warn(f"{name}: left out, it is broken: {error}")
             del self._found[name]
         except ImportError:

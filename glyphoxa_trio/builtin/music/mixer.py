@@ -19,7 +19,7 @@ from glyphoxa_trio.tools.definition import ToolUnavailable
 STEP: Final = 0.05  # seconds between two volumes of a fade
 
 
-class Sounding(Protocol):
+class PlayingTrack(Protocol):
     """A track that is heard, as long as its block lasts."""
 
     async def set_volume(self, volume: float) -> None:
@@ -32,7 +32,7 @@ class Sounding(Protocol):
 
 
 # Entered, the track has begun, at that volume. Raises as `Output.play` does.
-OpenTrack = Callable[[Path, float], AbstractAsyncContextManager[Sounding]]
+OpenTrack = Callable[[Path, float], AbstractAsyncContextManager[PlayingTrack]]
 
 
 @attrs.define(eq=False)
@@ -101,7 +101,7 @@ class Mixer:
             if self._leaving is voice:
                 self._leaving = None
 
-    async def _hear(self, voice: _Voice, track: Sounding) -> None:
+    async def _hear(self, voice: _Voice, track: PlayingTrack) -> None:
         """In, for as long as it is wanted, and out."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._fade, voice, track, nursery.cancel_scope)
@@ -110,7 +110,7 @@ class Mixer:
             nursery.cancel_scope.cancel("it is over")
 
     async def _fade(
-        self, voice: _Voice, track: Sounding, end: trio.CancelScope
+        self, voice: _Voice, track: PlayingTrack, end: trio.CancelScope
     ) -> None:
         try:
             while voice.step < self._steps and not voice.leaving.is_set():

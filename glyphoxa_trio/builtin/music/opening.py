@@ -20,7 +20,7 @@ from .handlers import tools
 from .library import Library, read_library
 from .mixer import Mixer
 from .mpv import installed, open_mpv
-from .output import Output
+from .output import MusicOutput
 from .player import Player, Prepare, open_player
 
 
@@ -71,7 +71,7 @@ async def open_music(
     async with AsyncExitStack() as stack:
         mpv = None if by_events else await stack.enter_async_context(open_mpv())
 
-        def output(nursery: trio.Nursery) -> Output:
+        def output(nursery: trio.Nursery) -> MusicOutput:
             if mpv is None:
                 return Announcer(tell=tell, volume=volume, crossfade=crossfade)
             return Mixer(

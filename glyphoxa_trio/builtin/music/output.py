@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 
-class Output(Protocol):
+class MusicOutput(Protocol):
     """Plays one track at a time, over and over."""
 
     @property

@@ -31,7 +31,7 @@ from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 
 from .library import Library
 from .moods import folded, nearest_mood
-from .output import Output
+from .output import MusicOutput
 
 LOOKING: Final = 0.1  # seconds that a call waits for the library
 AFTER_START: Final = 0.2  # seconds, so that it does not compete with a start
@@ -70,7 +70,7 @@ class Play(Request["Player", Playing]):
 
 
 @attrs.frozen
-class Stop(Request["Player", Path | None]):
+class StopPlaying(Request["Player", Path | None]):
     """Answered with what was heard."""
 
 
@@ -82,7 +82,7 @@ class Prepare(Request["Player", None]):
 @asynccontextmanager
 async def open_player(
     look: Look,
-    output: Callable[[trio.Nursery], Output],
+    output: Callable[[trio.Nursery], MusicOutput],
     *,
     rng: random.Random | None = None,
     warn: Callable[[str], None] = lambda text: None,
@@ -117,7 +117,7 @@ async def open_player(
 @attrs.define(eq=False)
 class Player:
     _look: Look
-    _output: Output
+    _output: MusicOutput
     _rng: random.Random
     _warn: Callable[[str], None]
     _nursery: trio.Nursery
@@ -133,7 +133,7 @@ class Player:
                 match call.request:
                     case Play(mood):
                         call.reply(await self._play(mood))
-                    case Stop():
+                    case StopPlaying():
                         heard = self._output.playing
                         self._output.stop()
                         call.reply(heard)

@@ -25,7 +25,7 @@ _MOST_WORDS: Final = 3  # of a mood in a comment
 _MOST: Final = 20  # moods of one file
 
 
-class Broken(Exception):
+class UnreadableFile(Exception):
     """The file is not what its name says."""
 
 
@@ -40,15 +40,15 @@ def moods_in_tags(path: Path) -> tuple[str, ...]:
 
     try:
         if path.stat().st_size == 0:
-            raise Broken("it is empty")
+            raise UnreadableFile("it is empty")
         file = mutagen.File(path)
-    except Broken:
+    except UnreadableFile:
         raise
     except OSError as error:
-        raise Broken(error.strerror or type(error).__name__) from None
+        raise UnreadableFile(error.strerror or type(error).__name__) from None
     except Exception as error:  # border: it reads what anybody wrote
         words = str(error).replace(str(path), path.name)
-        raise Broken(words[:200] or type(error).__name__) from None
+        raise UnreadableFile(words[:200] or type(error).__name__) from None
     if file is None or file.tags is None:
         return ()
     found: list[str] = []

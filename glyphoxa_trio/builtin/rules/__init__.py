@@ -13,6 +13,6 @@ of this project, and carry this notice:
 
 from .datasets import DatasetError, Rule
 from .handlers import tools
-from .index import Index
+from .index import RuleIndex
 
-__all__ = ["DatasetError", "Index", "Rule", "tools"]
+__all__ = ["DatasetError", "Rule", "RuleIndex", "tools"]

@@ -12,7 +12,7 @@ from glyphoxa_trio.tools.decorate import tool
 from glyphoxa_trio.tools.definition import Tool, ToolError
 
 from .datasets import Rule, load, shipped
-from .index import Index, excerpt, terms
+from .index import RuleIndex, excerpt, terms
 
 MAX_RESULTS: Final = 20
 MAX_QUERY: Final = 1000  # characters
@@ -135,12 +135,12 @@ def tools(datasets: Sequence[Path] = ()) -> list[Tool]:
 
 # To make one takes a fiftieth of a second, and most reloads change no rule.
 @lru_cache(maxsize=4)
-def _index(*more: Rule) -> Index:
+def _index(*more: Rule) -> RuleIndex:
     """Of the shipped rules and ``more``."""
-    return Index.build([*shipped(), *more])
+    return RuleIndex.build([*shipped(), *more])
 
 
-def _nearest(index: Index, unknown: str) -> list[str]:
+def _nearest(index: RuleIndex, unknown: str) -> list[str]:
     """Up to three ids: those with a word of the name, then those alike in letters."""
     head, dash, tail = unknown.partition("-")
     category = any(head == rule.category for rule in index.rules.values())

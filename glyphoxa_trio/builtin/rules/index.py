@@ -46,7 +46,7 @@ class Match:
 
 
 @attrs.frozen(kw_only=True)
-class Index:
+class RuleIndex:
     """Rules, found by id or by words. Frozen: build another one to change it."""
 
     rules: Mapping[str, Rule]
@@ -55,7 +55,7 @@ class Index:
     _postings: Mapping[str, tuple[tuple[str, float], ...]]
 
     @classmethod
-    def build(cls, rules: Iterable[Rule]) -> Index:
+    def build(cls, rules: Iterable[Rule]) -> RuleIndex:
         """An index of ``rules``; of two with the same id the later one holds."""
         by_id = {rule.id: rule for rule in rules}
         frequencies = {rule.id: _frequencies(rule) for rule in by_id.values()}

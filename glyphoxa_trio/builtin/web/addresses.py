@@ -32,7 +32,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 
-class Reach(Enum):
+class NetworkReach(Enum):
     """From where an address can be reached."""
 
     GLOBAL = "global"
@@ -79,18 +79,18 @@ _UNICAST: Final = IPv6Network("2000::/3")  # all that was ever given out
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
-def reach(address: Address) -> Reach:
+def reach(address: Address) -> NetworkReach:
     """From where it can be reached, whichever way it is written."""
     address = innermost(address)
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        return Reach.NEITHER  # it is of one network card
+        return NetworkReach.NEITHER  # it is of one network card
     if _in(address, _NEITHER):
-        return Reach.NEITHER
+        return NetworkReach.NEITHER
     if _in(address, _PRIVATE):
-        return Reach.PRIVATE
+        return NetworkReach.PRIVATE
     if isinstance(address, IPv6Address) and address not in _UNICAST:
-        return Reach.NEITHER
-    return Reach.GLOBAL
+        return NetworkReach.NEITHER
+    return NetworkReach.GLOBAL
 
 
 def innermost(address: Address) -> Address:
@@ -151,9 +151,9 @@ class Allowed:
         if _in(address, self.networks) or _in(innermost(address), self.networks):
             return True
         match reach(address):
-            case Reach.GLOBAL:
+            case NetworkReach.GLOBAL:
                 return True
-            case Reach.PRIVATE:
+            case NetworkReach.PRIVATE:
                 return host in self.hosts
         return False
 

@@ -13,7 +13,7 @@ import trio
 
 from glyphoxa_trio.tools.definition import ToolError
 
-from .refusals import Missing, Refused, SiteFails, TooOften, Unreadable
+from .refusals import PageNotFound, PageRefused, SiteFails, TooOften, Unreadable
 from .retrying import patience, waiting
 from .text import language_of
 from .unpacking import Body
@@ -26,7 +26,7 @@ _NEAR: Final = 32 * 1024  # bytes
 
 
 @attrs.frozen(eq=False)
-class Answer:
+class HttpAnswer:
     """The head of an answer; the body is read on demand. Names are in small letters."""
 
     status: int
@@ -34,7 +34,7 @@ class Answer:
     _response: httpcore2.Response
 
     @classmethod
-    def of(cls, response: httpcore2.Response) -> Answer:
+    def of(cls, response: httpcore2.Response) -> HttpAnswer:
         headers: dict[str, str] = {}
         for raw, value in response.headers:
             name = raw.decode("latin-1").lower()
@@ -70,15 +70,15 @@ class Answer:
             await self.body(_NEAR)
 
 
-def problem(answer: Answer, url: PageUrl) -> ToolError | None:
+def problem(answer: HttpAnswer, url: PageUrl) -> ToolError | None:
     """What is wrong with an answer that is no page; None if it is one."""
     status, host = answer.status, url.host
     if status == 200 or status == 203:
         return None
     if status in _MISSING:
-        return Missing(f"There is no such page at {host}.")
+        return PageNotFound(f"There is no such page at {host}.")
     if status in _CLOSED:
-        return Refused(f"The site {host} does not let us read that page.")
+        return PageRefused(f"The site {host} does not let us read that page.")
     if status in (429, 503):
         wait = waiting(patience(answer.headers))
         if status == 429 or wait:

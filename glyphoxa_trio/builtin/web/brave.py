@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from glyphoxa_trio.secret import Secret
 
-from .found import Found, hits_of
+from .found import SearchResults, hits_of
 from .refusals import SiteFails
 
 BRAVE_URL: Final = "https://api.search.brave.com"
@@ -45,12 +45,16 @@ class Brave:
         head = {"Accept": "application/json"}
         return head if key is None else head | {"X-Subscription-Token": key.reveal()}
 
-    def found(self, query: str, payload: Mapping[str, Any], limit: int) -> Found:
+    def found(
+        self, query: str, payload: Mapping[str, Any], limit: int
+    ) -> SearchResults:
         if payload.get("type") != "search":
             raise SiteFails("The search engine does not answer as Brave does.")
         web = payload.get("web")  # absent if nothing was found
         entries = web.get("results") if isinstance(web, Mapping) else None
-        return Found(query=query, hits=hits_of(entries, _NAMES, limit, self.name))
+        return SearchResults(
+            query=query, hits=hits_of(entries, _NAMES, limit, self.name)
+        )
 
     def refusal(self, status: int, payload: object) -> str | None:
         error = payload.get("error") if isinstance(payload, Mapping) else None

@@ -20,7 +20,7 @@ import httpcore2
 import trio
 
 from .addresses import Allowed
-from .refusals import Refused, SiteFails
+from .refusals import PageRefused, SiteFails
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -55,7 +55,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Raises `Refused` and `SiteFails`."""
+        """Raises `PageRefused` and `SiteFails`."""
         try:
             addresses = await self.resolver(host, port)
         except (OSError, UnicodeError):
@@ -64,7 +64,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
             raise SiteFails(f"There is no site called {host}.")
         refusal = self.allowed.refusal(host, addresses)
         if refusal is not None:
-            raise Refused(f"That page cannot be fetched: {refusal}.")
+            raise PageRefused(f"That page cannot be fetched: {refusal}.")
         for address in addresses[:_MOST_ADDRESSES]:
             try:
                 return await self._dialler.connect_tcp(address, port, timeout=_CONNECT)

@@ -8,7 +8,7 @@ from typing import Final
 from .refusals import Unreadable
 
 
-class Kind(Enum):
+class ContentKind(Enum):
     HTML = "html"
     TEXT = "text"
     UNSAID = "unsaid"
@@ -50,7 +50,7 @@ _KINDS: Final = {
 }
 
 
-def kind_of(header: str) -> tuple[Kind, str | None]:
+def kind_of(header: str) -> tuple[ContentKind, str | None]:
     """What the header ``Content-Type`` says, and the charset in it.
 
     Raises:
@@ -64,22 +64,22 @@ def kind_of(header: str) -> tuple[Kind, str | None]:
         if name.strip().lower() == "charset" and charset is None:
             charset = value
     if not mime:
-        return Kind.UNSAID, charset
+        return ContentKind.UNSAID, charset
     if mime in _HTML:
-        return Kind.HTML, charset
+        return ContentKind.HTML, charset
     if mime.startswith(("text/", "application/")) and mime.endswith(("+json", "+xml")):
-        return Kind.TEXT, charset
+        return ContentKind.TEXT, charset
     if mime.startswith("text/") or mime in _TEXT:
-        return Kind.TEXT, charset
+        return ContentKind.TEXT, charset
     if mime == "application/pdf":
         raise _unreadable("a PDF")
     raise _unreadable(_KINDS.get(mime.partition("/")[0], "a file, and no page"))
 
 
-def guess(data: bytes) -> Kind:
+def guess(data: bytes) -> ContentKind:
     """What a body is of which nobody says it."""
     html = data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
-    return Kind.HTML if html else Kind.TEXT
+    return ContentKind.HTML if html else ContentKind.TEXT
 
 
 def check(data: bytes) -> None:

@@ -22,7 +22,7 @@ import trio
 from glyphoxa_trio.process import end, start
 from glyphoxa_trio.tools.definition import ToolUnavailable
 
-from .page import Page
+from .page import WebPage
 from .refusals import Unreadable
 from .urls import PageUrl
 
@@ -49,7 +49,7 @@ class Read:
     frames: Sequence[str] = ()
     scripted: bool = False
 
-    def page(self, url: PageUrl, *, cut: bool, language: str | None) -> Page:
+    def page(self, url: PageUrl, *, cut: bool, language: str | None) -> WebPage:
         """The page.
 
         Raises:
@@ -57,7 +57,7 @@ class Read:
         """
         if not self.text:
             raise Unreadable(self._why(url))
-        return Page(
+        return WebPage(
             url=str(url),
             title=self.title or url.host.name,
             text=self.text,
@@ -94,7 +94,7 @@ class Extractor:
     )
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[Reader]:
+    async def open(self) -> AsyncGenerator[PageReader]:
         """A process that gets ready while the page is on its way. Leaving kills it.
 
         Raises:
@@ -109,13 +109,13 @@ class Extractor:
             except OSError as error:
                 raise ToolUnavailable(f"Pages cannot be read now: {error}.") from error
             try:
-                yield Reader(process, self.patience)
+                yield PageReader(process, self.patience)
             finally:
                 await end(process)
 
 
 @attrs.define(eq=False)
-class Reader:
+class PageReader:
     """A process that reads one page."""
 
     process: trio.Process

@@ -17,12 +17,12 @@ import httpcore2
 import trio
 
 from . import unpacking
-from .answers import Answer, problem
+from .answers import HttpAnswer, problem
 from .connecting import CheckedBackend, Resolver, open_pool, resolve
-from .content import Kind, check, guess, kind_of
-from .extraction import Extractor, Reader
-from .page import Page, plain_page
-from .refusals import Refused, SiteFails
+from .content import ContentKind, check, guess, kind_of
+from .extraction import Extractor, PageReader
+from .page import WebPage, plain_page
+from .refusals import PageRefused, SiteFails
 from .robots import MAX_BYTES as MAX_ROBOTS
 from .settings import DEFAULTS, FetchSettings
 from .sites import Sites
@@ -58,7 +58,7 @@ class Fetcher:
         factory=lambda: trio.CapacityLimiter(MAX_FETCHES), init=False
     )
 
-    async def page(self, address: str) -> Page:
+    async def page(self, address: str) -> WebPage:
         """The page at an address, as text. Cancelled, nothing of it is left.
 
         Raises:
@@ -83,7 +83,7 @@ class _Visit:
     _seen: set[PageUrl] = attrs.field(factory=set, init=False)
     _forwarded: bool = attrs.field(default=False, init=False)
 
-    async def at(self, url: PageUrl) -> Page:
+    async def at(self, url: PageUrl) -> WebPage:
         while True:
             if url in self._seen:
                 raise SiteFails("The page leads around in a circle.")
@@ -93,14 +93,14 @@ class _Visit:
             self._check_port(url)
             async with self._sites.visiting(url):
                 found = await self._look(url)
-            if isinstance(found, Page):
+            if isinstance(found, WebPage):
                 return found
             url = found
 
-    async def _look(self, url: PageUrl) -> Page | PageUrl:
+    async def _look(self, url: PageUrl) -> WebPage | PageUrl:
         """The page that is there, or where it is instead."""
         if not await self._sites.allows(url, self._settings.user_agent, self._robots):
-            raise Refused(
+            raise PageRefused(
                 f"The site {url.host} does not want robots to read that page."
             )
         async with self._asked(url) as answer:
@@ -110,15 +110,15 @@ class _Visit:
                 raise why
             return await self._read(answer, url)
 
-    async def _read(self, answer: Answer, url: PageUrl) -> Page | PageUrl:
+    async def _read(self, answer: HttpAnswer, url: PageUrl) -> WebPage | PageUrl:
         kind, charset = kind_of(answer.headers.get("content-type", ""))
-        if kind is Kind.HTML:
+        if kind is ContentKind.HTML:
             # The process gets ready while the page is on its way.
             async with self._extractor.open() as reader:
                 data, cut = await answer.body(MAX_BODY)
                 return await self._extracted(reader, answer, url, data, cut, charset)
         data, cut = await answer.body(MAX_BODY)
-        if kind is Kind.UNSAID and guess(data) is Kind.HTML:
+        if kind is ContentKind.UNSAID and guess(data) is ContentKind.HTML:
             async with self._extractor.open() as reader:
                 return await self._extracted(reader, answer, url, data, cut, charset)
         most = self._settings.most_text
@@ -126,13 +126,13 @@ class _Visit:
 
     async def _extracted(
         self,
-        reader: Reader,
-        answer: Answer,
+        reader: PageReader,
+        answer: HttpAnswer,
         url: PageUrl,
         data: bytes,
         cut: bool,
         charset: str | None,
-    ) -> Page | PageUrl:
+    ) -> WebPage | PageUrl:
         """The page as it is read, or where it sends its readers at once."""
         check(data)
         read = await reader.read(data, charset, most_text=self._settings.most_text)
@@ -149,7 +149,7 @@ class _Visit:
 
     def _check_port(self, url: PageUrl) -> None:
         if url.port not in self._settings.ports:
-            raise Refused(f"Pages on port {url.port} are not fetched.")
+            raise PageRefused(f"Pages on port {url.port} are not fetched.")
 
     async def _robots(self, url: PageUrl) -> bytes | None:
         """A robots.txt; empty if there is none, None if nobody knows.
@@ -173,7 +173,7 @@ class _Visit:
         return b""  # RFC 9309: as if there were none
 
     @asynccontextmanager
-    async def _asked(self, url: PageUrl) -> AsyncGenerator[Answer]:
+    async def _asked(self, url: PageUrl) -> AsyncGenerator[HttpAnswer]:
         """What a server answers to a GET; leaving hangs up."""
         headers = {
             "Host": url.authority,
@@ -195,7 +195,7 @@ class _Visit:
                 headers=list(headers.items()),
                 extensions={"timeout": timeout},
             ) as response:
-                yield Answer.of(response)
+                yield HttpAnswer.of(response)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ class Hit:
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class SearchResults:
     """What an engine answers; ``answer`` is one of its own, without a page."""
 
     query: str
@@ -93,7 +93,7 @@ def plain(value: object, most: int) -> str:
     """Text of an engine as plain text on one line; of what is no text, nothing."""
     if not isinstance(value, str):
         return ""
-    words = _Words()
+    words = _MarkedText()
     words.feed(value[:_MARKUP])
     words.close()
     text = "".join(words.said).encode("utf-16", "surrogatepass")
@@ -124,7 +124,7 @@ def _is_page(url: str) -> bool:
     )
 
 
-class _Words(HTMLParser):
+class _MarkedText(HTMLParser):
     """Keeps what is between the marks."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from .urls import PageUrl
 
 
 @attrs.frozen(kw_only=True)
-class Page:
+class WebPage:
     """What is at an address.
 
     Args:
@@ -39,7 +39,7 @@ class Page:
 
 def plain_page(
     url: PageUrl, data: bytes, charset: str | None, *, cut: bool, most_text: int
-) -> Page:
+) -> WebPage:
     """A text that is no HTML.
 
     Raises:
@@ -52,7 +52,7 @@ def plain_page(
     if not text:
         raise Unreadable("The page is empty.")
     name = url.target.partition("?")[0].rpartition("/")[2]
-    return Page(
+    return WebPage(
         url=str(url),
         title=bounded(name or url.host.name, MAX_TITLE)[0],
         text=text,

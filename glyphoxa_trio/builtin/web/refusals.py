@@ -14,13 +14,13 @@ class BadAddress(ToolError):
     code = "InvalidArgument"
 
 
-class Refused(ToolError):
+class PageRefused(ToolError):
     """It is there, perhaps, and we do not go there or are not let in."""
 
     code = "PermissionDenied"
 
 
-class Missing(ToolError):
+class PageNotFound(ToolError):
     """The site says that it has no such page."""
 
     code = "NotFound"

@@ -21,7 +21,7 @@ from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
 
-from .found import Found
+from .found import SearchResults
 from .refusals import SiteFails, TooOften
 from .retrying import patience, waiting
 from .unpacking import ACCEPTED, Body
@@ -35,7 +35,7 @@ MAX_ANSWER: Final = 2 * 1024 * 1024  # bytes of what an engine answers
 _CONNECT: Final = 2.0  # seconds
 
 
-class Engine(Protocol):
+class SearchBackend(Protocol):
     """How one kind of engine is asked. No I/O."""
 
     @property
@@ -52,7 +52,9 @@ class Engine(Protocol):
 
     def headers(self, key: Secret | None) -> Mapping[str, str]: ...
 
-    def found(self, query: str, payload: Mapping[str, Any], limit: int) -> Found:
+    def found(
+        self, query: str, payload: Mapping[str, Any], limit: int
+    ) -> SearchResults:
         """Raises `ToolError` if the answer says that nobody has looked."""
         ...
 
@@ -75,7 +77,7 @@ class Search:
         credentials or a query, and for a key that no header can hold.
     """
 
-    engine: Engine
+    engine: SearchBackend
     base_url: str = attrs.field(converter=_bare)
     key: Secret | None = None
 
@@ -89,7 +91,7 @@ class Search:
         if not (key.isascii() and key.isprintable() and key) or " " in key:
             raise ValueError("api_key: empty, or not what a header can hold")
 
-    async def find(self, query: str, limit: int) -> Found:
+    async def find(self, query: str, limit: int) -> SearchResults:
         """What the engine finds. Cancelled, the connection is closed.
 
         Raises:
@@ -125,7 +127,7 @@ class Search:
 
     def _read(
         self, query: str, limit: int, response: httpx2.Response, body: bytes
-    ) -> Found:
+    ) -> SearchResults:
         try:
             payload = Mask.around(self.key).data(json.loads(body))
         except (ValueError, RecursionError):

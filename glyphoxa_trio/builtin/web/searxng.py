@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from glyphoxa_trio.secret import Secret
 
-from .found import MAX_ANSWER, Found, first_text, hits_of, plain
+from .found import MAX_ANSWER, SearchResults, first_text, hits_of, plain
 from .refusals import SiteFails
 
 _NAMES: Final = {
@@ -38,7 +38,9 @@ class SearXNG:
             head if key is None else head | {"Authorization": f"Bearer {key.reveal()}"}
         )
 
-    def found(self, query: str, payload: Mapping[str, Any], limit: int) -> Found:
+    def found(
+        self, query: str, payload: Mapping[str, Any], limit: int
+    ) -> SearchResults:
         if not isinstance(payload.get("results"), list):
             raise SiteFails("The search engine does not answer as SearXNG does.")
         hits = hits_of(payload["results"], _NAMES, limit, self.name)
@@ -49,7 +51,7 @@ class SearXNG:
         silent = payload.get("unresponsive_engines")
         if not hits and not answer and isinstance(silent, list) and silent:
             raise SiteFails(f"No search engine has answered: {_reasons(silent)}.")
-        return Found(query=query, hits=hits, answer=answer)
+        return SearchResults(query=query, hits=hits, answer=answer)
 
     def refusal(self, status: int, payload: object) -> str | None:
         if status == 403:

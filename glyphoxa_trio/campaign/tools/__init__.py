@@ -13,12 +13,12 @@ from ..context import Contexts
 from ..lanes import FileStore
 from ..stamps import Stamps
 from . import campaign, context, create, members, sessions, transfer
-from .desk import Desk
+from .client_state import ClientState
 
 
 def tools(campaigns: Campaigns, contexts: Contexts) -> list[Tool]:
     """All but backup, which needs a folder: see `transfer.backup`."""
-    desk = Desk(campaigns, contexts)
+    desk = ClientState(campaigns, contexts)
     return [
         *context.tools(desk),
         *campaign.tools(desk),

@@ -8,14 +8,14 @@ from ..changing import delete, update
 from ..listing import DEFAULT_LIMIT, MOST_LIMIT, MOST_PAGE, listed
 from ..model import Campaign, GmMode
 from ..rules import create_campaign, find
-from .desk import (
+from .client_state import (
     CAMPAIGN,
     KEY,
     NOBODY,
     READ,
     Answer,
     Arguments,
-    Desk,
+    ClientState,
     Schema,
     identity,
     made,
@@ -49,7 +49,7 @@ def limit(arguments: Arguments) -> int:
     return DEFAULT_LIMIT if given is None else given
 
 
-def tools(desk: Desk) -> list[Tool]:
+def tools(desk: ClientState) -> list[Tool]:
     campaigns = desk.campaigns
 
     async def create(arguments: Arguments, call: CallContext) -> Answer:

@@ -6,10 +6,10 @@ from glyphoxa_trio.tools.definition import CallContext, Tool
 
 from .. import uris
 from ..context import checked
-from .desk import READ, Answer, Arguments, Desk, identity, made, optional
+from .client_state import READ, Answer, Arguments, ClientState, identity, made, optional
 
 
-def tools(desk: Desk) -> list[Tool]:
+def tools(desk: ClientState) -> list[Tool]:
     async def put(arguments: Arguments, call: CallContext) -> Answer:
         desk.contexts.require(call.session)
         context = await desk.campaigns.read(

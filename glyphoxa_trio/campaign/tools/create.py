@@ -5,15 +5,15 @@ from __future__ import annotations
 from glyphoxa_trio.tools.definition import CallContext, Tool
 
 from ..changing import set_controller
-from ..model import Campaign, Character, Controller, Kind, Role
+from ..model import Campaign, Character, CharacterKind, Controller, Role
 from ..rules import create_character, create_participant
-from .desk import (
+from .client_state import (
     CAMPAIGN,
     KEY,
     NOBODY,
     Answer,
     Arguments,
-    Desk,
+    ClientState,
     identity,
     made,
     name,
@@ -26,11 +26,11 @@ DISPLAY_NAME = name("What the others call them, such as Alice.")
 ROLE = words("GM for who leads the game, else PLAYER.", Role)
 CONTROLLER = words("Who decides for them: HUMAN or AI.", Controller)
 NAME = name("What the actor is called, such as Thorin Ironforge.")
-KIND = words("PC for a player's character, NPC for any other.", Kind)
+KIND = words("PC for a player's character, NPC for any other.", CharacterKind)
 NOTES = text("What there is to know about the actor.")
 
 
-def tools(desk: Desk) -> list[Tool]:
+def tools(desk: ClientState) -> list[Tool]:
     async def participant(arguments: Arguments, call: CallContext) -> Answer:
         created = await desk.campaigns.write(
             create_participant,

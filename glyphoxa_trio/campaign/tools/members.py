@@ -11,17 +11,17 @@ from glyphoxa_trio.tools.definition import CallContext, Tool
 
 from ..changing import delete, update
 from ..listing import MOST_PAGE, listed
-from ..model import LISTS, Campaign, Member, Participant
+from ..model import LISTS, Campaign, CampaignMember, Participant
 from ..rules import member
 from . import create, sessions
 from .campaign import PAGING, limit
-from .desk import (
+from .client_state import (
     CAMPAIGN,
     NOBODY,
     READ,
     Answer,
     Arguments,
-    Desk,
+    ClientState,
     Schema,
     identity,
     made,
@@ -30,7 +30,7 @@ from .desk import (
 
 
 @attrs.frozen
-class _Words:
+class _MemberWords:
     """How one kind of member is spoken of."""
 
     a: str
@@ -40,8 +40,8 @@ class _Words:
     loses: str
 
 
-_WORDS: Final[Mapping[str, _Words]] = {
-    "participants": _Words(
+_WORDS: Final[Mapping[str, _MemberWords]] = {
+    "participants": _MemberWords(
         "a participant",
         "the people at the table",
         {
@@ -52,14 +52,14 @@ _WORDS: Final[Mapping[str, _Words]] = {
         "{display_name} is at the table.",
         " The actors that they control have no controller then.",
     ),
-    "actors": _Words(
+    "actors": _MemberWords(
         "an actor",
         "the characters of the story; controller is there if one was set",
         {"name": create.NAME, "kind": create.KIND, "notes": create.NOTES},
         "{name}: {notes}",
         "",
     ),
-    "sessions": _Words(
+    "sessions": _MemberWords(
         "a session",
         "the evenings at the table; ended_at is there if it has ended",
         {"name": sessions.NAME},
@@ -69,11 +69,11 @@ _WORDS: Final[Mapping[str, _Words]] = {
 }
 
 
-def tools(desk: Desk) -> list[Tool]:
+def tools(desk: ClientState) -> list[Tool]:
     return [tool for plural in LISTS for tool in _tools(desk, plural, LISTS[plural])]
 
 
-def _tools(desk: Desk, plural: str, kind: type[Member]) -> list[Tool]:
+def _tools(desk: ClientState, plural: str, kind: type[CampaignMember]) -> list[Tool]:
     words, word = _WORDS[plural], kind.WORD
     id_ = f"{word}_id"
     # Of these two the context may have one.

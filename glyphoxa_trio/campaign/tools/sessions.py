@@ -5,14 +5,14 @@ from __future__ import annotations
 from glyphoxa_trio.tools.definition import CallContext, Tool
 
 from ..changing import move_session
-from ..model import Status
+from ..model import SessionStatus
 from ..rules import start_session
-from .desk import (
+from .client_state import (
     CAMPAIGN,
     KEY,
     Answer,
     Arguments,
-    Desk,
+    ClientState,
     Work,
     identity,
     made,
@@ -23,7 +23,7 @@ from .desk import (
 NAME = text("What it is called, such as Session 1: The Journey Begins.", 200)
 
 
-def tools(desk: Desk) -> list[Tool]:
+def tools(desk: ClientState) -> list[Tool]:
     async def start(arguments: Arguments, call: CallContext) -> Answer:
         session = await desk.campaigns.write(
             start_session,
@@ -33,7 +33,7 @@ def tools(desk: Desk) -> list[Tool]:
         )
         return session.as_json()
 
-    def moving(to: Status) -> Work:
+    def moving(to: SessionStatus) -> Work:
         async def move(arguments: Arguments, call: CallContext) -> Answer:
             campaign_id = desk.campaign_id(arguments, call)
             session_id = arguments.get("session_id")
@@ -51,21 +51,21 @@ def tools(desk: Desk) -> list[Tool]:
             "session_pause",
             "Pause a session",
             "Pause a session, so that it can be resumed, or another one started.",
-            Status.PAUSED,
+            SessionStatus.PAUSED,
             "The session rests.",
         ),
         (
             "session_resume",
             "Resume a session",
             "Go on with a session that is paused. No other one may be active.",
-            Status.ACTIVE,
+            SessionStatus.ACTIVE,
             "The session goes on.",
         ),
         (
             "session_end",
             "End a session",
             "End a session for good. One that has ended stays as it is.",
-            Status.ENDED,
+            SessionStatus.ENDED,
             "The session is over.",
         ),
     ]
@@ -90,7 +90,7 @@ def tools(desk: Desk) -> list[Tool]:
                 description,
                 moving(to),
                 {"campaign_id": CAMPAIGN, "session_id": optional(_SESSION)},
-                destructive=to is Status.ENDED,
+                destructive=to is SessionStatus.ENDED,
                 says=says,
             )
             for tool, title, description, to, says in moves

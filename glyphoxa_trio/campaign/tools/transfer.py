@@ -16,14 +16,23 @@ from ..errors import ResourceExhausted, Unavailable
 from ..lanes import FileStore
 from ..stamps import Stamps
 from ..transfer import FORMAT, exported, imported
-from .desk import CAMPAIGN, LONG, Answer, Arguments, Desk, made, optional, text
+from .client_state import (
+    CAMPAIGN,
+    LONG,
+    Answer,
+    Arguments,
+    ClientState,
+    made,
+    optional,
+    text,
+)
 
 # So that nobody fills the disk; older ones are the operator's to remove.
 MOST_BACKUPS: Final = 100
 _NAME: Final = re.compile(r"campaigns-\d{8}T\d{6}Z-[0-9a-f]{6}\.db")
 
 
-def tools(desk: Desk) -> list[Tool]:
+def tools(desk: ClientState) -> list[Tool]:
     async def export(arguments: Arguments, call: CallContext) -> Answer:
         return await desk.campaigns.read(
             exported, desk.campaign_id(arguments, call), arguments.get("cursor")

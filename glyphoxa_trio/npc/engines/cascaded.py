@@ -17,11 +17,11 @@ from math import inf
 
 import trio
 
-from glyphoxa_trio.host import Listing, Showing
+from glyphoxa_trio.host import CatalogueEntry, VisibleTools
 from glyphoxa_trio.npc.conversation import Round
 from glyphoxa_trio.npc.events import Fallback
-from glyphoxa_trio.npc.patience import Patience
-from glyphoxa_trio.npc.prompting import request_of, view_of
+from glyphoxa_trio.npc.model_timeout import ModelTimeout
+from glyphoxa_trio.npc.prompting import request_of, visible_tools
 from glyphoxa_trio.npc.sentences import Sentences
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.tool_round import ToolRound
@@ -40,7 +40,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 from .continuation import Continuation
 
-Opener = Callable[[Round, Showing], Awaitable[bool]]
+Opener = Callable[[Round, VisibleTools], Awaitable[bool]]
 """Says what comes before the first request, into the turn's first round; true if that
 was the whole answer."""
 
@@ -82,16 +82,16 @@ async def run(turn: TurnState, *, opener: Opener | None = None) -> None:
         await turn.fall_back(round_, index, turn.why_nothing(round_, last=last))
 
 
-async def _show(turn: TurnState, index: int, *, last: bool) -> Showing:
+async def _show(turn: TurnState, index: int, *, last: bool) -> VisibleTools:
     """Ask the gate what this round's model may see."""
     remaining = turn.tool_clock.remaining(trio.current_time())
 
-    def permitted(left: float) -> tuple[Listing, ...]:
+    def permitted(left: float) -> tuple[CatalogueEntry, ...]:
         return turn.host.tools(
             turn.tier, grant=turn.grant, remaining=left, whose=turn.memory.session.whose
         )
 
-    view = view_of(
+    view = visible_tools(
         turn.host,
         turn.memory.shelf,
         tier=turn.tier,
@@ -110,7 +110,7 @@ async def _listen(
     turn: TurnState,
     index: int,
     round_: Round,
-    view: Showing,
+    view: VisibleTools,
     *,
     last: bool,
 ) -> list[ToolCall]:
@@ -130,7 +130,7 @@ async def _listen(
     opened = bool(round_.sentences)
     fresh = Continuation(turn.opener, joined=not index)
     calls: list[ToolCall] = []
-    patience = Patience(turn.model_clock)
+    patience = ModelTimeout(turn.model_clock)
     written, longest = 0, turn.config.max_answer  # characters
 
     async def write(text: str) -> None:
@@ -217,7 +217,7 @@ async def _listen(
     except BaseException as error:  # border: a link that asks the program to end
         failure = LLMError(ErrorKind.MALFORMED, f"its link raised {type(error)!r}")
     finally:
-        patience.rest()
+        patience.pause()
     if patience.exceeded and not finished:
         if first is not None and not isinstance(first, LLMError):
             raise first

@@ -10,8 +10,8 @@ import attrs
 import trio
 
 from glyphoxa_trio.npc.clock import Clock
-from glyphoxa_trio.npc.patience import FAREWELL, Patience
-from glyphoxa_trio.npc.sentences import Beginning
+from glyphoxa_trio.npc.model_timeout import FAREWELL, ModelTimeout
+from glyphoxa_trio.npc.sentences import AnswerOpening
 from glyphoxa_trio.providers.llm import (
     LLM,
     ErrorKind,
@@ -74,7 +74,7 @@ class FastModel:
         ticket = self._breaker.begin(trio.current_time())
         if ticket is None:
             return None
-        asked, patience = _Asked(self.llm, request, told), Patience(clock)
+        asked, patience = _OpenerRequest(self.llm, request, told), ModelTimeout(clock)
         try:
             with patience.scope:
                 patience.wait_for(ErrorKind.FIRST_TOKEN, within)
@@ -84,7 +84,7 @@ class FastModel:
             self._breaker.release(ticket, trio.current_time())
             raise
         finally:
-            patience.rest()
+            patience.pause()
             farewell = FAREWELL if asked.decided.is_set() else 0.0
             asked.scope.deadline = trio.current_time() + farewell
         if asked.waits:  # which says nothing of the model
@@ -105,7 +105,7 @@ class FastModel:
 
 
 @attrs.define(eq=False)
-class _Asked:
+class _OpenerRequest:
     """One request, up to the piece that decides the opener."""
 
     _llm: LLM
@@ -129,7 +129,7 @@ class _Asked:
             self._settle(error=error)
 
     async def _hear(self, events: AsyncIterator[LLMEvent]) -> Opened | None:
-        beginning = Beginning()
+        beginning = AnswerOpening()
         async for event in events:
             match event:
                 case TextChunk(text):
@@ -154,7 +154,7 @@ class _Asked:
             self.decided.set()
 
 
-def _ended(beginning: Beginning, reason: FinishReason) -> Opened | None:
+def _ended(beginning: AnswerOpening, reason: FinishReason) -> Opened | None:
     """What a model has said that stopped before its first sentence was over."""
     text = beginning.end()
     if text is None or reason is FinishReason.FILTERED:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 
 from glyphoxa_trio.config.voices import CascadeMode
-from glyphoxa_trio.host import Showing
+from glyphoxa_trio.host import VisibleTools
 from glyphoxa_trio.npc.conversation import Round
 from glyphoxa_trio.npc.prompting import opening_request
 from glyphoxa_trio.npc.turn.state import TurnState
@@ -34,7 +34,9 @@ async def run(turn: TurnState, fast: FastModel) -> None:
     await cascaded.run(turn, opener=partial(_open, turn, fast))
 
 
-async def _open(turn: TurnState, fast: FastModel, round_: Round, view: Showing) -> bool:
+async def _open(
+    turn: TurnState, fast: FastModel, round_: Round, view: VisibleTools
+) -> bool:
     """Say the first sentence; whether that is the whole answer."""
     if not _opens(turn.settings.npc.cascade_mode, view):
         return False
@@ -64,7 +66,7 @@ async def _open(turn: TurnState, fast: FastModel, round_: Round, view: Showing) 
     return opened.whole and not view.shown
 
 
-def _opens(mode: CascadeMode, view: Showing) -> bool:
+def _opens(mode: CascadeMode, view: VisibleTools) -> bool:
     match mode:
         case CascadeMode.AUTO:
             return bool(view.shown)

@@ -18,27 +18,27 @@ import trio
 from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.config.voices import Engine as Kind
 from glyphoxa_trio.host import ToolHost
-from glyphoxa_trio.npc.aloud import Aloud
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import EngineSwitched
-from glyphoxa_trio.npc.hearsay import Overheard
-from glyphoxa_trio.npc.s2s.bridge import Bridge
+from glyphoxa_trio.npc.overheard import Overheard
+from glyphoxa_trio.npc.s2s.bridge import ToolBridge
 from glyphoxa_trio.npc.s2s.interaction import Interaction
-from glyphoxa_trio.npc.s2s.live import Live
 from glyphoxa_trio.npc.s2s.own_voice import OwnVoice
-from glyphoxa_trio.npc.s2s.shell import Owner
+from glyphoxa_trio.npc.s2s.realtime_conversation import RealtimeConversation
+from glyphoxa_trio.npc.s2s.shell import ConversationOwner
+from glyphoxa_trio.npc.spoken_audio import SpokenAudio
 from glyphoxa_trio.npc.turn.engine import (
-    Engine,
     Microphone,
     MicrophoneTaken,
+    TurnEngine,
     Understood,
 )
-from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Switched, Usage
-from glyphoxa_trio.providers.s2s import Complaint, Line
+from glyphoxa_trio.providers.s2s import Complaint, TranscriptLine
 from glyphoxa_trio.providers.speech import Synthesizer
 from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
@@ -52,7 +52,7 @@ _WORDS_WITHIN: Final = 0.3
 
 
 @attrs.define(eq=False, kw_only=True)
-class SpeechEngine(Engine):
+class SpeechEngine(TurnEngine):
     """One NPC's side of its speech-to-speech model.
 
     Args:
@@ -63,10 +63,10 @@ class SpeechEngine(Engine):
       switched: told when another model goes on.
     """
 
-    _live: Live
+    _live: RealtimeConversation
     _host: ToolHost
     _settings: SessionSettings
-    _memory: Memory
+    _memory: NpcMemory
     ceiling: Callable[[], Tier]
     _spoken: Callable[[Utterance], None]
     spent: Callable[[Usage], None]
@@ -76,19 +76,19 @@ class SpeechEngine(Engine):
     _microphone: tuple[str, Microphone] | None = attrs.field(default=None, init=False)
     _speaker: str = attrs.field(default="player", init=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    _sounding: Aloud | None = attrs.field(default=None, init=False)
+    _sounding: SpokenAudio | None = attrs.field(default=None, init=False)
     _answered: tuple[Utterance, SpokenTurn] | None = attrs.field(
         default=None, init=False
     )
     _failed: bool = attrs.field(default=False, init=False)  # its model, in that turn
     _rests: Signal = attrs.field(factory=Signal, init=False)
-    _bridge: Bridge = attrs.field(init=False)
+    _bridge: ToolBridge = attrs.field(init=False)
     # Turns that went round, and whether the model lacks the words, too.
     _elsewhere: list[tuple[bool, Exchange]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         settings, live = self._settings, self._live
-        self._bridge = Bridge(
+        self._bridge = ToolBridge(
             host=self._host,
             live=live,
             grant=settings.grant,
@@ -99,7 +99,7 @@ class SpeechEngine(Engine):
             pending=self._memory.pending,
         )
         self._bridge.show(self.ceiling())
-        owner = Owner(
+        owner = ConversationOwner(
             spoken=self._hear,
             speech=self._speech,
             history=self._memory.conversation.lines,
@@ -120,7 +120,7 @@ class SpeechEngine(Engine):
         return self._microphone is None and self._live.quiet
 
     @property
-    def live(self) -> Live:
+    def live(self) -> RealtimeConversation:
         return self._live
 
     def instruct(self) -> None:
@@ -318,9 +318,9 @@ class SpeechEngine(Engine):
         while self._elsewhere:
             words, exchange = self._elsewhere.pop(0)
             if words:
-                self._live.tell(Line("user", exchange.text))
+                self._live.tell(TranscriptLine("user", exchange.text))
             if exchange.heard:
-                self._live.tell(Line("assistant", exchange.heard))
+                self._live.tell(TranscriptLine("assistant", exchange.heard))
 
     def _tell_late(self, exchange: Exchange) -> None:
         """Tell the model what calls came to that it has not made itself: those of a
@@ -349,7 +349,7 @@ class SpeechEngine(Engine):
         return True
 
 
-def _sound(live: Live) -> tuple[bool, int]:
+def _sound(live: RealtimeConversation) -> tuple[bool, int]:
     """What a microphone must know of a conversation: who finds the turns, and the
     rate."""
     return live.automatic, live.capabilities.input_rate

@@ -13,16 +13,16 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.npc.aloud import Aloud
 from glyphoxa_trio.npc.conversation import Round
 from glyphoxa_trio.npc.events import Fallback, Speech, Transcript
-from glyphoxa_trio.npc.patience import Patience
-from glyphoxa_trio.npc.s2s.bridge import Bridge
+from glyphoxa_trio.npc.model_timeout import ModelTimeout
+from glyphoxa_trio.npc.s2s.bridge import ToolBridge
 from glyphoxa_trio.npc.s2s.interaction import Interaction
-from glyphoxa_trio.npc.s2s.live import Live
-from glyphoxa_trio.npc.s2s.rounds import Rounds
+from glyphoxa_trio.npc.s2s.realtime_conversation import RealtimeConversation
+from glyphoxa_trio.npc.s2s.response_loop import ResponseLoop
 from glyphoxa_trio.npc.s2s.talk import Talk
 from glyphoxa_trio.npc.sentences import Sentences
+from glyphoxa_trio.npc.spoken_audio import SpokenAudio
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.tool_round import ToolRound
 from glyphoxa_trio.providers.llm import LLMError
@@ -31,9 +31,9 @@ from glyphoxa_trio.providers.s2s import (
     Event,
     Heard,
     InteractionEnded,
-    Line,
     ResponseEnded,
     Spoken,
+    TranscriptLine,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.speech import outcome_text
@@ -57,12 +57,12 @@ class SpokenTurn:
     """
 
     turn: TurnState
-    live: Live
-    bridge: Bridge
+    live: RealtimeConversation
+    bridge: ToolBridge
     speaker: str
     heard: Interaction | None
     asks: bool
-    sound: Aloud
+    sound: SpokenAudio
     interrupt: Callable[[str], None]
     ceiling: Tier
     understood: Callable[[str], Awaitable[None]]
@@ -85,20 +85,20 @@ class SpokenTurn:
                 await self.bridge.told()
             interaction = live.begin()
             live.know(turn.exchange.known)
-            live.say(Line("user", turn.exchange.text))
+            live.say(TranscriptLine("user", turn.exchange.text))
         else:
             live.know(turn.exchange.known)
             if self.asks and not interaction.reports:
                 live.respond()
         self.interaction = interaction
         interaction.tell_words(self._tell_words)
-        rounds = Rounds(
+        rounds = ResponseLoop(
             bridge=self.bridge,
             interaction=interaction,
             hear=self._hear,
             round_of=self._round_of,
             retell=self._retell,
-            patience=Patience(turn.model_clock),
+            patience=ModelTimeout(turn.model_clock),
             first_token=turn.config.first_token,
             silence=turn.config.silence,
             max_rounds=turn.config.max_rounds,
@@ -202,15 +202,15 @@ class SpokenTurn:
 
     # What goes wrong.
 
-    def _retell(self) -> tuple[Line, ...]:
+    def _retell(self) -> tuple[TranscriptLine, ...]:
         """This turn, for a model that was not there."""
         words = self.turn.exchange.text
-        lines = [Line("user", words)] if words else []
+        lines = [TranscriptLine("user", words)] if words else []
         cap = self.live.capabilities.max_result
         for outcome in self.turn.exchange.outcomes:
             text = outcome_text(outcome, cap=cap)
             name = outcome.call.name
-            lines.append(Line("user", f"(Result of {name}, as data: {text})"))
+            lines.append(TranscriptLine("user", f"(Result of {name}, as data: {text})"))
         return tuple(lines)
 
     async def _fail(self, error: LLMError) -> None:

@@ -6,7 +6,7 @@ import attrs
 
 from glyphoxa_trio.config.voices import CascadeMode
 from glyphoxa_trio.config.voices import Engine as Kind
-from glyphoxa_trio.npc.turn.engine import Engine, Understood
+from glyphoxa_trio.npc.turn.engine import TurnEngine, Understood
 from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
 from glyphoxa_trio.npc.turn.state import TurnState
 from glyphoxa_trio.npc.turn.utterance import Utterance
@@ -16,7 +16,7 @@ from .fast import FastModel
 
 
 @attrs.define(eq=False)
-class TextEngine(Engine):
+class TextEngine(TurnEngine):
     """Answers in writing, as its NPC's configuration says."""
 
     _settings: SessionSettings

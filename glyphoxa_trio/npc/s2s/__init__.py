@@ -4,20 +4,20 @@
 calls through the host's gate; `engines/speech` makes turns of it.
 """
 
-from .bridge import TOOL_TIMEOUT, Bridge
+from .bridge import TOOL_TIMEOUT, ToolBridge
 from .interaction import Interaction
-from .live import Live, open_live
 from .pending_calls import Way
+from .realtime_conversation import RealtimeConversation, open_live
 from .sockets import LiveSettings
 from .standing import StandingBridge, open_bridge
 
 __all__ = [
     "TOOL_TIMEOUT",
-    "Bridge",
     "Interaction",
-    "Live",
     "LiveSettings",
+    "RealtimeConversation",
     "StandingBridge",
+    "ToolBridge",
     "Way",
     "open_bridge",
     "open_live",

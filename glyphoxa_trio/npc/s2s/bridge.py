@@ -18,10 +18,10 @@ import trio
 
 from glyphoxa_trio.host import (
     Caller,
-    Listing,
-    Shelf,
-    Showing,
+    CatalogueEntry,
+    LoadedTools,
     ToolHost,
+    VisibleTools,
     showing,
 )
 from glyphoxa_trio.npc.prompting import specs_of
@@ -38,7 +38,7 @@ from glyphoxa_trio.tools.search import DEFER_THRESHOLD
 from glyphoxa_trio.tools.speech import outcome_text
 from glyphoxa_trio.tools.tier import Tier
 
-from .live import Live
+from .realtime_conversation import RealtimeConversation
 
 TOOL_TIMEOUT = 30.0
 
@@ -53,7 +53,7 @@ _PASSING: Final = (Reason.UNAVAILABLE, Reason.HOLDS_LOOP, Reason.OVER_TIER)
 
 
 @attrs.define(eq=False, kw_only=True)
-class Bridge:
+class ToolBridge:
     """The tools of one conversation: all those of its tier, however long they take.
 
     They are declared once, and again when tier, grant, catalogue or what was loaded
@@ -68,15 +68,17 @@ class Bridge:
     """
 
     host: ToolHost
-    live: Live
+    live: RealtimeConversation
     grant: Grant
     tier: Tier = Tier.FAST
     tool_timeout: float = TOOL_TIMEOUT
-    shelf: Shelf = attrs.field(factory=Shelf)
+    shelf: LoadedTools = attrs.field(factory=LoadedTools)
     defer_threshold: int = DEFER_THRESHOLD
     whose: tuple[str, str] = ("", "")
     pending: dict[tuple[str, str], ToolCall] = attrs.field(factory=dict)
-    _showing: Showing = attrs.field(factory=lambda: Showing(shown=()), init=False)
+    _showing: VisibleTools = attrs.field(
+        factory=lambda: VisibleTools(shown=()), init=False
+    )
     _revision: int = attrs.field(default=0, init=False)
     _declared: tuple[S2STool, ...] = attrs.field(default=(), init=False)
     _declared_to: Capabilities | None = attrs.field(default=None, init=False)
@@ -98,7 +100,7 @@ class Bridge:
         if defer_threshold is not None:
             self.defer_threshold = defer_threshold
 
-    def show(self, tier: Tier) -> Showing:
+    def show(self, tier: Tier) -> VisibleTools:
         """Declare the tools of this tier; what a call may do changes with it.
 
         Downwards at once. Upwards once the model has been told (D23a).
@@ -154,7 +156,7 @@ class Bridge:
                 calling = tool.calling
         return calling in capabilities.stays_owed
 
-    def _permitted(self, left: float) -> tuple[Listing, ...]:
+    def _permitted(self, left: float) -> tuple[CatalogueEntry, ...]:
         return self.host.tools(
             self.tier, grant=self.grant, remaining=math.inf, whose=self.whose
         )
@@ -167,7 +169,7 @@ class Bridge:
         return self._known
 
     @property
-    def showing(self) -> Showing:
+    def showing(self) -> VisibleTools:
         return self._showing
 
     async def update_tier(self, tier: Tier, *, within: float = 5.0) -> bool:
@@ -314,7 +316,9 @@ def _is_same(declared: S2STool, fresh: S2STool | None) -> bool:
     return fresh is not None and declared.spec == fresh.spec
 
 
-def declarations(shown: Sequence[Listing], capabilities: Capabilities) -> list[S2STool]:
+def declarations(
+    shown: Sequence[CatalogueEntry], capabilities: Capabilities
+) -> list[S2STool]:
     """Tools as a speech-to-speech model is told of them.
 
     It goes on speaking while a slow one runs, where it can; a quick one is waited for.

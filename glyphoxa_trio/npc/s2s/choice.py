@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from glyphoxa_trio.providers.chain import Candidate
+from glyphoxa_trio.providers.chain import ModelCandidate
 from glyphoxa_trio.providers.s2s import S2S, LinkClosed
 from glyphoxa_trio.tools.breaker import Ticket
 
@@ -23,12 +23,12 @@ _SOON: Final = 1.0  # until a breaker is looked at again
 
 
 @attrs.frozen(eq=False)
-class Choice:
+class ModelChoice:
     """One of the models, as this conversation speaks with it: its ``provider`` may be
     heard by somebody on the way, unlike that of the ``candidate``, which all share;
     ``name`` is for events."""
 
-    candidate: Candidate[S2S]
+    candidate: ModelCandidate[S2S]
     provider: S2S
     voice: str | None = None
     language: str | None = None
@@ -43,14 +43,14 @@ class Choice:
 class Choices:
     """All of them, in the order in which they are asked. Times are on trio's clock."""
 
-    of: Sequence[Choice] = attrs.field(validator=attrs.validators.min_len(1))
+    of: Sequence[ModelChoice] = attrs.field(validator=attrs.validators.min_len(1))
     _left_until: dict[int, float] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def only(cls, provider: S2S, voice: str | None, language: str | None) -> Choices:
         """One model, and none behind it."""
-        candidate = Candidate(provider.label, provider)
-        return cls((Choice(candidate, provider, voice, language),))
+        candidate = ModelCandidate(provider.label, provider)
+        return cls((ModelChoice(candidate, provider, voice, language),))
 
     def pick(self, now: float, beyond: int = -1) -> tuple[int, Ticket | None] | None:
         """Which is asked now, of those behind ``beyond``; None if none of them may be.

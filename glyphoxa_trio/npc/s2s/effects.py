@@ -15,7 +15,7 @@ from .happenings import Happening
 I = TypeVar("I")  # noqa: E741  an interaction, of which the machine knows nothing
 
 
-class Do(Enum):
+class SimpleEffect(Enum):
     """An effect that is always the same."""
 
     WANT = auto()  # a socket is needed
@@ -65,7 +65,7 @@ class Settled:
 
 # A command is to be sent on the socket; usage and complaints are the owner's.
 Effect = (
-    Do
+    SimpleEffect
     | Replace
     | Put[I]
     | Understood[I]

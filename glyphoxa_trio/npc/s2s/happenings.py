@@ -9,7 +9,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 
 
 @attrs.frozen
-class Calls:
+class CallsReady:
     """These may be begun now, in one fan-out. Each call comes once."""
 
     response: str
@@ -55,5 +55,12 @@ class Overflowed:
 
 
 Happening = (
-    Event | Calls | Answered | BargedIn | LinkLost | LinkBack | LinkGone | Overflowed
+    Event
+    | CallsReady
+    | Answered
+    | BargedIn
+    | LinkLost
+    | LinkBack
+    | LinkGone
+    | Overflowed
 )

@@ -17,7 +17,7 @@ import trio
 from glyphoxa_trio.actors import Signal
 from glyphoxa_trio.providers.s2s import Heard
 
-from .happenings import BargedIn, Calls, Happening, Overflowed
+from .happenings import BargedIn, CallsReady, Happening, Overflowed
 
 # Ten minutes of speech in pieces of 40 ms; nobody has to hear more at once.
 _CAPACITY: Final = 15_000
@@ -57,13 +57,13 @@ class Interaction:
             return False
         if isinstance(event, BargedIn):
             words = [x for x in self._events if isinstance(x, Heard)]
-            calls = [x for x in self._events if isinstance(x, Calls)]
+            calls = [x for x in self._events if isinstance(x, CallsReady)]
             self._events = deque([*words, event, *calls])
             self._arrived.set()
         elif len(self._events) >= _CAPACITY:
             self._over = True
             # The calls are still owed an answer: `end` returns them.
-            calls = [event for event in self._events if isinstance(event, Calls)]
+            calls = [event for event in self._events if isinstance(event, CallsReady)]
             self._events = deque([Overflowed(), *calls])
         else:
             self._events.append(event)
@@ -77,7 +77,7 @@ class Interaction:
         await self._arrived.until(lambda: bool(self._events))
         return self._events.popleft()
 
-    def understand(self, text: str, *, final: bool) -> None:
+    def on_transcript(self, text: str, *, final: bool) -> None:
         """The words so far, or all of them."""
         self.words, self.understood = text, final
         self._tell_words()

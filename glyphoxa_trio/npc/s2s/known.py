@@ -7,13 +7,13 @@ from typing import Final
 
 import attrs
 
-from glyphoxa_trio.providers.s2s import Command, ForgetText, Line, SendText
+from glyphoxa_trio.providers.s2s import Command, ForgetText, SendText, TranscriptLine
 
 _NO_MORE: Final = "(What you knew of this moment does not hold any more.)"
 
 
 @attrs.define(eq=False)
-class Known:
+class KnownContext:
     """The text that holds, and what the model knows of it.
 
     ``text`` is empty if there is nothing to be known.
@@ -44,5 +44,5 @@ class Known:
         if forgets:
             self._number += 1
             self._item = f"known_{self._number}"
-        line = Line("user", self.text or _NO_MORE)
+        line = TranscriptLine("user", self.text or _NO_MORE)
         yield SendText(line, reply=False, item=self._item)

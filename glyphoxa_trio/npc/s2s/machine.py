@@ -73,7 +73,6 @@ from glyphoxa_trio.providers.s2s import (
     Heard,
     InteractionEnded,
     Interrupted,
-    Line,
     LinkClosed,
     Respond,
     ResponseEnded,
@@ -92,30 +91,33 @@ from glyphoxa_trio.providers.s2s import (
     SpeechStopped,
     Spoken,
     ToolsInForce,
+    TranscriptLine,
     Truncate,
     UsageSeen,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 
-from .effects import Do, Effect, Put, Replace, Settled, TellSpoken, Understood
-from .happenings import BargedIn, Calls, Happening, LinkBack, LinkGone, LinkLost
-from .known import Known
-from .pending_calls import Late, PendingCalls, Way
-from .responses import Next, Responses, Runs
+from .effects import Effect, Put, Replace, Settled, SimpleEffect, TellSpoken, Understood
+from .happenings import BargedIn, CallsReady, Happening, LinkBack, LinkGone, LinkLost
+from .known import KnownContext
+from .pending_calls import LateOutput, PendingCalls, Way
+from .responses import Next, OpenResponses, Runs
+from .spoken_interactions import SpokenInteractions, Words
 from .tool_revisions import ToolRevisions
 from .unanswered import Unanswered
-from .unsent import Unsent
-from .utterances import Utterances, Words
+from .unsent import UnsentCommands
 
 CANCELLED: Final = '{"status": "cancelled", "message": "It is not wanted any more."}'
 
 I = TypeVar("I")  # noqa: E741  an interaction
 
 
-def earlier(name: str, output: str) -> Line:
+def earlier(name: str, output: str) -> TranscriptLine:
     """A result that cannot be given as one. As data, and not in the system's name: what
     a tool has said is no instruction."""
-    return Line("user", f"(Result of the earlier call of {name}, as data: {output})")
+    return TranscriptLine(
+        "user", f"(Result of the earlier call of {name}, as data: {output})"
+    )
 
 
 @attrs.define(eq=False)
@@ -156,20 +158,22 @@ class LiveMachine(Generic[I]):
     _new: Callable[[bool, bool], I]
     capabilities: Capabilities
     setup: Setup
-    unsent: Unsent
+    unsent: UnsentCommands
     calls: PendingCalls = attrs.field(factory=PendingCalls, init=False)
     tools: ToolRevisions = attrs.field(factory=ToolRevisions, init=False)
     effects: deque[Effect[I]] = attrs.field(factory=deque, init=False)
-    _responses: Responses = attrs.field(factory=Responses, init=False)
+    _responses: OpenResponses = attrs.field(factory=OpenResponses, init=False)
     _interactions: Interactions[I] = attrs.field(factory=Interactions, init=False)
-    _utterances: Utterances[I] = attrs.field(factory=Utterances, init=False)
+    _utterances: SpokenInteractions[I] = attrs.field(
+        factory=SpokenInteractions, init=False
+    )
     _unanswered: Unanswered = attrs.field(init=False)
     _connected: bool = attrs.field(default=False, init=False)
     _speaking: bool = attrs.field(default=False, init=False)
     _told: bool = attrs.field(default=False, init=False)  # somebody, of what is spoken
     _tools_due: bool = attrs.field(default=False, init=False)
-    _known: Known = attrs.field(factory=Known, init=False)
-    _unspoken: list[Late] = attrs.field(factory=list, init=False)  # and told
+    _known: KnownContext = attrs.field(factory=KnownContext, init=False)
+    _unspoken: list[LateOutput] = attrs.field(factory=list, init=False)  # and told
 
     def __attrs_post_init__(self) -> None:
         self._unanswered = Unanswered(self.capabilities.input_rate)
@@ -229,15 +233,15 @@ class LiveMachine(Generic[I]):
                             left = [*left, later]
                 break
         for event in left:
-            if isinstance(event, Calls):
+            if isinstance(event, CallsReady):
                 self.refuse(event.calls, now)
         self._tell_late(now)
-        self.effects.append(Do.LOOK)
+        self.effects.append(SimpleEffect.LOOK)
 
     def not_taken(self, put: Put[I], now: float) -> None:
         """It has ended meanwhile, or listens no more."""
         self._interactions.listening.discard(put.interaction)
-        if isinstance(put.happening, Calls):
+        if isinstance(put.happening, CallsReady):
             self.refuse(put.happening.calls, now)
 
     def hear(self, pcm: bytes, *, speech: bool = True) -> None:
@@ -260,12 +264,14 @@ class LiveMachine(Generic[I]):
         self._mark(SpeechEnds())
         self._hear_out(None, stop=self.capabilities.asks_for_responses)
 
-    def say(self, line: Line, *, reply: bool) -> None:
+    def say(self, line: TranscriptLine, *, reply: bool) -> None:
         self._send(SendText(line, reply=reply))
         if reply:
             self.respond()
 
-    def tell(self, line: Line, *, reply: bool = False, kept: bool = False) -> None:
+    def tell(
+        self, line: TranscriptLine, *, reply: bool = False, kept: bool = False
+    ) -> None:
         """Something that nobody has said to it. With ``reply`` it is to speak of it.
 
         Without a socket it is in the history of the next one, or waits for it if the
@@ -333,7 +339,7 @@ class LiveMachine(Generic[I]):
         elif way is Way.TEXT:
             reply = schedule is not Schedule.SILENT
             self._tell_again(call.name, output, reply=reply)
-        self.effects.append(Do.LOOK)
+        self.effects.append(SimpleEffect.LOOK)
         return way
 
     def refuse(self, calls: Iterable[ToolCall], now: float) -> None:
@@ -356,7 +362,7 @@ class LiveMachine(Generic[I]):
             if way is not Way.NOTHING:
                 self.calls.put_off(call)
 
-    def finish(self, late: Late) -> None:
+    def finish(self, late: LateOutput) -> None:
         """What a call that was left came to."""
         self.calls.finish(late)
         self._tell_late(late.at)
@@ -388,17 +394,17 @@ class LiveMachine(Generic[I]):
         for late, way in told:
             self._tell(late, way, reply=reply and late is told[-1][0])
 
-    def _is_spoken_of(self, late: Late, now: float) -> bool:
+    def _is_spoken_of(self, late: LateOutput, now: float) -> bool:
         # A model that answers all text would not be told in time without.
         only_so = late.matters and not self.capabilities.silent_text
         return only_so or late.is_spoken_of(now)
 
-    def _take_late(self) -> list[Late]:
+    def _take_late(self) -> list[LateOutput]:
         late = self.calls.take_late()
         self.effects.extend(Settled(x.call.id) for x in late)
         return late
 
-    def _tell(self, late: Late, way: Way, *, reply: bool) -> None:
+    def _tell(self, late: LateOutput, way: Way, *, reply: bool) -> None:
         if reply:
             self._responses.ask()
         if way is Way.RESULT:
@@ -458,7 +464,9 @@ class LiveMachine(Generic[I]):
             self._unanswered = Unanswered(capabilities.input_rate)
             if self._connected:
                 self.effects.append(Replace())
-        self.effects.append(Do.LOOK)  # a socket may be too old by the new settings
+        self.effects.append(
+            SimpleEffect.LOOK
+        )  # a socket may be too old by the new settings
 
     def switch(
         self, capabilities: Capabilities, voice: str | None, language: str | None
@@ -490,7 +498,7 @@ class LiveMachine(Generic[I]):
                 self.unsent.forget_asking()
             self._known.lost()
         newer = self.tools.open()
-        self.effects.append(Do.TELL_TOOLS)
+        self.effects.append(SimpleEffect.TELL_TOOLS)
         if newer:
             self._declare()
         self._tell_known()
@@ -567,7 +575,7 @@ class LiveMachine(Generic[I]):
             ):
                 commands.append(Respond())
         self.unsent.keep_utterance(tuple(commands))
-        self.effects.append(Do.WANT)
+        self.effects.append(SimpleEffect.WANT)
 
     def _forget_unanswered(self) -> None:
         """Nobody waits for an answer to it any more."""
@@ -587,7 +595,7 @@ class LiveMachine(Generic[I]):
                 return  # often, and nobody is quieter for it
             case ToolsInForce(revision):
                 self.tools.enforce(revision)
-                self.effects.append(Do.TELL_TOOLS)
+                self.effects.append(SimpleEffect.TELL_TOOLS)
             case HandleIssued(handle):
                 self.setup = attrs.evolve(self.setup, handle=handle)
             case GoingAway(seconds):
@@ -635,7 +643,7 @@ class LiveMachine(Generic[I]):
             self._declare()
         self._tell_late(now)
         if self.quiet:
-            self.effects.append(Do.LOOK)
+            self.effects.append(SimpleEffect.LOOK)
 
     def _start_response(self, event: ResponseStarted) -> None:
         if not self._speaking:
@@ -668,11 +676,11 @@ class LiveMachine(Generic[I]):
         if self._responses.is_void(response) or self._interactions.rest:
             self.refuse(owed, now)
         elif owed:
-            self._pass_on(Calls(response, owed))
+            self._pass_on(CallsReady(response, owed))
 
     def _hear_speech(self) -> None:
         self._pass_on(BargedIn())
-        self.effects.append(Do.TELL_SPEECH)
+        self.effects.append(SimpleEffect.TELL_SPEECH)
 
     def _has_spoken(self, item: str | None) -> None:
         """The server has heard somebody out, for the first time or again."""
@@ -721,7 +729,7 @@ class LiveMachine(Generic[I]):
         self._interactions.lost = False  # the one whose socket it was is over
         self._interactions.listening.add(began)
         self._interactions.earlier = frozenset(self.calls.owed)
-        self.effects.append(Do.WANT)
+        self.effects.append(SimpleEffect.WANT)
         return began
 
     def _stop(self) -> None:
@@ -741,20 +749,20 @@ class LiveMachine(Generic[I]):
                 self._send(SetTools(self.tools.wanted, self.tools.revision))
         elif self.tools.are_those_opened_with:  # there and back again
             self.tools.enforce(self.tools.revision)
-            self.effects += (Do.KEEP_SOCKET, Do.TELL_TOOLS)
+            self.effects += (SimpleEffect.KEEP_SOCKET, SimpleEffect.TELL_TOOLS)
         else:
             self.effects.append(Replace())
 
     def _tell_again(self, name: str, output: str, *, reply: bool) -> None:
         text = SendText(earlier(name, output), reply=reply)
-        self.effects.append(Do.WANT)
+        self.effects.append(SimpleEffect.WANT)
         if self._connected:
             self.effects.append(text)
         else:
             self.unsent.keep_text(text)
 
     def _send(self, command: Command) -> None:
-        self.effects.append(Do.WANT)
+        self.effects.append(SimpleEffect.WANT)
         if self._connected:
             self.effects.append(command)
         else:
@@ -762,7 +770,7 @@ class LiveMachine(Generic[I]):
 
     def _mark(self, command: SpeechBegins | SpeechEnds) -> None:
         """Somebody begins or ends to speak here, among what the microphone hears."""
-        self.effects.append(Do.WANT)
+        self.effects.append(SimpleEffect.WANT)
         if self._connected:
             self.effects.append(command)
         else:

@@ -17,9 +17,9 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Signal
-from glyphoxa_trio.providers.speech import SpeechError, Voice
+from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
 
-from .live import Live
+from .realtime_conversation import RealtimeConversation
 from .reciting import Recital
 
 # Seconds. Whoever waits has waited for an answer already.
@@ -63,7 +63,7 @@ class OwnVoice:
       records: lines are recorded, since nothing else could say them.
     """
 
-    live: Live
+    live: RealtimeConversation
     npc: str
     recordings: Recordings
     may_ask: Callable[[], bool]
@@ -83,7 +83,7 @@ class OwnVoice:
 
     @asynccontextmanager
     async def speak(
-        self, text: str, voice: Voice
+        self, text: str, voice: VoiceStyle
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Say it, or play what was recorded of it; with the model's own settings."""
         if recorded := self.recordings.get(self._key(text)):

@@ -37,7 +37,7 @@ class Way(StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Late:
+class LateOutput:
     """What a call came to that was left: ``output``, as in `SendResult`.
 
     ``at`` is when it was there; ``matters``: it has changed something, so the model
@@ -66,7 +66,7 @@ class PendingCalls:
 
     owed: dict[str, ToolCall] = attrs.field(factory=dict, init=False)
     left: dict[str, ToolCall] = attrs.field(factory=dict, init=False)
-    late: list[Late] = attrs.field(factory=list, init=False)
+    late: list[LateOutput] = attrs.field(factory=list, init=False)
     _put_off: set[str] = attrs.field(factory=set, init=False)  # answered: it goes on
     _lost: set[str] = attrs.field(factory=set, init=False)  # owed to none any more
     _known: OrderedDict[str, None] = attrs.field(factory=OrderedDict, init=False)
@@ -111,11 +111,11 @@ class PendingCalls:
         """It goes on, and no turn waits for it."""
         self.left[call.id] = call
 
-    def finish(self, late: Late) -> None:
+    def finish(self, late: LateOutput) -> None:
         """What came of such a call is there."""
         self.late.append(late)
 
-    def take_late(self) -> list[Late]:
+    def take_late(self) -> list[LateOutput]:
         """All of that, once."""
         late, self.late = self.late, []
         return late
@@ -124,7 +124,7 @@ class PendingCalls:
         """It was answered that it goes on."""
         self._put_off.add(call.id)
 
-    def settle_late(self, late: Late, now: float) -> Way:
+    def settle_late(self, late: LateOutput, now: float) -> Way:
         """What came of a call that was left: how is it to be told?"""
         id_ = late.call.id
         self.left.pop(id_, None)

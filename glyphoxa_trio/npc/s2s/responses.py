@@ -53,7 +53,7 @@ class Next(StrEnum):
 
 
 @attrs.define(eq=False)
-class Responses:
+class OpenResponses:
     """The responses of one conversation."""
 
     next: Next = attrs.field(default=Next.OPEN, init=False)

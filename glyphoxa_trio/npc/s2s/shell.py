@@ -18,25 +18,25 @@ from glyphoxa_trio.providers.s2s import (
     Command,
     Complaint,
     Event,
-    Line,
     LinkClosed,
     RecitalEnded,
     Recited,
     SendAudio,
     Setup,
+    TranscriptLine,
 )
 
 from .choice import Choices
-from .effects import Do, Put, Replace, Settled, TellSpoken, Understood
+from .effects import Put, Replace, Settled, SimpleEffect, TellSpoken, Understood
 from .interaction import Interaction
 from .machine import LiveMachine
 from .reciting import Recitals
 from .sockets import LiveSettings, Sockets
-from .unsent import Unsent
+from .unsent import UnsentCommands
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class Owner:
+class ConversationOwner:
     """Whoever makes something of what the model hears.
 
     Args:
@@ -50,7 +50,7 @@ class Owner:
 
     spoken: Callable[[Interaction], None] | None
     speech: Callable[[], None] = lambda: None
-    history: Callable[[], tuple[Line, ...]] = tuple
+    history: Callable[[], tuple[TranscriptLine, ...]] = tuple
     settled: Callable[[str], None] = lambda _: None
     usage: Callable[[Usage], None] = lambda _: None
     complaint: Callable[[Complaint], None] = lambda _: None
@@ -64,7 +64,7 @@ class Shell:
     """
 
     def __init__(self, choices: Choices, setup: Setup, settings: LiveSettings) -> None:
-        self.owner = Owner(spoken=None)
+        self.owner = ConversationOwner(spoken=None)
         self.enforced = Signal()
         self.recitals = Recitals()
         self.sockets = Sockets(choices, settings, self)
@@ -73,16 +73,16 @@ class Shell:
             new=self._new,
             capabilities=choices.of[0].provider.capabilities,
             setup=setup,
-            unsent=Unsent(self.sockets.audio_limit),
+            unsent=UnsentCommands(self.sockets.audio_limit),
         )
 
     def _new(self, spoken: bool, reports: bool) -> Interaction:
         automatic = self.machine.answers
         return Interaction(spoken=spoken, automatic=automatic, reports=reports)
 
-    def belong_to(self, owner: Owner | None) -> None:
+    def belong_to(self, owner: ConversationOwner | None) -> None:
         """Tell this one from now on, or nobody."""
-        self.owner = owner or Owner(spoken=None)
+        self.owner = owner or ConversationOwner(spoken=None)
         self.machine.tell_spoken(told=self.owner.spoken is not None)
 
     def become(self, other: Shell, *, anew: bool) -> None:
@@ -181,20 +181,20 @@ class Shell:
                         self.machine.not_taken(put, trio.current_time())
                 case SendAudio() as audio:  # and of what is said
                     self._send(audio)
-                case Do.WANT:
+                case SimpleEffect.WANT:
                     self.sockets.want()
-                case Do.LOOK:
+                case SimpleEffect.LOOK:
                     self.sockets.look()
-                case Do.KEEP_SOCKET:
+                case SimpleEffect.KEEP_SOCKET:
                     self.sockets.keep()
-                case Do.TELL_SPEECH:
+                case SimpleEffect.TELL_SPEECH:
                     self.owner.speech()
-                case Do.TELL_TOOLS:
+                case SimpleEffect.TELL_TOOLS:
                     self.enforced.set()
                 case Replace(closes_in):
                     self.sockets.replace(closes_in)
                 case Understood(interaction, text, final):
-                    interaction.understand(text, final=final)
+                    interaction.on_transcript(text, final=final)
                 case TellSpoken(interaction):
                     self._tell_spoken(interaction)
                 case Settled(call_id):

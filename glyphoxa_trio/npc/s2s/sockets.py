@@ -22,9 +22,9 @@ from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import (
     S2S,
     Event,
-    Link,
     LinkClosed,
     Ready,
+    RealtimeLink,
     Setup,
 )
 from glyphoxa_trio.tools.breaker import Ticket
@@ -68,14 +68,14 @@ class Socket:
     """One life of the connection. ``number`` counts from 1."""
 
     number: int
-    link: Link
+    link: RealtimeLink
     since: float
     setup: Setup
     at: int  # which of the models
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
 
-class Owner(Protocol):
+class SocketOwner(Protocol):
     """Whose sockets these are. None of it waits."""
 
     @property
@@ -129,7 +129,7 @@ class Sockets:
 
     choices: Choices
     settings: LiveSettings
-    owner: Owner
+    owner: SocketOwner
     current: Socket | None = attrs.field(default=None, init=False)
     opened: int = attrs.field(default=0, init=False)
     failed: int = attrs.field(default=0, init=False)

@@ -19,23 +19,23 @@ from glyphoxa_trio.actors import Signal, Stream
 from glyphoxa_trio.host import Caller, RunsCalls, ToolHost
 from glyphoxa_trio.npc.clock import Clock
 from glyphoxa_trio.providers.llm import LLMError
-from glyphoxa_trio.providers.s2s import Complaint, Event, Line
+from glyphoxa_trio.providers.s2s import Complaint, Event, TranscriptLine
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.outcome import Outcome, ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
-from .bridge import TOOL_TIMEOUT, Bridge
+from .bridge import TOOL_TIMEOUT, ToolBridge
 from .interaction import Interaction
-from .live import Live
-from .rounds import Rounds
-from .shell import Owner
+from .realtime_conversation import RealtimeConversation
+from .response_loop import ResponseLoop
+from .shell import ConversationOwner
 
 
 @attrs.frozen(eq=False)
 class _Calls:
     """The calls of one response, without an NPC."""
 
-    _bridge: Bridge
+    _bridge: ToolBridge
     _clock: Clock
     _calls: Sequence[ToolCall]
     _last: bool
@@ -68,7 +68,7 @@ class _Calls:
 class _Standing:
     """A bridge without an NPC: one interaction after another, each with a clock."""
 
-    bridge: Bridge
+    bridge: ToolBridge
     stream: Stream[Event]
     _next: Interaction | None = attrs.field(default=None, init=False)
     _arrived: Signal = attrs.field(factory=Signal, init=False)
@@ -89,7 +89,7 @@ class _Standing:
     async def _follow(self, interaction: Interaction) -> None:
         bridge, live = self.bridge, self.bridge.live
         clock = Clock(bridge.host.settings.limits.ceiling(bridge.tier))
-        rounds = Rounds(
+        rounds = ResponseLoop(
             bridge=bridge,
             interaction=interaction,
             hear=self.stream.send,
@@ -111,17 +111,17 @@ class _Standing:
 class StandingBridge:
     """A bridge as an embedder without NPCs holds it: events out, calls answered."""
 
-    bridge: Bridge
+    bridge: ToolBridge
     _standing: _Standing
 
     async def update_tier(self, tier: Tier, *, within: float = 5.0) -> bool:
-        """As `Bridge.update_tier`."""
+        """As `ToolBridge.update_tier`."""
         return await self.bridge.update_tier(tier, within=within)
 
     def say(self, text: str) -> None:
         """Something said in text; what is going on is interrupted."""
         self._standing.begin(self.bridge.live.begin())
-        self.bridge.live.say(Line("user", text))
+        self.bridge.live.say(TranscriptLine("user", text))
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self._standing.stream
@@ -130,7 +130,7 @@ class StandingBridge:
 @asynccontextmanager
 async def open_bridge(
     host: ToolHost,
-    live: Live,
+    live: RealtimeConversation,
     *,
     grant: Grant,
     tier: Tier = Tier.FAST,
@@ -146,11 +146,11 @@ async def open_bridge(
     """
     if live.owned:
         raise ValueError("this conversation has a bridge already")
-    bridge = Bridge(
+    bridge = ToolBridge(
         host=host, live=live, grant=grant, tier=tier, tool_timeout=tool_timeout
     )
     standing = _Standing(bridge, Stream())
-    live.belong_to(Owner(spoken=standing.begin, settled=bridge.settled))
+    live.belong_to(ConversationOwner(spoken=standing.begin, settled=bridge.settled))
     bridge.show(tier)
     try:
         async with trio.open_nursery() as nursery:

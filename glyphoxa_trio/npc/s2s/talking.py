@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Signal
-from glyphoxa_trio.npc.barge_in import BargeIn, Do, Minimum, Standing
+from glyphoxa_trio.npc.barge_in import BargeIn, BargeInAction, Minimum, UtteranceState
 from glyphoxa_trio.providers.audio import Framer, Resampler, bytes_of
 from glyphoxa_trio.providers.endpointing import (
     FRAME,
@@ -26,10 +26,10 @@ from glyphoxa_trio.providers.endpointing import (
     IsSpeech,
 )
 
-from .live import Live
+from .realtime_conversation import RealtimeConversation
 
 
-class Floor(Protocol):
+class TurnOwner(Protocol):
     """What an NPC says to whoever has this microphone."""
 
     @property
@@ -51,10 +51,10 @@ class Talking:
       minimum: what an interruption has to be, in seconds; nobody knows the words yet.
     """
 
-    live: Live
+    live: RealtimeConversation
     how: Endpointing
     minimum: Minimum
-    floor: Floor
+    floor: TurnOwner
     _is_speech: IsSpeech = attrs.field(init=False)
     _framer: Framer = attrs.field(init=False)
     _resampler: Resampler = attrs.field(init=False)
@@ -113,7 +113,7 @@ class Talking:
         over = not self._endpointer.speaking
         spoken = self._endpointer.spoken
         self._decide(self._barge_in.sounds(self._number, spoken, over=over))
-        counts = self._barge_in.standing(self._number) is Standing.COUNTS
+        counts = self._barge_in.standing(self._number) is UtteranceState.COUNTS
         if counts:
             self.live.hear(self._resampler.feed(bytes(self._kept)))
         if counts or over:
@@ -122,13 +122,13 @@ class Talking:
             self.live.hear(self._resampler.end())
             self.live.speech_ends()
 
-    def _decide(self, what: Do) -> None:
+    def _decide(self, what: BargeInAction) -> None:
         match what:
-            case Do.HOLD:
+            case BargeInAction.HOLD:
                 self.floor.hold()
-            case Do.RESUME:
+            case BargeInAction.RESUME:
                 self.floor.resume()
-            case Do.INTERRUPT:
+            case BargeInAction.INTERRUPT:
                 self.live.speech_begins()
-            case Do.NOTHING:
+            case BargeInAction.NOTHING:
                 pass

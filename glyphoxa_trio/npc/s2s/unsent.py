@@ -32,7 +32,7 @@ def _size(heard: Heard) -> int:
 
 
 @attrs.define(eq=False)
-class Unsent:
+class UnsentCommands:
     """Commands, what was said meanwhile, and the microphone, in this order: first what
     another socket has heard already.
 

@@ -22,7 +22,7 @@ from glyphoxa_trio.providers.endpointing import (
 )
 from glyphoxa_trio.providers.speech import SpeechError
 
-from .live import Live
+from .realtime_conversation import RealtimeConversation
 
 _RATE: Final = 8_000  # is enough to tell, and any model's rate is so often that
 PIECE: Final = 0.1  # seconds of silence that are sent at once
@@ -40,7 +40,7 @@ def _any_sound() -> IsSpeech:
 class Waking:
     """One microphone, at the model's own rate, in front of it."""
 
-    live: Live
+    live: RealtimeConversation
     _step: int = attrs.field(init=False)
     _is_speech: IsSpeech = attrs.field(factory=_any_sound)
     _endpointer: Endpointer = attrs.field(factory=Endpointer, init=False)

@@ -16,9 +16,9 @@ who is meant, what that needs to know, and what is told of it.
 
 from .actor import SceneActor
 from .addressing import Addressed, NobodyAddressed, NpcMuted, Why
-from .attention import Attention
-from .company import Company
+from .addressing_state import AddressingState
 from .ear import SceneEar
+from .members import SceneMembers
 from .messages import (
     NotHere,
     SceneFull,
@@ -26,13 +26,12 @@ from .messages import (
     SceneSettings,
     SceneStatistics,
 )
-from .place import SceneTurn
+from .queued_utterance import SceneTurn
 from .scene import Scene
 
 __all__ = [
     "Addressed",
-    "Attention",
-    "Company",
+    "AddressingState",
     "NobodyAddressed",
     "NotHere",
     "NpcMuted",
@@ -40,6 +39,7 @@ __all__ = [
     "SceneActor",
     "SceneEar",
     "SceneFull",
+    "SceneMembers",
     "SceneMessages",
     "SceneSettings",
     "SceneStatistics",

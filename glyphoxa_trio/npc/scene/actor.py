@@ -18,13 +18,13 @@ import trio
 
 from glyphoxa_trio.actors import Handover, Inbox
 from glyphoxa_trio.errors import GlyphoxaError
-from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.overheard import Overheard
 from glyphoxa_trio.npc.session.messages import Say
 from glyphoxa_trio.npc.turn_queue import TurnQueue
 
 from .addressing import NobodyAddressed, NpcMuted
-from .attention import Attention
-from .company import Company
+from .addressing_state import AddressingState
+from .members import SceneMembers
 from .messages import (
     Bind,
     Enter,
@@ -32,7 +32,7 @@ from .messages import (
     LetHear,
     Look,
     Mute,
-    Partial,
+    PartialUtterance,
     SceneFull,
     SceneMessages,
     SceneSettings,
@@ -42,7 +42,7 @@ from .messages import (
     TurnTo,
     Whom,
 )
-from .place import Place
+from .queued_utterance import QueuedUtterance
 
 # An NPC takes an utterance at once or says why not. Seconds.
 _PATIENCE: Final = 5.0
@@ -62,11 +62,11 @@ class SceneActor:
       handover: where listeners are handed over.
     """
 
-    company: Company
+    company: SceneMembers
     settings: Callable[[], SceneSettings]
-    _attention: Attention
+    _attention: AddressingState
     _handover: Handover
-    _queue: TurnQueue[Place] = attrs.field(
+    _queue: TurnQueue[QueuedUtterance] = attrs.field(
         factory=lambda: TurnQueue(1, SceneFull.of), init=False
     )
     _said: int = attrs.field(default=0, init=False)
@@ -89,7 +89,7 @@ class SceneActor:
                 with call.answering():
                     match call.request:
                         case Enter(place=name):
-                            if place := self._handover.take(name, Place):
+                            if place := self._handover.take(name, QueuedUtterance):
                                 self._enter(place)
                             call.reply(None)
                         case Mute(npc, muted):
@@ -104,7 +104,7 @@ class SceneActor:
                             call.reply(name)
                         case Whom(text, speaker):
                             call.reply(attention.whom(text, speaker, company.names))
-                        case Partial(text, speaker):
+                        case PartialUtterance(text, speaker):
                             await self._hear_ahead(text, speaker)
                             call.reply(None)
                         case Silence(speaker):
@@ -121,7 +121,7 @@ class SceneActor:
 
     # Who speaks.
 
-    def _enter(self, place: Place) -> None:
+    def _enter(self, place: QueuedUtterance) -> None:
         place.goes_to(self.settings().session.npc(self._meant(place)))
         interrupts = self._queue.interrupts(place)
         for earlier in self._queue.come(place):
@@ -141,7 +141,7 @@ class SceneActor:
             self._attention.remember(place.npc, place.speaker)
         self._nursery.start_soon(self._carry, place)
 
-    def _meant(self, place: Place) -> str:
+    def _meant(self, place: QueuedUtterance) -> str:
         if place.said.to is None:
             text, names = place.said.text, self.company.names
             return self._attention.whom(text, place.speaker, names).npc
@@ -170,7 +170,7 @@ class SceneActor:
         self._end(now, "interrupted")
         return True
 
-    def _end(self, place: Place, why: str, *, told: bool = False) -> None:
+    def _end(self, place: QueuedUtterance, why: str, *, told: bool = False) -> None:
         """Interrupt it, or have it not begin. ``told``: its NPC knows."""
         if not place.end_because(why):
             return
@@ -178,7 +178,7 @@ class SceneActor:
         if not told:  # of one that has left the company, too: it ends what it began
             place.listener.stream.cancel(why)
 
-    async def _carry(self, place: Place) -> None:
+    async def _carry(self, place: QueuedUtterance) -> None:
         """One utterance, until it was heard and somebody else may speak."""
         try:
             with place.scope:
@@ -197,7 +197,7 @@ class SceneActor:
             if following is not None:
                 following.given.set()
 
-    async def _have_it_said(self, place: Place) -> None:
+    async def _have_it_said(self, place: QueuedUtterance) -> None:
         """Hand it over, and wait until it has been heard."""
         listener = place.listener
         if not place.said.spoken:
@@ -215,9 +215,9 @@ class SceneActor:
             with trio.move_on_after(listener.unplayed + _PLAYING):
                 await place.over.wait()
 
-    async def _say(self, place: Place) -> None:
+    async def _say(self, place: QueuedUtterance) -> None:
         said, asking = place.said, self._queue.asking
-        await self.company.situate(place.npc)
+        await self.company.set_scene(place.npc)
         session = self.company.npc(place.npc)._door
         with self._handover.offered(place.listener) as name:
             request = Say(
@@ -233,7 +233,7 @@ class SceneActor:
 
     # Who hears it.
 
-    async def _share(self, place: Place) -> None:
+    async def _share(self, place: QueuedUtterance) -> None:
         """Let all others know what was said, and what was heard of the answer."""
         said, listener = place.said, place.listener
         heard = listener.interaction

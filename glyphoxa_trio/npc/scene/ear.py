@@ -22,7 +22,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Door, Handover
+from glyphoxa_trio.actors import Handover, StableRef
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.barge_in import NO_MINIMUM, Minimum
 from glyphoxa_trio.npc.ear import RecognizedEar
@@ -32,14 +32,14 @@ from glyphoxa_trio.npc.s2s.waking import Waking
 from glyphoxa_trio.npc.session.npc import Npc
 from glyphoxa_trio.npc.turn.engine import Microphone
 from glyphoxa_trio.npc.turn.listener import Listener
-from glyphoxa_trio.npc.voice import Output, Which, which
+from glyphoxa_trio.npc.voice import PlaybackOutput, Which, which
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.audio import Resampler
 from glyphoxa_trio.providers.endpointing import Endpointing
 
 from .addressing import NobodyAddressed, Why
 from .messages import Enter, Follow, SceneMessages, Whom
-from .place import SceneTurn, turn_of
+from .queued_utterance import SceneTurn, turn_of
 
 _PATIENCE: Final = 10.0  # seconds for the scene to take a message
 _REMEMBERED: Final = 8  # turns whose audio may still be played
@@ -58,7 +58,7 @@ class SceneEar:
       minimum: what an interruption has to be then.
     """
 
-    scene: Door[SceneMessages]
+    scene: StableRef[SceneMessages]
     handover: Handover
     find: Callable[[str], Npc]
     hears: Callable[[Npc], bool]
@@ -72,7 +72,7 @@ class SceneEar:
     _model: Callable[[bytes], None] | None = attrs.field(default=None, init=False)
     _resampler: Resampler = attrs.field(init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
-    _output: Output = attrs.field(init=False)
+    _output: PlaybackOutput = attrs.field(init=False)
     _turns: dict[Which, SceneTurn] = attrs.field(factory=dict, init=False)
     _running: set[Which] = attrs.field(factory=set, init=False)
     _reports: bool = attrs.field(default=False, init=False)
@@ -99,7 +99,9 @@ class SceneEar:
             if turn in self._turns:
                 self._turns[turn].played(1000 * seconds)
 
-    async def run(self, output: Output, *, task_status: trio.TaskStatus[None]) -> None:
+    async def run(
+        self, output: PlaybackOutput, *, task_status: trio.TaskStatus[None]
+    ) -> None:
         self._output = output
         self._listen_in()
         async with trio.open_nursery() as self._nursery:
@@ -154,7 +156,7 @@ class SceneEar:
             self._output.flush("the speaker went on", self._running)
 
         microphone = Microphone(spoken, interrupted, changed.set)
-        async with npc.lend_ear(self.speaker, microphone) as live:
+        async with npc.attach_microphone(self.speaker, microphone) as live:
             try:
                 async with trio.open_nursery() as nursery:
                     if live.automatic:

@@ -95,7 +95,7 @@ class Whom(Request[SceneMessages, Addressed]):
 
 
 @attrs.frozen
-class Partial(Request[SceneMessages, None]):
+class PartialUtterance(Request[SceneMessages, None]):
     """Asked: tell whoever is meant what somebody is saying, while they still do."""
 
     text: str

@@ -8,11 +8,11 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from glyphoxa_trio.actors import Door, Handover
+from glyphoxa_trio.actors import Handover, StableRef
 from glyphoxa_trio.npc.arguments import check_text, check_tier
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.npc.session.npc import CannotHear
-from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
+from glyphoxa_trio.npc.voice import MicrophoneInput, Voice, open_voice
 from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.tier import Tier
 
@@ -23,7 +23,7 @@ from .messages import (
     LetHear,
     Look,
     Mute,
-    Partial,
+    PartialUtterance,
     SceneMessages,
     SceneStatistics,
     Silence,
@@ -31,14 +31,14 @@ from .messages import (
     TurnTo,
     Whom,
 )
-from .place import SceneTurn, turn_of
+from .queued_utterance import SceneTurn, turn_of
 
 # Taking a message is quick; telling all NPCs something takes each of them a moment.
 _PATIENCE: Final = 10.0
 
 
 # Makes an ear for this speaker in this scene, if anything there can hear.
-OpenSceneEar: TypeAlias = "Callable[[Scene, str], Ear | None]"
+OpenSceneEar: TypeAlias = "Callable[[Scene, str], MicrophoneInput | None]"
 
 
 @attrs.frozen(eq=False)
@@ -49,7 +49,7 @@ class Scene:
     `NotHere` if the NPC is not in this scene.
     """
 
-    _door: Door[SceneMessages]
+    _door: StableRef[SceneMessages]
     _handover: Handover
     _ears: OpenSceneEar | None = None
     session: SessionKey = DEFAULT_SESSION
@@ -114,7 +114,7 @@ class Scene:
         """Tell whoever is meant what somebody is saying while they still speak, as
         `Npc.hearing`; nothing while an NPC speaks."""
         check_text(text=text, speaker=speaker)
-        await self._door.ask(Partial(text, speaker), within=_PATIENCE)
+        await self._door.ask(PartialUtterance(text, speaker), within=_PATIENCE)
 
     async def interrupt(self, *, speaker: str | None = None) -> bool:
         """End what is being said; False if nothing was.

@@ -22,7 +22,7 @@ from glyphoxa_trio.npc.engines.fast import FastModel
 from glyphoxa_trio.npc.engines.speech import SpeechEngine
 from glyphoxa_trio.npc.engines.text import TextEngine
 from glyphoxa_trio.npc.events import Fallback, Queued
-from glyphoxa_trio.npc.hearsay import Overheard
+from glyphoxa_trio.npc.overheard import Overheard
 from glyphoxa_trio.npc.s2s.own_voice import OwnVoice
 from glyphoxa_trio.npc.session.messages import (
     Approve,
@@ -39,9 +39,9 @@ from glyphoxa_trio.npc.session.messages import (
     Situate,
     TakeEarBack,
 )
-from glyphoxa_trio.npc.turn.engine import Engine, Microphone
+from glyphoxa_trio.npc.turn.engine import Microphone, TurnEngine
 from glyphoxa_trio.npc.turn.listener import Listener
-from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.runner import TurnRunner
 from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
 from glyphoxa_trio.npc.turn.utterance import Utterance
@@ -60,7 +60,7 @@ class NpcSession:
       beside: where the engine does what goes on beside them.
     """
 
-    memory: Memory
+    memory: NpcMemory
     services: Services
     _turns: trio.Nursery
     _beside: trio.Nursery
@@ -176,11 +176,11 @@ class NpcSession:
                         runner.engine.take_back(microphone)
                         call.reply(None)
                     case Situate(context):
-                        memory.situate(context)
+                        memory.set_scene(context)
                         self._catch_up_if_idle()
                         call.reply(None)
                     case Introduce(values):
-                        memory.introduce(values)
+                        memory.set_variables(values)
                         self._catch_up_if_idle()
                         call.reply(None)
 
@@ -216,7 +216,7 @@ class NpcSession:
             self.runner.configure(self.settings, self._links, engine)
         engine.instruct()
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> TurnEngine:
         """What answers from now on."""
         live, llm, services = self._links.live, self._links.llm, self.services
         if live is None:
@@ -358,7 +358,7 @@ class NpcSession:
 
 @asynccontextmanager
 async def open_session(
-    memory: Memory, services: Services
+    memory: NpcMemory, services: Services
 ) -> AsyncGenerator[NpcSession]:
     """A session that ends with the block, when the turn that runs then has ended."""
     async with trio.open_nursery() as beside:
@@ -370,7 +370,7 @@ async def open_session(
 
 
 async def run_session(
-    inbox: Inbox[SessionMessages], memory: Memory, services: Services
+    inbox: Inbox[SessionMessages], memory: NpcMemory, services: Services
 ) -> None:
     """The body of the actor: each life goes on with the same memory."""
     async with open_session(memory, services) as session:

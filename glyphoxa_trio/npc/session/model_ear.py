@@ -26,7 +26,7 @@ from glyphoxa_trio.providers.speech import SpeechError
 
 if TYPE_CHECKING:
     from glyphoxa_trio.npc.session.npc import Npc
-    from glyphoxa_trio.npc.voice import Output, Which
+    from glyphoxa_trio.npc.voice import PlaybackOutput, Which
     from glyphoxa_trio.providers.endpointing import Endpointing
 
 # Turns whose audio may still be playing.
@@ -48,7 +48,7 @@ class ModelEar:
     asks: Endpointing | None = None
     minimum: Minimum = NO_MINIMUM
     _running: Listener | None = attrs.field(default=None, init=False)
-    _output: Output = attrs.field(init=False)
+    _output: PlaybackOutput = attrs.field(init=False)
     _microphone: Talking | Waking | None = attrs.field(default=None, init=False)
     _waiting: deque[Listener] = attrs.field(factory=deque, init=False)
     _arrived: Signal = attrs.field(factory=Signal, init=False)
@@ -69,7 +69,7 @@ class ModelEar:
 
     async def run(
         self,
-        output: Output,
+        output: PlaybackOutput,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -84,7 +84,7 @@ class ModelEar:
             output.flush("the speaker went on", self._now)
 
         microphone = Microphone(self._spoken, interrupted, self._gone)
-        async with self.npc.lend_ear(self.speaker, microphone) as live:
+        async with self.npc.attach_microphone(self.speaker, microphone) as live:
             try:
                 async with trio.open_nursery() as nursery:
                     if self.asks is None:
@@ -127,7 +127,7 @@ class ModelEar:
         """It was nothing."""
         self._output.resume()
 
-    async def _relay(self, listener: Listener, output: Output) -> None:
+    async def _relay(self, listener: Listener, output: PlaybackOutput) -> None:
         async for event in listener.stream:
             await output.give(event)
             if isinstance(event, TurnDone):
@@ -145,7 +145,7 @@ class ModelEar:
         self._over = True
         self._arrived.set()
 
-    def _end(self, output: Output) -> None:
+    def _end(self, output: PlaybackOutput) -> None:
         detail = f"{self.npc.name} hears in another way now: open the microphone again"
         output.post(
             HearingFailed(

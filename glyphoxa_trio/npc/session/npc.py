@@ -18,7 +18,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Door, Handover
+from glyphoxa_trio.actors import Handover, StableRef
 from glyphoxa_trio.config.model import NpcConfig
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.arguments import (
@@ -29,7 +29,7 @@ from glyphoxa_trio.npc.arguments import (
 )
 from glyphoxa_trio.npc.events import TurnDone, TurnEvent
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
-from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.s2s import RealtimeConversation
 from glyphoxa_trio.npc.session.messages import (
     Approve,
     Configure,
@@ -48,7 +48,7 @@ from glyphoxa_trio.npc.session.messages import (
 from glyphoxa_trio.npc.turn.engine import Microphone
 from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.settings import SessionSettings
-from glyphoxa_trio.npc.voice import Ear, Voice, open_voice
+from glyphoxa_trio.npc.voice import MicrophoneInput, Voice, open_voice
 from glyphoxa_trio.providers.g711 import PCM
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
@@ -153,7 +153,7 @@ class Turn:
 
 
 # Makes an ear at this NPC for this speaker; None if the NPC cannot hear now.
-OpenEar: TypeAlias = "Callable[[Npc, str], Ear | None]"
+OpenEar: TypeAlias = "Callable[[Npc, str], MicrophoneInput | None]"
 
 
 @attrs.frozen(eq=False)
@@ -162,7 +162,7 @@ class Npc:
 
     config: NpcConfig
     grant: Grant
-    _door: Door[SessionMessages]
+    _door: StableRef[SessionMessages]
     _handover: Handover
     _ears: OpenEar | None = None
     session: SessionKey = DEFAULT_SESSION
@@ -215,13 +215,13 @@ class Npc:
         check_text(speaker=speaker, text=text, to=to)
         await self._door.ask(Overhear(speaker, text, to), within=PATIENCE)
 
-    async def situate(self, *context: str) -> None:
+    async def set_scene(self, *context: str) -> None:
         """Tell it what holds where it is, in place of what was told before."""
         for line in context:
             check_text(context=line)
         await self._door.ask(Situate(context), within=PATIENCE)
 
-    async def introduce(self, values: Mapping[str, object]) -> None:
+    async def set_variables(self, values: Mapping[str, object]) -> None:
         """Give values to the template variables of its prompt and greeting (A32), such
         as ``caller_name``. Those that were given before and are not named stay."""
         check_values(values)
@@ -286,9 +286,9 @@ class Npc:
         return open_voice(ear, rate=rate, encoding=encoding, session=self.session)
 
     @asynccontextmanager
-    async def lend_ear(
+    async def attach_microphone(
         self, speaker: str, microphone: Microphone
-    ) -> AsyncGenerator[Live]:
+    ) -> AsyncGenerator[RealtimeConversation]:
         """Let its model hear this speaker inside the block; yields what takes sound.
 
         Raises:

@@ -12,8 +12,8 @@ import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.conversation import Exchange
-from glyphoxa_trio.npc.hearsay import Overheard
-from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.overheard import Overheard
+from glyphoxa_trio.npc.s2s import RealtimeConversation
 from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.settings import Links, SessionSettings
 from glyphoxa_trio.npc.turn.state import TurnState
@@ -44,9 +44,9 @@ class Microphone:
     spoken: Callable[[Listener], None]
     interrupted: Callable[[], None] = _nobody
     gone: Callable[[], None] = _nobody
-    live: Live | None = attrs.field(default=None, init=False)
+    live: RealtimeConversation | None = attrs.field(default=None, init=False)
 
-    def reaches(self, live: Live) -> None:
+    def reaches(self, live: RealtimeConversation) -> None:
         """What it hears goes there."""
         self.live = live
 
@@ -56,7 +56,7 @@ Understood = Callable[[str], Awaitable[None]]
 
 
 @attrs.define(eq=False)
-class Engine:
+class TurnEngine:
     """How one NPC answers, from one configuration to the next of the same kind."""
 
     @property
@@ -83,7 +83,7 @@ class Engine:
         return False
 
     @property
-    def live(self) -> Live | None:
+    def live(self) -> RealtimeConversation | None:
         """Its conversation with a model that hears and speaks."""
         return None
 
@@ -137,7 +137,7 @@ class Engine:
         """Whether its model waits to be asked for the answer."""
         return True
 
-    async def hear_out(self, utterance: Utterance) -> None:
+    async def wait_transcript(self, utterance: Utterance) -> None:
         """Wait a little for the words, if the turn is to be chosen by them."""
 
     def decline(self, utterance: Utterance) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from glyphoxa_trio.host import Shelf
+from glyphoxa_trio.host import LoadedTools
 from glyphoxa_trio.npc.conversation import Conversation, Exchange
 from glyphoxa_trio.npc.filler import Fillers
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, NpcId, SessionKey
@@ -32,7 +32,7 @@ def _at_rest() -> bool:
 
 
 @attrs.define(eq=False)
-class Memory:
+class NpcMemory:
     """The history, and what the next turn has to know besides.
 
     Args:
@@ -52,7 +52,7 @@ class Memory:
     id: NpcId = attrs.field(init=False)
     opening: Opening = attrs.field(init=False)
     conversation: Conversation = attrs.field(init=False)
-    shelf: Shelf = attrs.field(factory=Shelf, init=False)
+    shelf: LoadedTools = attrs.field(factory=LoadedTools, init=False)
     fillers: Fillers = attrs.field(init=False)
     chosen: Chosen = attrs.field(default=Chosen(), init=False)
     late: list[Outcome] = attrs.field(factory=list, init=False)
@@ -143,14 +143,14 @@ class Memory:
         """Be configured so from the next turn on."""
         self.coming = settings
 
-    def situate(self, context: tuple[str, ...]) -> None:
+    def set_scene(self, context: tuple[str, ...]) -> None:
         """This holds where it is, from the next turn on."""
-        self.opening.situate(context)
+        self.opening.set_scene(context)
         self._stale = True
 
-    def introduce(self, values: Mapping[str, str | None]) -> None:
+    def set_variables(self, values: Mapping[str, str | None]) -> None:
         """Put these into prompt and greeting, from the next turn on."""
-        self.opening.introduce(values)
+        self.opening.set_variables(values)
         self._stale = True
 
     def greet(self) -> str:
@@ -165,7 +165,7 @@ class Memory:
         )
         # What an embedder has told of the scene counts until a reload says otherwise.
         if settings.scene != before.scene:
-            self.opening.situate(settings.scene)
+            self.opening.set_scene(settings.scene)
 
     def _open(self) -> None:
         self._stale = False

@@ -11,12 +11,12 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Topic
-from glyphoxa_trio.npc.aloud import Aloud
 from glyphoxa_trio.npc.events import GIVEN_OUT, Flush, Speech, TurnEvent
 from glyphoxa_trio.npc.identity import NpcId
 from glyphoxa_trio.npc.speaking import SPARE, Speaking
+from glyphoxa_trio.npc.spoken_audio import SpokenAudio
 from glyphoxa_trio.npc.turn.utterance import Utterance
-from glyphoxa_trio.providers.speech import Synthesizer, Voice
+from glyphoxa_trio.providers.speech import Synthesizer, VoiceStyle
 
 
 @attrs.define(eq=False)
@@ -75,11 +75,11 @@ class TurnOutput:
     async def aloud(
         self,
         mouths: Callable[[], Sequence[Synthesizer]],
-        voice: Voice,
+        voice: VoiceStyle,
         warn: Callable[[str], None],
     ) -> AsyncGenerator[None]:
         """Say the sentences inside the block, as `Speaking` does."""
-        aloud = Aloud()
+        aloud = SpokenAudio()
         self.utterance.exchange.is_aloud(aloud)
 
         async def give(speech: Speech) -> None:

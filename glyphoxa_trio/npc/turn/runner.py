@@ -30,10 +30,10 @@ from glyphoxa_trio.npc.events import (
 )
 from glyphoxa_trio.npc.hot_context import Gathered, Moment
 from glyphoxa_trio.npc.speaking import voice_of
-from glyphoxa_trio.npc.turn.engine import Engine
-from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.engine import TurnEngine
+from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
-from glyphoxa_trio.npc.turn.speculation import Foreseen, foresee
+from glyphoxa_trio.npc.turn.speculation import SpeculatedRequest, foresee
 from glyphoxa_trio.npc.turn.speculator import Speculator
 from glyphoxa_trio.npc.turn.utterance import Utterance
 from glyphoxa_trio.providers.llm import Switched, Usage
@@ -58,10 +58,10 @@ class TurnRunner:
     settings: SessionSettings
     links: Links
     _services: Services
-    _memory: Memory
+    _memory: NpcMemory
     _nursery: trio.Nursery
     _asking: Callable[[], int]
-    engine: Engine = attrs.field(init=False)
+    engine: TurnEngine = attrs.field(init=False)
     speculator: Speculator = attrs.field(init=False)
     questions: Questions = attrs.field(init=False)
     tiers: Tiers = attrs.field(init=False)
@@ -85,7 +85,7 @@ class TurnRunner:
         )
 
     def configure(
-        self, settings: SessionSettings, links: Links, engine: Engine
+        self, settings: SessionSettings, links: Links, engine: TurnEngine
     ) -> None:
         """Go by these from the next turn on."""
         self.speculator.drop("another configuration")
@@ -129,7 +129,7 @@ class TurnRunner:
                         await self._recite(output, utterance)
                         end = TurnEnd.COMPLETED
                     else:
-                        await self.engine.hear_out(utterance)
+                        await self.engine.wait_transcript(utterance)
                         turn = await self._prepare(output, utterance)
                         await self.engine.answer(
                             turn, utterance, partial(self._understood, utterance)
@@ -285,7 +285,7 @@ class TurnRunner:
         within = self.settings.turn.context
         return await self._services.context.gather(moment, within=within)
 
-    async def _foresee(self, text: str, speaker: str) -> Foreseen:
+    async def _foresee(self, text: str, speaker: str) -> SpeculatedRequest:
         """The turn that these words would begin now. It is not committed to."""
         settings, memory = self.settings, self._memory
         tier, _ = await self.tiers.tier_of(text, settings, commit=False)

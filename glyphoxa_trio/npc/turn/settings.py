@@ -16,7 +16,7 @@ from glyphoxa_trio.npc.cost import Costs
 from glyphoxa_trio.npc.events import TurnEvent
 from glyphoxa_trio.npc.hot_context import Gather
 from glyphoxa_trio.npc.identity import NpcId, SessionKey
-from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.s2s import RealtimeConversation
 from glyphoxa_trio.npc.s2s.own_voice import Recordings
 from glyphoxa_trio.npc.selector import Selector
 from glyphoxa_trio.npc.turn.tally import Tally
@@ -64,7 +64,7 @@ class Links:
 
     llm: LLM
     fast: LLM | None = None
-    live: Live | None = None
+    live: RealtimeConversation | None = None
 
 
 @attrs.frozen(eq=False, kw_only=True)

@@ -27,10 +27,10 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Stream
-from glyphoxa_trio.host import Ahead, Caller, ToolHost
+from glyphoxa_trio.host import Caller, SpeculativeCalls, ToolHost
 from glyphoxa_trio.npc.conversation import Exchange
 from glyphoxa_trio.npc.events import SpeculationEnd
-from glyphoxa_trio.npc.prompting import request_of, view_of
+from glyphoxa_trio.npc.prompting import request_of, visible_tools
 from glyphoxa_trio.npc.words import words_of
 from glyphoxa_trio.providers.llm import (
     LLM,
@@ -42,7 +42,7 @@ from glyphoxa_trio.providers.llm import (
 )
 from glyphoxa_trio.tools.tier import Tier
 
-from .memory import Memory
+from .memory import NpcMemory
 from .settings import SessionSettings
 
 # Events of a model that wait for the words to be said; beyond it the model waits.
@@ -52,28 +52,28 @@ _FAREWELL = 1.0
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Foreseen:
+class SpeculatedRequest:
     """What the turn would ask its model, and where its calls may be begun."""
 
     tier: Tier
     llm: LLM
     request: LLMRequest
-    ahead: Ahead
+    ahead: SpeculativeCalls
 
 
 def foresee(
     settings: SessionSettings,
-    memory: Memory,
+    memory: NpcMemory,
     llm: LLM,
     host: ToolHost,
     *,
     tier: Tier,
     exchange: Exchange,
-) -> Foreseen:
+) -> SpeculatedRequest:
     """The first round of the turn that would begin now; it leaves no trace."""
     grant, config = settings.grant, settings.turn
     budget = host.settings.limits.ceiling(tier)
-    view = view_of(
+    view = visible_tools(
         host,
         memory.shelf.copy(),
         tier=tier,
@@ -95,7 +95,7 @@ def foresee(
     )
     expires = settings.speculation.expires
     until = trio.current_time() + expires + config.model_total + budget
-    return Foreseen(
+    return SpeculatedRequest(
         tier=tier,
         llm=llm,
         request=request_of(memory.conversation, exchange, view, last=False),
@@ -114,7 +114,7 @@ class Speculation:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     turn: int = attrs.field(default=0, init=False)
     end: SpeculationEnd | None = attrs.field(default=None, init=False)
-    foreseen: Foreseen | None = attrs.field(default=None, init=False)
+    foreseen: SpeculatedRequest | None = attrs.field(default=None, init=False)
     began: float = attrs.field(default=0.0, init=False)
     model_ended: float | None = attrs.field(default=None, init=False)
     claimed: float | None = attrs.field(default=None, init=False)
@@ -135,13 +135,13 @@ class Speculation:
         return 0.0 if self.claimed is None else self.claimed - self.began
 
     @property
-    def ahead(self) -> Ahead | None:
+    def ahead(self) -> SpeculativeCalls | None:
         """The calls that were begun, for the turn that has claimed them."""
         if self.claimed is None or self.foreseen is None:
             return None
         return self.foreseen.ahead
 
-    async def play(self, foreseen: Foreseen) -> None:
+    async def play(self, foreseen: SpeculatedRequest) -> None:
         """Ask the model and begin what it calls, then stay until it is over."""
         self.foreseen, self.began = foreseen, trio.current_time()
         try:

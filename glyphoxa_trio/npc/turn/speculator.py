@@ -11,7 +11,7 @@ import trio
 from glyphoxa_trio.config.model import SpeculationConfig
 from glyphoxa_trio.npc.events import SpeculationDone, SpeculationEnd
 from glyphoxa_trio.npc.identity import NpcId
-from glyphoxa_trio.npc.turn.speculation import Foreseen, Speculation
+from glyphoxa_trio.npc.turn.speculation import SpeculatedRequest, Speculation
 from glyphoxa_trio.npc.words import words_of
 from glyphoxa_trio.providers.llm import Usage
 
@@ -29,7 +29,7 @@ class Speculator:
 
     id: NpcId
     config: SpeculationConfig
-    foresee: Callable[[str, str], Awaitable[Foreseen]]
+    foresee: Callable[[str, str], Awaitable[SpeculatedRequest]]
     busy: Callable[[], bool]
     told: Callable[[SpeculationDone], None]
     spent: Callable[[int, Usage], None]

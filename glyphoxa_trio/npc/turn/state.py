@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config.model import TurnConfig
-from glyphoxa_trio.host import Showing, ToolHost
+from glyphoxa_trio.host import ToolHost, VisibleTools
 from glyphoxa_trio.npc.clock import Clock
 from glyphoxa_trio.npc.conversation import Exchange, Round
 from glyphoxa_trio.npc.events import (
@@ -26,7 +26,7 @@ from glyphoxa_trio.npc.events import (
     TurnEvent,
 )
 from glyphoxa_trio.npc.filler import Fillers
-from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.npc.turn.speculation import Speculation
 from glyphoxa_trio.providers.llm import LLM, LLMError, Switched, Usage
@@ -62,7 +62,7 @@ class TurnState:
     settings: SessionSettings
     host: ToolHost
     llm: LLM
-    memory: Memory
+    memory: NpcMemory
     output: TurnOutput
     exchange: Exchange
     tier: Tier
@@ -158,7 +158,12 @@ class TurnState:
         await self.emit(Sentence(**self.of, text=sentence, round=index))
 
     async def tell_shown(
-        self, view: Showing, index: int, *, remaining: float, forbidden: bool = False
+        self,
+        view: VisibleTools,
+        index: int,
+        *,
+        remaining: float,
+        forbidden: bool = False,
     ) -> None:
         """Say which tools the model of this round may call, and why not the others."""
         await self.emit(

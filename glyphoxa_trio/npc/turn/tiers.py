@@ -13,7 +13,7 @@ from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.npc.selection import Selection, Situation
 from glyphoxa_trio.npc.selector import Select
 from glyphoxa_trio.npc.topics import NamedTools
-from glyphoxa_trio.npc.turn.memory import Memory
+from glyphoxa_trio.npc.turn.memory import NpcMemory
 from glyphoxa_trio.npc.turn.settings import Services, SessionSettings
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
@@ -31,7 +31,7 @@ class Tiers:
     """
 
     _services: Services
-    _memory: Memory
+    _memory: NpcMemory
     _asking: Callable[[], int]
     _slow: tuple[int, Grant, NamedTools] | None = attrs.field(default=None, init=False)
 

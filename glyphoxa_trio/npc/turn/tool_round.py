@@ -12,7 +12,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.host import Caller, Listing, RunsCalls, Showing
+from glyphoxa_trio.host import Caller, CatalogueEntry, RunsCalls, VisibleTools
 from glyphoxa_trio.npc.conversation import Round
 from glyphoxa_trio.npc.events import FanOutDone, Filler, ToolFinished, ToolStarted
 from glyphoxa_trio.npc.filler import Awaiting
@@ -38,7 +38,7 @@ class ToolRound:
     round_: Round
     index: int
     calls: Sequence[ToolCall]
-    showing: Showing
+    showing: VisibleTools
     tier: Callable[[], Tier]
     last: bool = False
     _approved: frozenset[str] = attrs.field(default=frozenset(), init=False)
@@ -118,7 +118,7 @@ class ToolRound:
             on_late=turn.keep_late,
         )
 
-    def _started(self, slot: int, listing: Listing) -> None:
+    def _started(self, slot: int, listing: CatalogueEntry) -> None:
         turn = self.turn
         turn.memory.shelf.use(listing.key)
         turn.post(

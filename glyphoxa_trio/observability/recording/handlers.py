@@ -11,7 +11,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors.flight import FlightEnded
+from glyphoxa_trio.actors.shared_task import SharedTaskEnded
 from glyphoxa_trio.errors import GlyphoxaError, words
 from glyphoxa_trio.npc.identity import SessionKey
 from glyphoxa_trio.observability.recording.hiding import AsJson
@@ -26,7 +26,7 @@ from glyphoxa_trio.tools.definition import (
 )
 from glyphoxa_trio.tools.outcome import ToolResult
 
-# Of blocking handlers, as `Flights` has them.
+# Of blocking handlers, as `SharedTasks` has them.
 _THREADS: Final = 40
 _THREADS_PER_TOOL: Final = 8
 
@@ -84,7 +84,7 @@ class HeardHandler:
             self._note("answer", call=number, cancelled=True)
             raise
         except SystemExit as error:
-            ended = FlightEnded(repr(error))
+            ended = SharedTaskEnded(repr(error))
             self._note("answer", call=number, error=_failure(ended))
             raise
         except Exception as error:  # border: the handler is foreign code
@@ -141,7 +141,7 @@ class Threads:
         seats = self._seats.get(key)
         if seats is None:
             seats = self._seats[key] = trio.CapacityLimiter(_THREADS_PER_TOOL)
-        seat = _Seat(seats, self._all)
+        seat = _ThreadLimiter(seats, self._all)
         try:
             return await trio.to_thread.run_sync(
                 function,
@@ -158,7 +158,7 @@ class Threads:
 
 
 @attrs.define(eq=False)
-class _Seat:
+class _ThreadLimiter:
     """A limiter of one thread; ``free`` is set when that has really ended."""
 
     _own: trio.CapacityLimiter

@@ -6,19 +6,19 @@ from typing import Any
 
 import attrs
 
-from glyphoxa_trio.host import History
-from glyphoxa_trio.tools.history import Place
+from glyphoxa_trio.host import SampleHistory
+from glyphoxa_trio.tools.history import ToolPlace
 from glyphoxa_trio.tools.window import Sample
 
 
 @attrs.define(eq=False)
 class HeardHistory:
-    """Somebody's `History`; what it loads is put into ``samples``, too."""
+    """Somebody's `SampleHistory`; what it loads is put into ``samples``, too."""
 
-    _history: History
-    _samples: list[tuple[Place, Sample]]
+    _history: SampleHistory
+    _samples: list[tuple[ToolPlace, Sample]]
 
-    async def load(self, expiry: float) -> list[tuple[Place, Sample]]:
+    async def load(self, expiry: float) -> list[tuple[ToolPlace, Sample]]:
         found = await self._history.load(expiry)
         self._samples += found
         return found

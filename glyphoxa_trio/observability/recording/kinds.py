@@ -9,22 +9,22 @@ import attrs
 
 
 @attrs.frozen
-class Key:
+class FieldRule:
     """What may stand there; None is in ``types`` of what may be missing."""
 
     types: tuple[type, ...]
     needed: bool = True
 
 
-_TEXT, _WHOLE, _SWITCH = Key((str,)), Key((int,)), Key((bool,))
-NUMBER, _OBJECT, _LIST = Key((int, float)), Key((dict,)), Key((list,))
+_TEXT, _WHOLE, _SWITCH = FieldRule((str,)), FieldRule((int,)), FieldRule((bool,))
+NUMBER, _OBJECT, _LIST = FieldRule((int, float)), FieldRule((dict,)), FieldRule((list,))
 
 
-def _if_given(key: Key) -> Key:
-    return Key((*key.types, type(None)), needed=False)
+def _if_given(key: FieldRule) -> FieldRule:
+    return FieldRule((*key.types, type(None)), needed=False)
 
 
-KINDS: Final[Mapping[str, dict[str, Key]]] = {
+KINDS: Final[Mapping[str, dict[str, FieldRule]]] = {
     "recording": {
         "format": _WHOLE,
         "package": _if_given(_TEXT),

@@ -44,7 +44,7 @@ class _Line:
 
 
 @attrs.define(eq=False)
-class Lines:
+class LineOutput:
     """An `Output`: each record is a line, its event the ``kind``."""
 
     _file: IO[bytes]

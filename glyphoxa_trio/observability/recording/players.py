@@ -11,7 +11,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Door, Stream
+from glyphoxa_trio.actors import StableRef, Stream
 from glyphoxa_trio.npc import FanOutDone, TurnDone, TurnEvent
 from glyphoxa_trio.npc.events import Speech, SpeechFailed
 from glyphoxa_trio.npc.session.messages import Say, SessionMessages, SessionRequest
@@ -20,7 +20,7 @@ from glyphoxa_trio.observability.stepping import Quiet
 
 
 @attrs.define(eq=False)
-class HeardDoor(Door[SessionMessages]):
+class HeardDoor(StableRef[SessionMessages]):
     """The way to an NPC's session.
 
     Args:
@@ -42,7 +42,7 @@ class HeardDoor(Door[SessionMessages]):
     @classmethod
     def of(
         cls,
-        door: Door[SessionMessages],
+        door: StableRef[SessionMessages],
         told: Callable[[SessionRequest], None],
         quiet: Quiet | None,
     ) -> HeardDoor:

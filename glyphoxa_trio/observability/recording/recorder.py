@@ -17,7 +17,7 @@ import trio
 
 from glyphoxa_trio.actors import Handover
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.host import History, ToolHost
+from glyphoxa_trio.host import SampleHistory, ToolHost
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.mcp.status import Publish
 from glyphoxa_trio.npc import ApprovalSettled, Npc, TurnEvent
@@ -43,7 +43,7 @@ from glyphoxa_trio.observability.recording.format import FORMAT
 from glyphoxa_trio.observability.recording.handlers import HeardHandler, Threads
 from glyphoxa_trio.observability.recording.hiding import Hiding
 from glyphoxa_trio.observability.recording.history import HeardHistory
-from glyphoxa_trio.observability.recording.lines import Lines
+from glyphoxa_trio.observability.recording.lines import LineOutput
 from glyphoxa_trio.observability.recording.models import HeardModel, mark
 from glyphoxa_trio.observability.recording.players import (
     HeardDoor,
@@ -56,11 +56,11 @@ from glyphoxa_trio.observability.recording.tools import definition_as_data
 from glyphoxa_trio.observability.stepping import Quiet, exactness
 from glyphoxa_trio.providers.llm import LLM
 from glyphoxa_trio.providers.s2s import S2S
+from glyphoxa_trio.runtime.environment import REAL, Environment
+from glyphoxa_trio.runtime.hooks import Hooks, RuntimeStart
 from glyphoxa_trio.runtime.snapshot import SessionSnapshot
-from glyphoxa_trio.runtime.witness import Beginning, Witness
-from glyphoxa_trio.runtime.world import REAL, World
 from glyphoxa_trio.tools.definition import Tool
-from glyphoxa_trio.tools.history import Place
+from glyphoxa_trio.tools.history import ToolPlace
 from glyphoxa_trio.tools.window import Sample
 
 Take = Callable[[str, Mapping[str, Any]], None]
@@ -68,7 +68,7 @@ Take = Callable[[str, Mapping[str, Any]], None]
 
 
 @attrs.define(eq=False)
-class Recorder(Witness):
+class Recorder(Hooks):
     """Hears one runtime, and makes lines of it.
 
     Args:
@@ -81,7 +81,7 @@ class Recorder(Witness):
     failed: int = attrs.field(default=0, init=False)
     _host: ToolHost | None = attrs.field(default=None, init=False)
     _configs: list[Config] = attrs.field(factory=list, init=False)
-    _samples: list[tuple[Place, Sample]] = attrs.field(factory=list, init=False)
+    _samples: list[tuple[ToolPlace, Sample]] = attrs.field(factory=list, init=False)
     _requests: count[int] = attrs.field(factory=partial(count, 1), init=False)
     _calls: count[int] = attrs.field(factory=partial(count, 1), init=False)
     _says: count[int] = attrs.field(factory=partial(count, 1), init=False)
@@ -97,7 +97,7 @@ class Recorder(Witness):
     _threads: Threads = attrs.field(factory=Threads, init=False)
     _listening: ExitStack = attrs.field(factory=ExitStack, init=False)
 
-    def world(self, real: World = REAL) -> World:
+    def world(self, real: Environment = REAL) -> Environment:
         """``real``, listened to. For one runtime."""
 
         def stand_in(tool: Tool) -> Tool:
@@ -115,10 +115,10 @@ class Recorder(Witness):
 
     # What a runtime tells.
 
-    def history(self, history: History | None) -> History | None:
+    def history(self, history: SampleHistory | None) -> SampleHistory | None:
         if history is None:
             return None
-        return cast("History", HeardHistory(history, self._samples))
+        return cast("SampleHistory", HeardHistory(history, self._samples))
 
     def model(self, llm: LLM) -> LLM:
         number = self._requests.__next__
@@ -169,7 +169,7 @@ class Recorder(Witness):
         door = HeardDoor.of(npc._door, told, self._quiet)
         return attrs.evolve(npc, door=door)
 
-    def began(self, beginning: Beginning) -> None:
+    def began(self, beginning: RuntimeStart) -> None:
         self._host = beginning.host
         self._hide_secrets_of(beginning.config)
         clock, tolerance = exactness()
@@ -344,6 +344,6 @@ def _version() -> str:
         return "unknown"
 
 
-def recorder_of(lines: Lines) -> Recorder:
+def recorder_of(lines: LineOutput) -> Recorder:
     """A recorder that writes at once: for virtual time, where no thread may be."""
     return Recorder(lambda kind, fields: lines.info(kind, **fields), lines.hide)

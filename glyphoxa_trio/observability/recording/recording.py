@@ -26,13 +26,17 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import lone_errors
-from glyphoxa_trio.observability.outputs import Output
-from glyphoxa_trio.observability.recording.lines import MOST_BYTES, Lines, RecordingFile
+from glyphoxa_trio.observability.outputs import LogOutput
+from glyphoxa_trio.observability.recording.lines import (
+    MOST_BYTES,
+    LineOutput,
+    RecordingFile,
+)
 from glyphoxa_trio.observability.recording.recorder import Recorder, recorder_of
-from glyphoxa_trio.observability.records import Level, Record
+from glyphoxa_trio.observability.records import Level, LogRecord
 from glyphoxa_trio.observability.stepping import SteppingClock
-from glyphoxa_trio.observability.writer import Writer
-from glyphoxa_trio.runtime.world import REAL, World
+from glyphoxa_trio.observability.writer import LogWriter
+from glyphoxa_trio.runtime.environment import REAL, Environment
 
 if TYPE_CHECKING:
     pass
@@ -49,10 +53,10 @@ class Recording:
 
     path: Path
     _recorder: Recorder
-    _lines: Lines
-    _writer: Writer
+    _lines: LineOutput
+    _writer: LogWriter
 
-    def world(self, real: World = REAL) -> World:
+    def world(self, real: Environment = REAL) -> Environment:
         """For `open_runtime`, and for one runtime only."""
         return self._recorder.world(real)
 
@@ -84,11 +88,11 @@ async def open_recording(
     """
     file = RecordingFile(path)
     opened = await trio.to_thread.run_sync(file.open, abandon_on_cancel=True)
-    lines = Lines(opened, most_bytes=most_bytes)
-    writer = Writer(cast("Output", lines), capacity)
+    lines = LineOutput(opened, most_bytes=most_bytes)
+    writer = LogWriter(cast("LogOutput", lines), capacity)
 
     def take(kind: str, fields: Mapping[str, Any]) -> None:
-        writer.put(Record(Level.INFO, kind, fields))
+        writer.put(LogRecord(Level.INFO, kind, fields))
 
     recorder = Recorder(take, lines.hide)
     clock = trio.lowlevel.current_clock()
@@ -125,7 +129,7 @@ async def open_recording(
                 writing.cancel()
 
 
-def _finish(lines: Lines, file: RecordingFile, at: float) -> None:
+def _finish(lines: LineOutput, file: RecordingFile, at: float) -> None:
     try:
         lines.end(at, "closed")
         file.close()

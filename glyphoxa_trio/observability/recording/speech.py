@@ -23,9 +23,9 @@ from glyphoxa_trio.providers.s2s import (
     Capabilities,
     Command,
     Event,
-    Link,
     LinkClosed,
     LinkStatistics,
+    RealtimeLink,
     SendAudio,
     Setup,
     Spoken,
@@ -110,7 +110,7 @@ class HeardSpeech:
         return self.spoken_by.capabilities
 
     @asynccontextmanager
-    async def connect(self, setup: Setup) -> AsyncIterator[Link]:
+    async def connect(self, setup: Setup) -> AsyncIterator[RealtimeLink]:
         number = self._number()
         self._note(
             "socket",
@@ -144,7 +144,7 @@ def _plain(closed: LinkClosed) -> dict[str, Any]:
 class HeardLink:
     """One socket: which commands go, but for audio, and what comes."""
 
-    _link: Link
+    _link: RealtimeLink
     _note: Note
     _socket: int
 

@@ -1,6 +1,6 @@
 """Anthropic's Messages, at the vendor or at anybody who speaks it.
 
-`Anthropic` is the model, `Options` what may be asked of it and what it cannot take.
+`Anthropic` is the model, `RequestOptions` what may be asked of it and what it cannot take.
 The wire is in `wire` and `assembler`, free of I/O; `link` carries it over HTTP.
 """
 
@@ -8,4 +8,4 @@ from __future__ import annotations
 
 from .link import VENDOR as VENDOR
 from .link import Anthropic as Anthropic
-from .wire import Options as Options
+from .wire import RequestOptions as RequestOptions

@@ -100,7 +100,7 @@ class _Block:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Assembler(answer.Assembler):
+class Assembler(answer.ResponseAssembler):
     """One response of a Messages server."""
 
     _blocks: dict[int, _Block] = attrs.field(factory=dict, init=False)

@@ -12,7 +12,7 @@ from glyphoxa_trio.providers.at_endpoint import AtEndpoint, bare
 from glyphoxa_trio.providers.llm import LLMRequest
 
 from .assembler import Assembler
-from .wire import DISPENSABLE, Options, request_body
+from .wire import DISPENSABLE, RequestOptions, request_body
 
 VENDOR: Final = "https://api.anthropic.com/v1"
 VERSION: Final = "2023-06-01"  # of the wire; a later one refuses any temperature
@@ -33,7 +33,7 @@ class Anthropic(AtEndpoint):
     """
 
     base_url: str = attrs.field(default=VENDOR, converter=_with_version)
-    options: Options = attrs.field(factory=Options)
+    options: RequestOptions = attrs.field(factory=RequestOptions)
     dispensable = DISPENSABLE
 
     def _way(self) -> tuple[str, Mapping[str, str]]:

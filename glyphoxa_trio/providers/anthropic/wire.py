@@ -17,7 +17,7 @@ import attrs
 from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.providers.payloads import is_whole, safe_name
-from glyphoxa_trio.providers.shaping import Call, Own, Part, Result, Text, shape
+from glyphoxa_trio.providers.shaping import Own, Part, Result, ShapedCall, Text, shape
 
 DISPENSABLE: Final = frozenset({"temperature", "tool_choice"})
 """Fields that some models refuse, and a request can do without."""
@@ -34,7 +34,7 @@ Block = dict[str, Any]
 
 
 @attrs.frozen(kw_only=True)
-class Options(Abilities):
+class RequestOptions(Abilities):
     """What to ask of the model beside the conversation, and what it can take.
 
     Args:
@@ -53,7 +53,7 @@ class Options(Abilities):
         if taken := sorted(_OURS & set(self.extra)):
             raise ValueError(f"extra: {', '.join(taken)} cannot be set here")
 
-    def without(self, fields: frozenset[str]) -> Options:
+    def without(self, fields: frozenset[str]) -> RequestOptions:
         """The same, leaving out fields of `DISPENSABLE` that a server refused."""
         return attrs.evolve(
             self,
@@ -63,7 +63,7 @@ class Options(Abilities):
 
 
 def request_body(
-    request: LLMRequest, model: str, *, options: Options
+    request: LLMRequest, model: str, *, options: RequestOptions
 ) -> dict[str, Any]:
     """The body of ``POST /messages``, streaming."""
     kept = options.tools and options.tool_messages
@@ -106,7 +106,7 @@ def _block(part: Part) -> Iterator[Block]:
     match part:
         case Text():
             yield {"type": "text", "text": str(part)}
-        case Call(call):
+        case ShapedCall(call):
             yield {
                 "type": "tool_use",
                 "id": call.id,

@@ -78,7 +78,7 @@ class _Slot:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Assembler(answer.Assembler):
+class Assembler(answer.ResponseAssembler):
     """One response of a server that claims this protocol.
 
     Args:

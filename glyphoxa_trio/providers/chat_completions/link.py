@@ -12,7 +12,7 @@ from glyphoxa_trio.providers.llm import LLMRequest
 from glyphoxa_trio.providers.thoughts import Thoughts, begins_with_thought
 
 from .assembler import Assembler
-from .wire import DISPENSABLE, Options, request_body
+from .wire import DISPENSABLE, RequestOptions, request_body
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -26,7 +26,7 @@ class ChatCompletions(AtEndpoint):
     """
 
     base_url: str = attrs.field(converter=bare)
-    options: Options = attrs.field(factory=Options)
+    options: RequestOptions = attrs.field(factory=RequestOptions)
     thinks: bool | None = None
     _thought: bool = attrs.field(default=False, init=False)  # in its last answer
     _told: bool = attrs.field(default=False, init=False)

@@ -16,7 +16,7 @@ import attrs
 from glyphoxa_trio.providers.abilities import Abilities
 from glyphoxa_trio.providers.llm import LLMRequest, Message, ToolSpec
 from glyphoxa_trio.providers.payloads import is_whole, safe_name
-from glyphoxa_trio.providers.shaping import NOTHING, Text, Turn, shape
+from glyphoxa_trio.providers.shaping import NOTHING, ShapedTurn, Text, shape
 from glyphoxa_trio.tools.outcome import ToolCall
 
 DISPENSABLE: Final = frozenset({"tool_choice", "stream_options", "parallel_tool_calls"})
@@ -26,7 +26,7 @@ _OURS: Final = frozenset({"model", "messages", "tools", "stream", "n"}) | DISPEN
 
 
 @attrs.frozen(kw_only=True)
-class Options(Abilities):
+class RequestOptions(Abilities):
     """What to ask of the model beside the conversation, and what it can take.
 
     Args:
@@ -55,7 +55,7 @@ class Options(Abilities):
         if taken := sorted(_OURS & set(self.extra)):
             raise ValueError(f"extra: {', '.join(taken)} cannot be set here")
 
-    def without(self, fields: frozenset[str]) -> Options:
+    def without(self, fields: frozenset[str]) -> RequestOptions:
         """The same, leaving out fields of `DISPENSABLE` that a server refused."""
         parallel = self.parallel_tool_calls
         return attrs.evolve(
@@ -67,7 +67,7 @@ class Options(Abilities):
 
 
 def request_body(
-    request: LLMRequest, model: str, *, options: Options
+    request: LLMRequest, model: str, *, options: RequestOptions
 ) -> dict[str, Any]:
     """The body of ``POST /chat/completions``."""
     body: dict[str, Any] = {
@@ -107,7 +107,7 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _messages(
-    messages: Sequence[Message], options: Options
+    messages: Sequence[Message], options: RequestOptions
 ) -> Iterator[dict[str, Any]]:
     shaped = shape(
         messages,
@@ -144,7 +144,7 @@ def _said(
 
 
 def _answer(
-    turn: Turn, results: Mapping[str, str], *, one_call: bool
+    turn: ShapedTurn, results: Mapping[str, str], *, one_call: bool
 ) -> Iterator[dict[str, Any]]:
     """What the assistant said, its calls, and what they came to."""
     content = "\n\n".join(map(str, turn.texts))

@@ -13,7 +13,7 @@ import trio
 
 from glyphoxa_trio.process import end, one_line, start
 from glyphoxa_trio.providers.audio import WIDTH, AudioError, Resampler
-from glyphoxa_trio.providers.speech import SpeechError, Voice
+from glyphoxa_trio.providers.speech import SpeechError, VoiceStyle
 from glyphoxa_trio.providers.wav import WavReader
 
 from .wire import options, said
@@ -33,7 +33,7 @@ def installed(program: str = PROGRAM) -> bool:
 class Espeak:
     """The program, found on ``PATH`` when it is needed.
 
-    Several sentences at a time are several processes. `Voice.name` is one of its
+    Several sentences at a time are several processes. `VoiceStyle.name` is one of its
     voices, such as ``en-us`` or ``en+f3``.
     """
 
@@ -46,7 +46,7 @@ class Espeak:
 
     @asynccontextmanager
     async def speak(
-        self, text: str, voice: Voice
+        self, text: str, voice: VoiceStyle
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Say one sentence; leaving kills the process and waits until it is gone.
 
@@ -65,7 +65,7 @@ class Espeak:
         finally:
             await end(process)
 
-    async def _start(self, voice: Voice) -> trio.Process:
+    async def _start(self, voice: VoiceStyle) -> trio.Process:
         try:
             return await start([self.program, *options(voice)])
         except FileNotFoundError:

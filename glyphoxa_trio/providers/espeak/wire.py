@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from glyphoxa_trio.providers.speech import Voice
+from glyphoxa_trio.providers.speech import VoiceStyle
 
 DEFAULT_VOICE: Final = "en"
 _WORDS_PER_MINUTE: Final = 175  # its own usual speed
 _SLOWEST, _FASTEST = 80, 450  # what it takes
 
 
-def options(voice: Voice) -> list[str]:
+def options(voice: VoiceStyle) -> list[str]:
     """Options for one sentence, which comes by stdin, to a WAV on stdout.
 
     A ``name`` that begins with ``+`` is a variant of the language's voice. A speed

@@ -20,7 +20,7 @@ from glyphoxa_trio.tools.outcome import ToolCall
 MAX_KNOWN: Final = 1024  # beyond, the oldest that are settled are forgotten
 
 
-class Standing(StrEnum):
+class CallState(StrEnum):
     OWED = "owed"
     ANSWERED = "answered"
     CANCELLED = "cancelled"
@@ -33,7 +33,7 @@ class Made:
 
     call: ToolCall
     given_id: str | None
-    standing: Standing = Standing.OWED
+    standing: CallState = CallState.OWED
     in_turn: bool = True
 
 
@@ -72,13 +72,13 @@ class Calls:
         made = self._made.get(call_id)
         if made is None:
             raise ValueError(f"no call {call_id!r} was made on this socket")
-        if made.standing is Standing.ANSWERED:
+        if made.standing is CallState.ANSWERED:
             raise ValueError(f"call {call_id!r} is answered already")
-        return made if made.standing is Standing.OWED else None
+        return made if made.standing is CallState.OWED else None
 
     def answered(self, made: Made) -> None:
         """Its answer is on its way; there is no second one."""
-        made.standing = Standing.ANSWERED
+        made.standing = CallState.ANSWERED
 
     def cancel(self, given_ids: Iterable[str]) -> tuple[str, ...]:
         """The server wants no answer to these; returns those that were owed one."""
@@ -87,7 +87,7 @@ class Calls:
             return ()
         found = [m for m in self._made.values() if m.given_id in ids and _is_owed(m)]
         for made in found:
-            made.standing = Standing.CANCELLED
+            made.standing = CallState.CANCELLED
         return tuple(made.call.id for made in found)
 
     def end_turn(self) -> None:
@@ -109,4 +109,4 @@ class Calls:
 
 
 def _is_owed(made: Made) -> bool:
-    return made.standing is Standing.OWED
+    return made.standing is CallState.OWED

@@ -13,7 +13,7 @@ from glyphoxa_trio.providers.live_socket import Dial, LiveSocket, dial, open_liv
 from glyphoxa_trio.providers.s2s import Capabilities, Setup
 from glyphoxa_trio.secret import Secret
 
-from .options import Options
+from .options import SessionOptions
 from .profiles import Profile, on_vertex, profile_of
 from .wire import GeminiWire
 
@@ -57,7 +57,7 @@ class GeminiLive:
     version: str = VERSION
     vertex: bool = False
     profile: Profile = attrs.field()
-    options: Options = attrs.field(factory=Options)
+    options: SessionOptions = attrs.field(factory=SessionOptions)
     dial: Dial = attrs.field(default=dial, repr=False)
 
     @profile.default

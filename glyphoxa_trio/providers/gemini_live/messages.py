@@ -14,26 +14,26 @@ from typing import Any, Final
 
 from glyphoxa_trio.providers.s2s import (
     Calling,
-    Line,
     S2STool,
     Schedule,
     SendResult,
     Setup,
+    TranscriptLine,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 
-from .options import Options
-from .profiles import INPUT_RATE, History, Profile
+from .options import SessionOptions
+from .profiles import INPUT_RATE, HistoryStyle, Profile
 from .schema import reduced
 
 Message = dict[str, Any]
 
-_GOES_ON: Final = Line("user", "(The conversation goes on.)")
+_GOES_ON: Final = TranscriptLine("user", "(The conversation goes on.)")
 _AUDIO: Final = f"audio/pcm;rate={INPUT_RATE}"
 
 
 def setup_message(
-    setup: Setup, model: str, profile: Profile, options: Options
+    setup: Setup, model: str, profile: Profile, options: SessionOptions
 ) -> Message:
     """The first message."""
     # Models of today only speak; who wants text reads the transcript.
@@ -63,7 +63,7 @@ def setup_message(
         fields["realtimeInputConfig"] = heard
     if options.proactive is not None:
         fields["proactivity"] = {"proactiveAudio": options.proactive}
-    if history_message(setup, profile) and profile.history is History.CONFIG:
+    if history_message(setup, profile) and profile.history is HistoryStyle.CONFIG:
         fields["historyConfig"] = {"initialHistoryInClientContent": True}
     return {"setup": fields}
 
@@ -71,9 +71,9 @@ def setup_message(
 def history_message(setup: Setup, profile: Profile) -> Message | None:
     """What follows the setup, so that the model knows what was said before."""
     lines = [line for line in setup.history if line.text]
-    if setup.handle or not lines or profile.history is History.INSTRUCTIONS:
+    if setup.handle or not lines or profile.history is HistoryStyle.INSTRUCTIONS:
         return None
-    if profile.history is History.CONFIG:
+    if profile.history is HistoryStyle.CONFIG:
         return turns(lines, complete=True)
     return silent_turns(lines, profile)
 
@@ -99,7 +99,7 @@ def new_instructions(text: str) -> Message:
     return {"contextUpdate": {"systemInstruction": {"parts": [{"text": text}]}}}
 
 
-def turns(lines: Iterable[Line], *, complete: bool) -> Message:
+def turns(lines: Iterable[TranscriptLine], *, complete: bool) -> Message:
     """Lines as turns. ``complete``: the model is to answer them."""
     contents = [
         {"role": role, "parts": [{"text": _as_turn(line)} for line in group]}
@@ -108,9 +108,9 @@ def turns(lines: Iterable[Line], *, complete: bool) -> Message:
     return {"clientContent": {"turns": contents, "turnComplete": complete}}
 
 
-def silent_turns(lines: Sequence[Line], profile: Profile) -> Message:
+def silent_turns(lines: Sequence[TranscriptLine], profile: Profile) -> Message:
     """Lines as turns that ask for no answer."""
-    if profile.history is History.TURNS and lines[-1].role == "assistant":
+    if profile.history is HistoryStyle.TURNS and lines[-1].role == "assistant":
         lines = [*lines, _GOES_ON]  # it does not go on after its own words
     return turns(lines, complete=False)
 
@@ -130,7 +130,7 @@ def audio(pcm: bytes) -> Message:
     return realtime(audio={"mimeType": _AUDIO, "data": data})
 
 
-def text_of(lines: Iterable[Line]) -> str:
+def text_of(lines: Iterable[TranscriptLine]) -> str:
     """Lines as the one thing that a user says."""
     return "\n".join(_as_said(line) for line in lines)
 
@@ -162,7 +162,7 @@ def refusal(call: ToolCall) -> SendResult:
 
 def _instructions(setup: Setup, profile: Profile) -> str:
     lines = [line for line in setup.history if line.text]
-    if setup.handle or not lines or profile.history is not History.INSTRUCTIONS:
+    if setup.handle or not lines or profile.history is not HistoryStyle.INSTRUCTIONS:
         return setup.instructions
     said = {"user": "They said", "assistant": "You said", "system": "Note"}
     before = "\n".join(f"{said[line.role]}: {line.text}" for line in lines)
@@ -181,16 +181,16 @@ def _function(tool: S2STool, profile: Profile) -> Message:
     return function
 
 
-def _role(line: Line) -> str:
+def _role(line: TranscriptLine) -> str:
     return "model" if line.role == "assistant" else "user"
 
 
-def _as_turn(line: Line) -> str:
+def _as_turn(line: TranscriptLine) -> str:
     """Turns have two roles only."""
     return f"Note: {line.text}" if line.role == "system" else line.text
 
 
-def _as_said(line: Line) -> str:
+def _as_said(line: TranscriptLine) -> str:
     """Real-time input is always the user's."""
     if line.role == "assistant":
         return f"Note: you said: {line.text}"

@@ -16,7 +16,7 @@ PAUSE: Final = 1.0  # seconds without audio after which the microphone is off
 
 
 @attrs.define(eq=False)
-class Microphone:
+class GeminiMicrophone:
     """One microphone. Times are on the clock of ``now``.
 
     Args:

@@ -25,7 +25,7 @@ _OURS: Final = ("responseModalities",)
 
 
 @attrs.frozen(kw_only=True)
-class Options:
+class SessionOptions:
     """Of one session. What is None is as the vendor has it.
 
     Args:

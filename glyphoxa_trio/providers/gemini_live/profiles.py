@@ -20,7 +20,7 @@ INPUT_RATE: Final = 16_000
 OUTPUT_RATE: Final = 24_000
 
 
-class History(StrEnum):
+class HistoryStyle(StrEnum):
     """How a new socket is told what was said before."""
 
     CONFIG = "config"  # turns after the setup, which announces them
@@ -54,7 +54,7 @@ class Profile:
     turns: bool = False
     text_as_turn: bool = False
     cancels: bool = False
-    history: History = History.CONFIG
+    history: HistoryStyle = HistoryStyle.CONFIG
     ends_with_status: bool = False
     refuses: Mapping[str, str] = attrs.field(factory=dict, hash=False)
 
@@ -90,7 +90,7 @@ _NOT_KNOWN: Final = "is not known to have it; leave it out, or pass a profile"
 
 CAUTIOUS: Final = Profile(
     calling=(Calling.BLOCKING,),
-    history=History.INSTRUCTIONS,
+    history=HistoryStyle.INSTRUCTIONS,
     refuses={"proactive": _NOT_KNOWN, "affective": _NOT_KNOWN},
 )
 
@@ -99,7 +99,7 @@ NATIVE_AUDIO_2_5: Final = Profile(
     scheduling=True,
     turns=True,
     text_as_turn=True,
-    history=History.TURNS,
+    history=HistoryStyle.TURNS,
     refuses={"thinking": "takes no level; say thinking_budget, in tokens"},
 )
 

@@ -28,7 +28,6 @@ from glyphoxa_trio.providers.s2s import (
     Event,
     GoingAway,
     HandleIssued,
-    Line,
     LinkClosed,
     Ready,
     S2STool,
@@ -42,6 +41,7 @@ from glyphoxa_trio.providers.s2s import (
     SpeechBegins,
     SpeechEnds,
     ToolsInForce,
+    TranscriptLine,
     UsageSeen,
 )
 from glyphoxa_trio.secret import Secret
@@ -49,8 +49,8 @@ from glyphoxa_trio.secret import Secret
 from . import incoming, messages
 from .encoding import encoded, mapping
 from .hearing import Hearing
-from .microphone import Microphone
-from .options import Options
+from .microphone import GeminiMicrophone
+from .options import SessionOptions
 from .profiles import Profile
 from .turn import Turns
 
@@ -73,7 +73,7 @@ class GeminiWire:
     model: str
     profile: Profile
     setup: Setup
-    options: Options = attrs.field(factory=Options)
+    options: SessionOptions = attrs.field(factory=SessionOptions)
     secret: Secret | None = None
     prefix: str = attrs.field(factory=_random_prefix)
     ready: bool = attrs.field(default=False, init=False)
@@ -81,12 +81,12 @@ class GeminiWire:
     _turns: Turns = attrs.field(init=False)
     _frames: list[Frame] = attrs.field(factory=list, init=False)
     _calling: dict[str, Calling] = attrs.field(factory=dict, init=False)
-    _held: deque[Line] = attrs.field(factory=deque, init=False)
+    _held: deque[TranscriptLine] = attrs.field(factory=deque, init=False)
     _ids: int = attrs.field(default=0, init=False)
     # Events of what was sent, and since when they wait.
     _due: list[Event] = attrs.field(factory=list, init=False)
     _due_at: float = attrs.field(default=0.0, init=False)
-    _microphone: Microphone = attrs.field(init=False)
+    _microphone: GeminiMicrophone = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._turns = Turns(
@@ -95,7 +95,7 @@ class GeminiWire:
             ends_with_status=self.profile.ends_with_status,
             hearing=Hearing(self.prefix),
         )
-        self._microphone = Microphone(
+        self._microphone = GeminiMicrophone(
             self.setup.automatic, interrupts=self.options.interrupts
         )
         self._declare(self.setup.tools)
@@ -149,7 +149,7 @@ class GeminiWire:
                 self._put(messages.new_instructions(text))
             case SetInstructions(text):
                 # A new socket begins with them; this one is told as well as it can be.
-                self._send_text(Line("system", text), reply=False, now=now)
+                self._send_text(TranscriptLine("system", text), reply=False, now=now)
             case Cancel() if self.profile.cancels:
                 if self._turns.is_busy:
                     self._put(messages.stop())
@@ -171,7 +171,7 @@ class GeminiWire:
             self._tell(Committed(self._turns.hearing.ends(now)), now)
             self._turns.ask(to_text=False)
 
-    def _send_text(self, line: Line, *, reply: bool, now: float) -> None:
+    def _send_text(self, line: TranscriptLine, *, reply: bool, now: float) -> None:
         if line.text:
             self._held.append(line)
         if not reply:
@@ -213,7 +213,7 @@ class GeminiWire:
             detail = f"more than {MAX_HELD} lines wait for one that is to be answered"
             self._tell(incoming.complaint("line_forgotten", detail), now)
 
-    def _take_held(self) -> list[Line]:
+    def _take_held(self) -> list[TranscriptLine]:
         lines, self._held = list(self._held), deque()
         return lines
 

@@ -24,7 +24,7 @@ class TooMuchControl(Exception):
 
 
 @attrs.define(eq=False)
-class Outbox:
+class FrameOutbox:
     """Frames on their way, put in without waiting and taken out by one task."""
 
     dropped: int = 0

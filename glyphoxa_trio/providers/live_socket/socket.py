@@ -27,14 +27,14 @@ from wsproto.utilities import LocalProtocolError
 import trio
 
 from glyphoxa_trio.actors import Signal, lone_errors
-from glyphoxa_trio.providers.live_wire import Wire
+from glyphoxa_trio.providers.live_wire import VendorWire
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import Command, Event, LinkClosed, LinkStatistics
 from glyphoxa_trio.secret import Secret
 
 from .dialling import Address, Dial, Headers, dial, dialled, rejected, upgrade
 from .failures import on_close, on_closed
-from .outbox import Outbox, TooMuchControl
+from .outbox import FrameOutbox, TooMuchControl
 
 OPEN_TIMEOUT: Final = 15.0  # seconds for connection, TLS and upgrade together
 SETUP_TIMEOUT: Final = 15.0  # seconds from there to `Ready`
@@ -46,7 +46,7 @@ MAX_WAITING: Final = 32 * 1024 * 1024  # bytes of messages whose events nobody t
 
 @asynccontextmanager
 async def open_live_socket(
-    wire: Wire,
+    wire: VendorWire,
     *,
     url: str,
     headers: Headers = (),
@@ -81,10 +81,10 @@ async def open_live_socket(
 class LiveSocket:
     """A `Link` over trio-websocket. See the module's docstring."""
 
-    _wire: Wire
+    _wire: VendorWire
     _secret: Secret | None = attrs.field(default=None)
     _socket: WebSocketConnection | None = attrs.field(default=None, init=False)
-    _outbox: Outbox = attrs.field(factory=Outbox, init=False)
+    _outbox: FrameOutbox = attrs.field(factory=FrameOutbox, init=False)
     # Each with the size of its message, if it is the first of it.
     _events: deque[tuple[Event, int]] = attrs.field(factory=deque, init=False)
     _waiting: int = attrs.field(default=0, init=False)

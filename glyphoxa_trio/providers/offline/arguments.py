@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .utterance import WORD, Utterance, stem, stems
+from .utterance import WORD, ParsedUtterance, stem, stems
 
 _DICE_NAMES: Final = {"expression", "dice", "notation", "formula"}
 _PATH_NAMES: Final = {"path", "file", "filename", "filepath"}
@@ -22,7 +22,7 @@ _IDENTIFIER_NAMES: Final = {"id", "ids", "uuid", "key", "session", "token"}
 
 
 def arguments_for(
-    parameters: Mapping[str, Any], utterance: Utterance, own: frozenset[str]
+    parameters: Mapping[str, Any], utterance: ParsedUtterance, own: frozenset[str]
 ) -> dict[str, Any] | None:
     """The arguments that ``utterance`` gives; None if something required is missing.
 
@@ -68,14 +68,14 @@ def properties_of(parameters: Mapping[str, Any]) -> Mapping[str, Mapping[str, An
     }
 
 
-def _echoes(value: object, own: frozenset[str], utterance: Utterance) -> bool:
+def _echoes(value: object, own: frozenset[str], utterance: ParsedUtterance) -> bool:
     """Whether this only says the name of the tool again, or nothing."""
     if not isinstance(value, str) or value == utterance.quoted:
         return False
     return not value or stems(value) <= own
 
 
-def evident(name: str, schema: Mapping[str, Any], utterance: Utterance) -> Any:
+def evident(name: str, schema: Mapping[str, Any], utterance: ParsedUtterance) -> Any:
     """A value that can be meant for nothing else; None if there is none."""
     words = _words_of(name)
     if choices := _choices(schema):
@@ -91,7 +91,7 @@ def evident(name: str, schema: Mapping[str, Any], utterance: Utterance) -> Any:
     return None
 
 
-def _supposed(name: str, schema: Mapping[str, Any], utterance: Utterance) -> Any:
+def _supposed(name: str, schema: Mapping[str, Any], utterance: ParsedUtterance) -> Any:
     """The likeliest value of a parameter that must have one."""
     if "default" in schema:
         return schema["default"]
@@ -116,7 +116,7 @@ def _supposed(name: str, schema: Mapping[str, Any], utterance: Utterance) -> Any
     return None
 
 
-def _text(words: frozenset[str], utterance: Utterance) -> str | None:
+def _text(words: frozenset[str], utterance: ParsedUtterance) -> str | None:
     """Text for a parameter; empty if only what is left over could fill it."""
     if words & _DICE_NAMES:
         return "1d20" if "roll" in stems(utterance.text) else None
@@ -154,7 +154,7 @@ def _choices(schema: Mapping[str, Any]) -> list[Any]:
     return []
 
 
-def _chosen(choices: list[Any], utterance: Utterance) -> Any:
+def _chosen(choices: list[Any], utterance: ParsedUtterance) -> Any:
     """The choice whose words are all said; the one with the most words."""
     said = {stem(word) for word in WORD.findall(utterance.text.lower())}
     best, most = None, 0

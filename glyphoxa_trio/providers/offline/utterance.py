@@ -46,7 +46,7 @@ _ASKING_WORDS: Final = frozenset(
 
 
 @attrs.frozen
-class Utterance:
+class ParsedUtterance:
     """What was said, and what is plain to see in it."""
 
     text: str

@@ -31,7 +31,7 @@ from glyphoxa_trio.tools.search import SEARCH
 
 from .arguments import arguments_for, evident, properties_of
 from .report import report, sentence
-from .utterance import QUOTED, STRAIGHT_QUOTES, Utterance, stem, stems
+from .utterance import QUOTED, STRAIGHT_QUOTES, ParsedUtterance, stem, stems
 
 MOST_CALLS: Final = 3
 CONFESSION: Final = "I am the offline stand-in, not a language model."
@@ -151,7 +151,7 @@ def _clauses(text: str, tools: Sequence[ToolSpec]) -> list[str]:
 
 def _candidates(text: str, tools: Sequence[ToolSpec]) -> list[_Candidate]:
     """The tools that fit ``text`` about as well as the best, best first."""
-    utterance = Utterance(text)
+    utterance = ParsedUtterance(text)
     fitting: list[_Candidate] = []
     for tool in tools:
         score = _score(tool, utterance)
@@ -174,7 +174,7 @@ def _is_findable(text: str, request: LLMRequest) -> bool:
     if all(tool.name != SEARCH.name for tool in request.tools):
         return False
     told = "\n".join(one.content for one in request.messages if one.role == "system")
-    utterance = Utterance(text)
+    utterance = ParsedUtterance(text)
     lines = (
         ToolSpec(name=found[1], description=found[2] or "", parameters={})
         for found in _LINE.finditer(told)
@@ -186,7 +186,7 @@ def _named(tool: ToolSpec) -> frozenset[str]:
     return stems(tool.name.replace("_", " ")) - {"mcp"}
 
 
-def _score(tool: ToolSpec, utterance: Utterance) -> float:
+def _score(tool: ToolSpec, utterance: ParsedUtterance) -> float:
     said = stems(utterance.text)
     plain = {stem(word) for word in re.findall(r"[a-z]+", utterance.text.lower())}
     named = _named(tool)

@@ -9,10 +9,16 @@ from typing import Any, Final
 
 from glyphoxa_trio.providers import g711
 from glyphoxa_trio.providers.g711 import Law
-from glyphoxa_trio.providers.s2s import Line, Respond, S2STool, SendResult, Setup
+from glyphoxa_trio.providers.s2s import (
+    Respond,
+    S2STool,
+    SendResult,
+    Setup,
+    TranscriptLine,
+)
 from glyphoxa_trio.tools.naming import MAX_LENGTH, is_exposed_name
 
-from .options import Options
+from .options import SessionOptions
 
 MAX_TOOLS: Final = 128
 MAX_RESULT: Final = 16 * 1024  # bytes of UTF-8
@@ -25,7 +31,7 @@ def encoded(event: Mapping[str, Any]) -> str:
     return json.dumps(event, default=dict, separators=(",", ":"))
 
 
-def session_of(setup: Setup, options: Options) -> dict[str, Any]:
+def session_of(setup: Setup, options: SessionOptions) -> dict[str, Any]:
     """The whole session, as a socket begins with it.
 
     Raises:
@@ -63,7 +69,7 @@ def session_of(setup: Setup, options: Options) -> dict[str, Any]:
     }
 
 
-def _format(options: Options) -> dict[str, Any]:
+def _format(options: SessionOptions) -> dict[str, Any]:
     """Of what is heard and of what is said."""
     if options.law is not None:
         return {"type": f"audio/{options.law}"}
@@ -114,7 +120,7 @@ def append(pcm: bytes, law: Law | None = None) -> str:
     return f'{{"type":"input_audio_buffer.append","audio":"{audio}"}}'
 
 
-def message(event_id: str, line: Line, item_id: str | None = None) -> str:
+def message(event_id: str, line: TranscriptLine, item_id: str | None = None) -> str:
     """Something said in text, at the end of the conversation."""
     part = "output_text" if line.role == "assistant" else "input_text"
     item: dict[str, Any] = {

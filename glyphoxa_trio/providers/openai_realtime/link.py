@@ -14,7 +14,7 @@ from glyphoxa_trio.providers.s2s import Calling, Capabilities, Setup
 from glyphoxa_trio.secret import Secret
 
 from .encoding import MAX_RESULT, MAX_TOOLS
-from .options import PCM_RATE, Options
+from .options import PCM_RATE, SessionOptions
 from .wire import RealtimeWire
 
 BASE_URL: Final = "https://api.openai.com/v1"
@@ -66,7 +66,7 @@ class OpenAIRealtime:
     model: str
     base_url: str = attrs.field(default=None, converter=_bare)
     api_key: Secret | None = None
-    options: Options = attrs.field(factory=Options)
+    options: SessionOptions = attrs.field(factory=SessionOptions)
     headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     dial: Dial = attrs.field(default=dial, repr=False)
 

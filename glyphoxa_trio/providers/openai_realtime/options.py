@@ -51,7 +51,7 @@ _THOUGHTLESS: Final = re.compile(r"gpt-realtime(-mini|-1\.5)?(-\d{4}-\d\d-\d\d)?
 
 
 @attrs.frozen(kw_only=True)
-class Options:
+class SessionOptions:
     """Of one session. What is None is as the vendor has it.
 
     Args:

@@ -28,7 +28,7 @@ from glyphoxa_trio.secret import Secret
 from .answers import Item, Items, Response
 from .calls import Calls
 from .complaints import complaint
-from .sequencer import Sequencer, State
+from .sequencer import Sequencer, SequencerState
 
 _ENDS: Final[Mapping[str, ResponseEnd]] = {
     "completed": ResponseEnd.COMPLETED,
@@ -88,7 +88,7 @@ class Responding:
         given_up = self.sequencer.wake(now)
         if given_up is None:
             return []
-        what = "created" if given_up is State.CREATING else "ended"
+        what = "created" if given_up is SequencerState.CREATING else "ended"
         detail = f"the server has not {what} a response that it was asked to"
         events: list[Event] = [
             Complaint(

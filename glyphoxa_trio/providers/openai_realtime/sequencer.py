@@ -28,7 +28,7 @@ WATCHDOG: Final = 10.0  # seconds for the server to create, or to end what is ca
 UTTERANCE: Final = 60.0  # seconds that somebody may speak before we stop waiting
 
 
-class State(StrEnum):
+class SequencerState(StrEnum):
     IDLE = "idle"
     CREATING = "creating"
     ACTIVE = "active"
@@ -44,7 +44,7 @@ class Create:
 
 
 @attrs.frozen
-class Stop:
+class CancelResponse:
     """Cancel that response now; None if its name is not known."""
 
     event_id: str
@@ -74,19 +74,19 @@ class _Asked:
 class Sequencer:
     """The responses of one socket. ``response`` is the active one, as far as known."""
 
-    state: State = State.IDLE
+    state: SequencerState = SequencerState.IDLE
     response: str | None = None
     _open: bool = attrs.field(default=False, init=False)
     _wanted: Respond | None = attrs.field(default=None, init=False)
     _once_more: bool = attrs.field(default=False, init=False)
     _asked: _Asked | None = attrs.field(default=None, init=False)
-    _stop: Stop | None = attrs.field(default=None, init=False)
+    _stop: CancelResponse | None = attrs.field(default=None, init=False)
     _speaking: bool = attrs.field(default=False, init=False)
     # Until when we wait for the server, and for the user or what follows them.
     _watchdog: float | None = attrs.field(default=None, init=False)
     _held_until: float | None = attrs.field(default=None, init=False)
     _count: int = attrs.field(default=0, init=False)
-    _orders: list[Create | Stop] = attrs.field(factory=list, init=False)
+    _orders: list[Create | CancelResponse] = attrs.field(factory=list, init=False)
 
     @property
     def alarm(self) -> float | None:
@@ -97,9 +97,9 @@ class Sequencer:
     @property
     def is_wanted(self) -> bool:
         """Whether a response waits to be asked for, or has been."""
-        return self._wanted is not None or self.state is State.CREATING
+        return self._wanted is not None or self.state is SequencerState.CREATING
 
-    def orders(self) -> list[Create | Stop]:
+    def orders(self) -> list[Create | CancelResponse]:
         """What is to be sent now, in this order."""
         orders, self._orders = self._orders, []
         return orders
@@ -120,10 +120,12 @@ class Sequencer:
         self._wanted, self._once_more = None, False
         if self._asked is not None:
             self._asked.unwanted = True
-        if self.state is State.ACTIVE:  # one that is being created has no name yet
-            self._stop = Stop(self._event_id("stop"), self.response)
+        if (
+            self.state is SequencerState.ACTIVE
+        ):  # one that is being created has no name yet
+            self._stop = CancelResponse(self._event_id("stop"), self.response)
             self._orders.append(self._stop)
-            self.state, self._watchdog = State.CANCELLING, now + WATCHDOG
+            self.state, self._watchdog = SequencerState.CANCELLING, now + WATCHDOG
 
     # What the server says
 
@@ -131,15 +133,21 @@ class Sequencer:
         """A response has begun: ours, or the server's own."""
         # After somebody has spoken it is the server's own, and ours will be refused.
         owed = self._held_until is not None and not self._speaking
-        asked = self._asked if self.state is State.CREATING and not owed else None
-        self.state, self.response, self._watchdog = State.ACTIVE, response, None
+        asked = (
+            self._asked if self.state is SequencerState.CREATING and not owed else None
+        )
+        self.state, self.response, self._watchdog = (
+            SequencerState.ACTIVE,
+            response,
+            None,
+        )
         if not self._speaking:
             self._held_until = None
         if asked is not None and asked.unwanted:
             self.stop(now)
 
     def ended(self, response: str, now: float) -> None:
-        running = self.state in (State.ACTIVE, State.CANCELLING)
+        running = self.state in (SequencerState.ACTIVE, SequencerState.CANCELLING)
         if running and self.response in (None, response):
             self._rest(now)
 
@@ -149,8 +157,10 @@ class Sequencer:
         asked = self._answered(event_id)
         if asked is None:
             return False
-        if self.state is State.CREATING:  # by something that we know nothing of
-            self.state, self.response = State.ACTIVE, None
+        if (
+            self.state is SequencerState.CREATING
+        ):  # by something that we know nothing of
+            self.state, self.response = SequencerState.ACTIVE, None
             self._watchdog = now + WATCHDOG
             if asked.unwanted:
                 self.stop(now)
@@ -164,7 +174,7 @@ class Sequencer:
 
     def failed(self, event_id: str | None, now: float) -> None:
         """What was asked for is not taken, for another reason."""
-        if self._answered(event_id) and self.state is State.CREATING:
+        if self._answered(event_id) and self.state is SequencerState.CREATING:
             self._rest(now)
 
     def not_active(self, event_id: str | None, now: float) -> bool:
@@ -172,15 +182,15 @@ class Sequencer:
         ours = event_id is not None and event_id.startswith("stop_")
         if self._stop is None or event_id not in (None, self._stop.event_id):
             return ours
-        if self.state is State.CANCELLING:
+        if self.state is SequencerState.CANCELLING:
             self._rest(now)  # its end was never said
         return True
 
     def user_speaks(self, now: float, *, interrupts: bool) -> None:
         """The server hears somebody. If that ``interrupts``, it cancels by itself."""
         self._speaking, self._held_until = True, now + UTTERANCE
-        if interrupts and self.state is State.ACTIVE:
-            self.state, self._watchdog = State.CANCELLING, now + WATCHDOG
+        if interrupts and self.state is SequencerState.ACTIVE:
+            self.state, self._watchdog = SequencerState.CANCELLING, now + WATCHDOG
 
     def user_finished(self, now: float, *, answered: bool = True) -> None:
         """The server is about to begin a response of its own; or, unless it is
@@ -193,11 +203,11 @@ class Sequencer:
         self._speaking, self._held_until = False, None
         self._go_on(now)
 
-    def wake(self, now: float) -> State | None:
+    def wake(self, now: float) -> SequencerState | None:
         """The `alarm` was reached. Returns the state that was given up, if any."""
         if self._held_until is not None and now >= self._held_until:
             self._speaking, self._held_until = False, None
-        given_up: State | None = None
+        given_up: SequencerState | None = None
         if self._watchdog is not None and now >= self._watchdog:
             given_up = self.state
             self._rest(now)
@@ -209,25 +219,25 @@ class Sequencer:
         asked = self._asked
         if asked is None or event_id not in (None, asked.create.event_id):
             return None
-        if event_id is None and self.state is not State.CREATING:
+        if event_id is None and self.state is not SequencerState.CREATING:
             return None
         self._asked = None
         return asked
 
     def _rest(self, now: float) -> None:
-        self.state, self.response = State.IDLE, None
+        self.state, self.response = SequencerState.IDLE, None
         self._asked = self._stop = self._watchdog = None
         self._go_on(now)
 
     def _go_on(self, now: float) -> None:
         held = not self._open or self._held_until is not None
-        if self._wanted is None or held or self.state is not State.IDLE:
+        if self._wanted is None or held or self.state is not SequencerState.IDLE:
             return
         create = Create(self._event_id("create"), self._wanted)
         self._asked = _Asked(create, self._once_more)
         self._orders.append(create)
         self._wanted, self._once_more = None, False
-        self.state, self._watchdog = State.CREATING, now + WATCHDOG
+        self.state, self._watchdog = SequencerState.CREATING, now + WATCHDOG
 
     def _event_id(self, what: str) -> str:
         self._count += 1

@@ -49,7 +49,7 @@ from . import encoding
 from .complaints import complaint, end_of
 from .encoding import MAX_APPEND, MAX_RESULT, MIN_UTTERANCE
 from .hearing import Hearing
-from .options import Options
+from .options import SessionOptions
 from .reciting import Reciting
 from .responding import Message, Responding
 from .sequencer import Create, Sequencer
@@ -84,7 +84,7 @@ class RealtimeWire:
 
     setup: Setup
     model: str = ""
-    options: Options = attrs.field(factory=Options)
+    options: SessionOptions = attrs.field(factory=SessionOptions)
     secret: Secret | None = attrs.field(default=None, repr=False)
     ready: bool = attrs.field(default=False, init=False)
     unknown: Counter[str] = attrs.field(factory=Counter, init=False)

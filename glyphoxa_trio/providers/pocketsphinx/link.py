@@ -25,7 +25,7 @@ from glyphoxa_trio.process import end, one_line, start
 from glyphoxa_trio.providers.endpointing import RATE, USUAL, Endpointing
 from glyphoxa_trio.providers.speech import Final as Said
 from glyphoxa_trio.providers.speech import Partial, SpeechError
-from glyphoxa_trio.providers.utterances import Listening, open_listening
+from glyphoxa_trio.providers.utterances import RecognitionRun, open_listening
 
 from .wire import END, grammar, packet
 
@@ -70,7 +70,9 @@ class Pocketsphinx:
         return RATE
 
     @asynccontextmanager
-    async def listen(self, *, language: str | None = None) -> AsyncIterator[Listening]:
+    async def listen(
+        self, *, language: str | None = None
+    ) -> AsyncIterator[RecognitionRun]:
         """Listen to one speaker; entering waits until the model is loaded.
 
         Raises:
@@ -78,7 +80,7 @@ class Pocketsphinx:
             model does not know.
         """
         is_speech = self.endpointing.detector()
-        worker = _Worker(await self._start())
+        worker = _RecognizerProcess(await self._start())
         try:
             await worker.ready()
             async with open_listening(
@@ -99,7 +101,7 @@ class Pocketsphinx:
 
 
 @attrs.define(eq=False)
-class _Worker:
+class _RecognizerProcess:
     """One process, asked about one utterance after the other."""
 
     process: trio.Process
@@ -117,7 +119,7 @@ class _Worker:
         if patience.cancelled_caught:
             raise SpeechError(f"pocketsphinx: not ready after {_START:g} s")
 
-    async def understand(self, listening: Listening) -> None:
+    async def understand(self, listening: RecognitionRun) -> None:
         """Tell what is said, for ever.
 
         Raises:
@@ -132,7 +134,7 @@ class _Worker:
                     nursery.cancel_scope.cancel()
             await listening.tell(Said(text))
 
-    async def _send(self, listening: Listening) -> None:
+    async def _send(self, listening: RecognitionRun) -> None:
         """Give it the utterance. Who does not take it, or does not answer, is killed;
         whoever waits for the words is told by that."""
         assert self.process.stdin is not None
@@ -152,7 +154,7 @@ class _Worker:
         self._given_up = why
         self.process.kill()
 
-    async def _words(self, listening: Listening) -> str:
+    async def _words(self, listening: RecognitionRun) -> str:
         """The words of this utterance; those so far are told."""
         while "final" not in (said := await self._answer()):
             await listening.tell(Partial(said["partial"]))

@@ -18,7 +18,7 @@ from glyphoxa_trio.providers.endpointing import RATE, USUAL, Endpointing
 from glyphoxa_trio.providers.failures import excerpt
 from glyphoxa_trio.providers.speech import Final as Said
 from glyphoxa_trio.providers.speech import NotUnderstood, SpeechError
-from glyphoxa_trio.providers.utterances import Listening, open_listening
+from glyphoxa_trio.providers.utterances import RecognitionRun, open_listening
 from glyphoxa_trio.quiet import quiet
 from glyphoxa_trio.secret import Mask, Secret
 
@@ -69,7 +69,9 @@ class Transcriptions:
         return RATE
 
     @asynccontextmanager
-    async def listen(self, *, language: str | None = None) -> AsyncIterator[Listening]:
+    async def listen(
+        self, *, language: str | None = None
+    ) -> AsyncIterator[RecognitionRun]:
         """Listen to one speaker. Nothing is asked before they have spoken.
 
         Raises:
@@ -86,7 +88,9 @@ class Transcriptions:
         if own is not None:
             await own.aclose()
 
-    async def _understand(self, listening: Listening, *, language: str | None) -> None:
+    async def _understand(
+        self, listening: RecognitionRun, *, language: str | None
+    ) -> None:
         while True:
             await listening.begin()
             pcm = await listening.utterances.whole()

@@ -21,7 +21,7 @@ import attrs
 
 from glyphoxa_trio.actors import Backoff
 
-from .report import Report, is_older
+from .report import WeatherReport, is_older
 
 MOST_ENTRIES: Final = 64
 LONGEST_EXPIRES: Final = 3600.0  # of a feed; one that says a year is not believed
@@ -41,7 +41,7 @@ class Fetched:
       expires: before this it does not want to be asked again.
     """
 
-    report: Report | None
+    report: WeatherReport | None
     version: str = ""
     expires: float = 0.0
 
@@ -54,7 +54,7 @@ class Unchanged:
 
 
 @attrs.frozen(kw_only=True)
-class Failure:
+class FeedFailure:
     """No answer, or none that can be used.
 
     Args:
@@ -68,17 +68,17 @@ class Failure:
     everything: bool = False
 
 
-Answer = Fetched | Unchanged | Failure
+Answer = Fetched | Unchanged | FeedFailure
 
 
 @attrs.define(eq=False)
-class Entry:
+class CachedReport:
     """What is known of one aerodrome. ``report`` None with ``known`` is that the feed
     has none."""
 
     icao: str
     asked: float
-    report: Report | None = None
+    report: WeatherReport | None = None
     known: bool = False
     version: str = ""
     fresh_until: float = -math.inf
@@ -101,12 +101,12 @@ class Cache:
 
     ttl: float
     rng: random.Random
-    entries: dict[str, Entry] = attrs.field(factory=dict, init=False)
+    entries: dict[str, CachedReport] = attrs.field(factory=dict, init=False)
     paused_until: float = attrs.field(default=-math.inf, init=False)
     refusal: str = attrs.field(default="", init=False)
     refusals: int = attrs.field(default=0, init=False)
 
-    def asked(self, icao: str, now: float) -> Entry | None:
+    def asked(self, icao: str, now: float) -> CachedReport | None:
         """Somebody wants to know: its entry, new or not. None if there is no room for
         one more, since all the others are being fetched."""
         entry = self.entries.pop(icao, None)
@@ -116,12 +116,12 @@ class Cache:
                 if (oldest := next(idle, None)) is None:
                     return None
                 del self.entries[oldest]
-            entry = Entry(icao, asked=now)
+            entry = CachedReport(icao, asked=now)
         entry.asked = now
         self.entries[icao] = entry  # at the end: the first ones go first
         return entry
 
-    def may_fetch(self, entry: Entry, now: float) -> bool:
+    def may_fetch(self, entry: CachedReport, now: float) -> bool:
         """Whether the feed may be asked for it now."""
         return (
             not entry.fetching
@@ -129,13 +129,13 @@ class Cache:
             and not entry.is_fresh(now)
         )
 
-    def problem(self, entry: Entry, now: float) -> str:
+    def problem(self, entry: CachedReport, now: float) -> str:
         """Why there is no fresh report, as far as the feed has said; else empty."""
         if entry.problem or now >= self.paused_until:
             return entry.problem
         return self.refusal
 
-    def due(self, now: float) -> list[Entry]:
+    def due(self, now: float) -> list[CachedReport]:
         """Those to be fetched again now, since they are wanted."""
         return [
             entry
@@ -155,7 +155,7 @@ class Cache:
         wanted = (at for entry, at in times if self._is_wanted(entry, at))
         return min(wanted, default=math.inf)
 
-    def landed(self, entry: Entry, answer: Answer | None, now: float) -> None:
+    def landed(self, entry: CachedReport, answer: Answer | None, now: float) -> None:
         """The feed has answered, or has not; None: it was not asked after all."""
         entry.fetching = False
         match answer:
@@ -168,19 +168,19 @@ class Cache:
                 self._keep(entry, answer.expires, now)
             case Unchanged() if entry.known:
                 self._keep(entry, answer.expires, now)
-            case Failure():
+            case FeedFailure():
                 self._leave_alone(entry, answer, now)
             case _:  # nothing where there was a report, or no change of nothing
-                forgot = Failure(problem="the feed does not know what it said")
+                forgot = FeedFailure(problem="the feed does not know what it said")
                 self._leave_alone(entry, forgot, now)
 
-    def _is_wanted(self, entry: Entry, now: float) -> bool:
+    def _is_wanted(self, entry: CachedReport, now: float) -> bool:
         return now <= entry.asked + INTEREST * self.ttl
 
-    def _due_at(self, entry: Entry) -> float:
+    def _due_at(self, entry: CachedReport) -> float:
         return max(entry.next_fetch, self.paused_until)
 
-    def _keep(self, entry: Entry, expires: float, now: float) -> None:
+    def _keep(self, entry: CachedReport, expires: float, now: float) -> None:
         margin = self.ttl / 5
         expires = min(max(expires, 0.0), LONGEST_EXPIRES)
         entry.fresh_until = now + max(self.ttl, expires + margin)
@@ -189,7 +189,9 @@ class Cache:
         entry.next_fetch = entry.fresh_until - margin * share
         entry.failures, entry.problem, self.refusals = 0, "", 0
 
-    def _leave_alone(self, entry: Entry, failure: Failure, now: float) -> None:
+    def _leave_alone(
+        self, entry: CachedReport, failure: FeedFailure, now: float
+    ) -> None:
         entry.failures += 1
         entry.problem = failure.problem
         pause = min(max(failure.pause, 0.0), LONGEST_PAUSE)

@@ -21,7 +21,7 @@ import attrs
 
 import trio
 
-from .cache import Answer, Failure, Fetched, Unchanged
+from .cache import Answer, FeedFailure, Fetched, Unchanged
 from .report import latest
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class HttpFeed:
             with trio.fail_after(self.limit):
                 return await self._fetch(icao, headers)
         except trio.TooSlowError:
-            return Failure(problem="the weather service does not answer in time")
+            return FeedFailure(problem="the weather service does not answer in time")
         except (
             httpx2.HTTPError,
             httpx2.StreamError,
@@ -119,7 +119,7 @@ class HttpFeed:
             ValueError,
         ):
             # Its words may be an address with a key in it, so they are not passed on.
-            return Failure(problem="the weather service cannot be reached")
+            return FeedFailure(problem="the weather service cannot be reached")
 
     async def aclose(self) -> None:
         own, self._own = self._own, None
@@ -144,7 +144,7 @@ class HttpFeed:
                 case status if status in _UNKNOWN:
                     return Fetched(report=None, expires=self._expires(response))
                 case status:
-                    return Failure(
+                    return FeedFailure(
                         problem=f"the weather service answers with error {status}",
                         pause=self._retry_after(response),
                         everything=status in _REFUSALS,
@@ -152,14 +152,14 @@ class HttpFeed:
 
     async def _read(self, icao: str, response: httpx2.Response) -> Answer:
         if response.headers.get("content-encoding", "identity") != "identity":
-            return Failure(problem="the weather service sends no plain text")
+            return FeedFailure(problem="the weather service sends no plain text")
         body = await _whole(response)
         if body is None:
-            return Failure(problem="the weather service sends far too much")
+            return FeedFailure(problem="the weather service sends far too much")
         text = body.decode("utf-8", "replace")
         report = latest(text, icao, self.now())
         if report is None and text.strip():
-            return Failure(problem="the weather service sends no report")
+            return FeedFailure(problem="the weather service sends no report")
         return Fetched(
             report=report,
             version=response.headers.get("last-modified", ""),

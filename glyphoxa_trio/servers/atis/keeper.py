@@ -19,9 +19,9 @@ import trio
 from glyphoxa_trio.actors import Signal, Topic, lone_errors
 from glyphoxa_trio.tools.definition import ToolUnavailable
 
-from .cache import Cache, Entry
+from .cache import Cache, CachedReport
 from .feed import Feed
-from .report import Report
+from .report import WeatherReport
 
 AT_ONCE: Final = 4  # requests to the feed
 PATIENCE: Final = 0.2  # seconds for a newer report, with an older one at hand
@@ -36,12 +36,12 @@ class Sighting:
     ``problem`` is why it may not be the latest, empty if it is.
     """
 
-    report: Report | None
+    report: WeatherReport | None
     problem: str = ""
 
 
 @attrs.define(eq=False)
-class Keeper:
+class ReportKeeper:
     """See `open_keeper`. ``news`` tells which aerodrome has another report."""
 
     _feed: Feed
@@ -97,12 +97,12 @@ class Keeper:
     def _wake(self) -> None:
         self._changed.set()
 
-    def _fetch(self, entry: Entry) -> None:
+    def _fetch(self, entry: CachedReport) -> None:
         entry.take_off()
         self._landed[entry.icao] = trio.Event()
         self._nursery.start_soon(self._fly, entry)
 
-    async def _fly(self, entry: Entry) -> None:
+    async def _fly(self, entry: CachedReport) -> None:
         before = entry.report
         answer = None
         async with self._turn:
@@ -119,7 +119,7 @@ class Keeper:
 @asynccontextmanager
 async def open_keeper(
     feed: Feed, *, ttl: float, rng: random.Random | None = None
-) -> AsyncGenerator[Keeper]:
+) -> AsyncGenerator[ReportKeeper]:
     """A keeper, until the block is left.
 
     Args:
@@ -128,7 +128,7 @@ async def open_keeper(
     """
     with lone_errors():
         async with trio.open_nursery() as nursery:
-            keeper = Keeper(feed, Cache(ttl, rng or random.Random()), nursery)
+            keeper = ReportKeeper(feed, Cache(ttl, rng or random.Random()), nursery)
             nursery.start_soon(keeper.refresh)
             yield keeper
             nursery.cancel_scope.cancel()

@@ -81,7 +81,7 @@ _FRACTIONS: Final = {2: "half", 4: "quarter", 8: "eighth", 16: "sixteenth"}
 
 
 @attrs.frozen
-class Voice:
+class Phraseology:
     """Parts of a report, without their full stops."""
 
     say: Manner

@@ -26,7 +26,7 @@ _OTHER: Final = re.compile(r"TAF\b|[A-Z][A-Z0-9]{3}\s+\d{6}Z", re.ASCII)
 
 
 @attrs.frozen(kw_only=True)
-class Report:
+class WeatherReport:
     """One report: when it was observed (UTC), and what follows station and time.
 
     ``raw`` is all of it, in one line of printable ASCII.
@@ -39,13 +39,13 @@ class Report:
     corrected: bool = False
 
 
-def latest(text: str, icao: str, now: datetime) -> Report | None:
+def latest(text: str, icao: str, now: datetime) -> WeatherReport | None:
     """The last report of ``icao`` that says anything; None if there is none.
 
     Args:
       now: in UTC; a report says the day of the month, and no month.
     """
-    best: Report | None = None
+    best: WeatherReport | None = None
     for raw in _reports(text):
         report = read(raw, now)
         if report is None or report.icao != icao or _says_nothing(report.body):
@@ -55,7 +55,7 @@ def latest(text: str, icao: str, now: datetime) -> Report | None:
     return best
 
 
-def read(raw: str, now: datetime) -> Report | None:
+def read(raw: str, now: datetime) -> WeatherReport | None:
     """One report of one line; None if it does not begin like one."""
     head = _HEAD.match(raw)
     if head is None:
@@ -64,7 +64,7 @@ def read(raw: str, now: datetime) -> Report | None:
     if observed is None:
         return None
     body = raw[head.end() :].rstrip("= ")
-    return Report(
+    return WeatherReport(
         icao=head["icao"],
         observed=observed,
         raw=raw.rstrip("= "),
@@ -73,7 +73,7 @@ def read(raw: str, now: datetime) -> Report | None:
     )
 
 
-def is_older(report: Report | None, other: Report | None) -> bool:
+def is_older(report: WeatherReport | None, other: WeatherReport | None) -> bool:
     """Whether ``other`` is the one to be told of two; with equals it is not."""
     if report is None or other is None:
         return False

@@ -11,12 +11,12 @@ import attrs
 import trio
 
 from glyphoxa_trio.actors import Topic
-from glyphoxa_trio.servers.offer import (
+from glyphoxa_trio.servers.definition import (
     Changed,
     Content,
-    Page,
     Resource,
     ResourceError,
+    ResourcePage,
     ResourceTemplate,
 )
 from glyphoxa_trio.tools.definition import ToolError, ToolUnavailable
@@ -46,14 +46,14 @@ class AtisResources:
             ),
         )
 
-    async def page(self, after: str | None) -> Page:
+    async def page(self, after: str | None) -> ResourcePage:
         config = await self._atis.settings.current()
         codes = sorted(config.aerodromes)
         if after is not None:
             if after not in codes:
                 raise ResourceError("InvalidArgument", "no such place in the list")
             codes = codes[codes.index(after) + 1 :]
-        return Page(
+        return ResourcePage(
             [
                 Resource(
                     uri=f"{SCHEME}{icao}",

@@ -12,8 +12,8 @@ import attrs
 
 from glyphoxa_trio.tools.speech import MESSAGE_LIMIT
 
-from .phrases import Voice
-from .report import Report
+from .phrases import Phraseology
+from .report import WeatherReport
 from .settings import AUTO, NONE, Aerodrome, Defaults, Letters
 from .weather import Reading
 from .words import Manner, ago
@@ -30,7 +30,7 @@ class Script:
 
 
 def script(
-    report: Report,
+    report: WeatherReport,
     reading: Reading,
     aerodrome: Aerodrome,
     defaults: Defaults,
@@ -45,7 +45,7 @@ def script(
     """
     manner = Manner(niner=defaults.niner, phonetic=defaults.letters is Letters.PHONETIC)
     letter = letter_of(report, aerodrome.information or NONE)
-    voice = Voice(manner, defaults.pressure)
+    voice = Phraseology(manner, defaults.pressure)
     missing = bool(aerodrome.explicit_not_available)
     called = aerodrome.name.strip() or manner.letters(report.icao)
     lines = [
@@ -68,7 +68,7 @@ def _is(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def letter_of(report: Report, policy: str) -> str:
+def letter_of(report: WeatherReport, policy: str) -> str:
     """The information's letter; ``auto`` takes the next one with each half hour."""
     if policy == NONE:
         return ""

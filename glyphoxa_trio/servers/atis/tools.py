@@ -20,8 +20,8 @@ from glyphoxa_trio.tools.definition import (
 from .cache import MOST_ENTRIES
 from .config_file import ConfigFile
 from .groups import read_groups
-from .keeper import COLD_PATIENCE, Keeper
-from .report import Report
+from .keeper import COLD_PATIENCE, ReportKeeper
+from .report import WeatherReport
 from .settings import ICAO, AtisConfig
 from .spoken import script
 from .words import ago
@@ -35,11 +35,11 @@ MOST_LISTED: Final = 100
 _reading: Final = lru_cache(MOST_ENTRIES)(read_groups)
 
 
-class InvalidArgument(ToolError):
+class InvalidStation(ToolError):
     code = "InvalidArgument"
 
 
-class NotFound(ToolError):
+class StationNotFound(ToolError):
     code = "NotFound"
 
 
@@ -52,7 +52,7 @@ class Atis:
     """
 
     settings: ConfigFile
-    keeper: Keeper
+    keeper: ReportKeeper
     now: Callable[[], datetime]
 
     async def told(self, asked: str, *, until: float) -> dict[str, Any]:
@@ -67,11 +67,11 @@ class Atis:
         icao = icao_of(asked, config)
         sighting = await self.keeper.report(icao, until=until)
         if sighting.report is None:
-            raise NotFound(f"There are no weather reports for {icao}.")
+            raise StationNotFound(f"There are no weather reports for {icao}.")
         return self._written(sighting.report, sighting.problem, config)
 
     def _written(
-        self, report: Report, problem: str, config: AtisConfig
+        self, report: WeatherReport, problem: str, config: AtisConfig
     ) -> dict[str, Any]:
         aerodrome, defaults = config.aerodrome(report.icao), config.defaults
         age = max(0.0, (self.now() - report.observed).total_seconds())
@@ -130,7 +130,7 @@ def icao_of(asked: str, config: AtisConfig) -> str:
         if wanted and aerodrome.name.strip().casefold() == wanted:
             return icao
     shown = asked if len(asked) <= 40 else f"{asked[:40]}…"
-    raise InvalidArgument(
+    raise InvalidStation(
         f"{shown!r} is no aerodrome: say the four letters of its ICAO code, such as"
         " ENGM."
     )

@@ -27,7 +27,7 @@ _ONCE: Final = frozenset(
 
 
 @attrs.frozen
-class Refusal:
+class RequestRefusal:
     """Why a request is not served: status, words, and headers."""
 
     status: int
@@ -35,35 +35,41 @@ class Refusal:
     headers: Mapping[str, str] = attrs.field(factory=dict)
 
 
-def read_headers(headers: Headers) -> dict[str, str] | Refusal:
+def read_headers(headers: Headers) -> dict[str, str] | RequestRefusal:
     """Headers by their name; a list among them joined by commas."""
     found: dict[str, str] = {}
     size = 0
     for count, (raw_name, raw) in enumerate(headers, 1):
         size += len(raw_name) + len(raw)
         if size > _MOST_BYTES or count > _MOST:
-            return Refusal(431, "the headers are too long")
+            return RequestRefusal(431, "the headers are too long")
         name, text = raw_name.decode("latin-1").lower(), raw.decode("latin-1")
         if name in found:
             if name in _ONCE:
-                return Refusal(400, f"more than one {name} header")
+                return RequestRefusal(400, f"more than one {name} header")
             text = f"{found[name]}{'; ' if name == 'cookie' else ', '}{text}"
         found[name] = text
     return found
 
 
-def refusal(headers: Mapping[str, str], access: Access) -> Refusal | None:
+def refusal(headers: Mapping[str, str], access: Access) -> RequestRefusal | None:
     """Why this request may not come in; None if it may."""
     if not host_allowed(headers.get("host", ""), access):
-        return Refusal(421, "this server does not go by that Host (--allow-host)")
+        return RequestRefusal(
+            421, "this server does not go by that Host (--allow-host)"
+        )
     origin = headers.get("origin")
     if origin is not None and not origin_allowed(origin, access):
-        return Refusal(403, "pages of that Origin may not come in (--allow-origin)")
+        return RequestRefusal(
+            403, "pages of that Origin may not come in (--allow-origin)"
+        )
     if access.tokens and principal(headers, access) is None:
         challenge = 'Bearer realm="glyphoxa"'
         if "authorization" in headers:
             challenge += ', error="invalid_token"'
-        return Refusal(401, "a bearer token is needed", {"WWW-Authenticate": challenge})
+        return RequestRefusal(
+            401, "a bearer token is needed", {"WWW-Authenticate": challenge}
+        )
     return None
 
 

@@ -22,7 +22,7 @@ SSE: Final = b"text/event-stream"
 
 
 @attrs.define(eq=False, kw_only=True)
-class Answering:
+class ResponseSender:
     """An ASGI ``send`` in front of the client's.
 
     Args:

@@ -12,25 +12,25 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from glyphoxa_trio.servers.definition import Changed
 from glyphoxa_trio.servers.dispatch import Dispatch
-from glyphoxa_trio.servers.offer import Changed
 
-from .access import Refusal, read_headers, refusal
-from .bridge import Bridge
+from .access import RequestRefusal, read_headers, refusal
+from .bridge import DispatchServer
+from .gateway import Gateway
 from .limits import Access, Limits
 from .replies import Intake, error_body, refuse
 from .sessions import Sessions, open_sessions
-from .shim import Shim
 
 _ANSWERED = 1.0  # seconds for answers of requests that were cut to be written
 
 
 @attrs.define(eq=False)
-class Service:
+class HttpService:
     """What is served, from the moment that it can be."""
 
-    shim: Shim
-    bridge: Bridge
+    shim: Gateway
+    bridge: DispatchServer
 
     @property
     def sessions(self) -> Sessions:
@@ -63,9 +63,9 @@ async def open_service(
     limits: Limits,
     *,
     secure: bool = False,
-) -> AsyncIterator[Service]:
-    """A server of ``dispatch``, to be put into a `Gate`."""
-    bridge = Bridge(dispatch, version, listening=limits.listening)
+) -> AsyncIterator[HttpService]:
+    """A server of ``dispatch``, to be put into a `HttpApp`."""
+    bridge = DispatchServer(dispatch, version, listening=limits.listening)
     stateless = StreamableHTTPSessionManager(
         bridge, stateless=True, max_request_body_size=limits.body + 4096
     )
@@ -80,21 +80,21 @@ async def open_service(
                 bridge.changes.note(changed)
 
             stack.enter_context(resources.changes.tap(note))
-        shim = Shim(
+        shim = Gateway(
             sessions=sessions,
             stateless=stateless,
             access=access,
             limits=limits,
             secure=secure,
         )
-        yield Service(shim, bridge)
+        yield HttpService(shim, bridge)
 
 
 @attrs.define(eq=False)
-class Gate:
+class HttpApp:
     """What listens before there is a service, and while there is one."""
 
-    service: Service | None = None
+    service: HttpService | None = None
     access: Access | None = None  # None: before it is known who may come
     asgi: Starlette = attrs.field(init=False)
 
@@ -109,7 +109,7 @@ class Gate:
         self.asgi.router.redirect_slashes = False
         self.asgi.router.default = self.nothing
 
-    def open(self, service: Service) -> None:
+    def open(self, service: HttpService) -> None:
         """From now on this is served."""
         self.service = service
 
@@ -128,7 +128,7 @@ class Gate:
 
     async def health(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope["headers"])
-        refused = headers if isinstance(headers, Refusal) else None
+        refused = headers if isinstance(headers, RequestRefusal) else None
         if isinstance(headers, dict) and self.access is not None:
             # A watchdog has no token; a page of somebody else's learns nothing.
             open_to_all = attrs.evolve(self.access, tokens=())

@@ -30,23 +30,23 @@ from starlette.requests import Request as HttpRequest
 
 import trio
 
-from glyphoxa_trio.servers import eras
+from glyphoxa_trio.servers import protocol_versions
 from glyphoxa_trio.servers.asking import NEEDED, PATIENCE
+from glyphoxa_trio.servers.definition import Changed
 from glyphoxa_trio.servers.dispatch import Dispatch
 from glyphoxa_trio.servers.jsonrpc import INVALID_REQUEST
-from glyphoxa_trio.servers.offer import Changed
 from glyphoxa_trio.servers.request import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Client,
-    Request,
+    ClientRequest,
     RpcError,
 )
 
 logger = logging.getLogger(__name__)
 
-EXCHANGE = "glyphoxa.exchange"  # where a request's scope has its `Exchange`
+EXCHANGE = "glyphoxa.exchange"  # where a request's scope has its `HttpExchange`
 
 
 class _Params(BaseModel):
@@ -60,12 +60,12 @@ class _Result(BaseModel):
 
 
 def _discovery_hint() -> CacheHint:
-    milliseconds, scope = eras.FRESH["server/discover"]
+    milliseconds, scope = protocol_versions.FRESH["server/discover"]
     return CacheHint(milliseconds, cast("Any", scope))
 
 
 @attrs.define(eq=False, kw_only=True)
-class Exchange:
+class HttpExchange:
     """One HTTP request of a client's, as the handler of its message finds it.
 
     Args:
@@ -107,7 +107,7 @@ class Changes:
         return unsubscribe
 
 
-class Bridge(Server[Any]):
+class DispatchServer(Server[Any]):
     """The SDK's server, whose requests are answered by a `Dispatch`."""
 
     def __init__(self, dispatch: Dispatch, version: str, *, listening: int) -> None:
@@ -122,7 +122,7 @@ class Bridge(Server[Any]):
             get_tool_input_schema=self._schema_of,
         )
         self._dispatch = dispatch
-        self._info = eras.server_info(dispatch, version)
+        self._info = protocol_versions.server_info(dispatch, version)
         self._capabilities = types.ServerCapabilities.model_validate(
             dispatch.capabilities
         )
@@ -178,7 +178,7 @@ class Bridge(Server[Any]):
                 if declared is None
                 else declared.model_dump(by_alias=True, exclude_none=True),
             )
-        request = Request(
+        request = ClientRequest(
             method=ctx.method,
             params=ctx.params or {},
             client=client,
@@ -188,9 +188,9 @@ class Bridge(Server[Any]):
             result = await self._dispatch.answer(request)
             if client.session:
                 return dict(result)
-            return eras.complete(ctx.method, result, self._info)
+            return protocol_versions.complete(ctx.method, result, self._info)
         except RpcError as error:
-            refused = eras.error(error, stateless=not client.session)
+            refused = protocol_versions.error(error, stateless=not client.session)
             raise MCPError(
                 refused["code"], refused["message"], refused.get("data")
             ) from None
@@ -215,8 +215,8 @@ async def notify(
         return  # it is gone
 
 
-def _exchange(ctx: ServerRequestContext[Any, Any]) -> Exchange:
-    return cast("Exchange", cast("HttpRequest", ctx.request).scope[EXCHANGE])
+def _exchange(ctx: ServerRequestContext[Any, Any]) -> HttpExchange:
+    return cast("HttpExchange", cast("HttpRequest", ctx.request).scope[EXCHANGE])
 
 
 @attrs.frozen(eq=False)

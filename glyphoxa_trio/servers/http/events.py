@@ -47,7 +47,7 @@ class _Event:
 
 
 @attrs.define(eq=False)
-class EventLog:
+class StreamedEvents:
     """The events of all sessions, by a number that no two of them share."""
 
     most_bytes: int = MOST_BYTES_IN_ALL
@@ -87,13 +87,13 @@ class SessionEvents(EventStore):
     owed: set[str]
     tails: dict[str, object]  # by stream, who follows it
     _plain: bool
-    _log: EventLog
+    _log: StreamedEvents
     _numbers: OrderedDict[int, int]  # size by number
     _bytes: int
     _closed: bool
     _more: trio.lowlevel.ParkingLot
 
-    def __init__(self, log: EventLog, *, plain: bool = False) -> None:
+    def __init__(self, log: StreamedEvents, *, plain: bool = False) -> None:
         """``plain``: requests are answered as JSON, so nobody comes back for those."""
         self._plain = plain
         self.owed = set()

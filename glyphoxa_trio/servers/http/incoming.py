@@ -10,8 +10,8 @@ import attrs
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.types import Receive, Scope, Send
 
-from .bridge import EXCHANGE, Exchange
-from .message import BadMessage, Message, read_message
+from .bridge import EXCHANGE, HttpExchange
+from .message import BadMessage, HttpMessage, read_message
 from .replies import INVALID_REQUEST, error_body
 
 COOKIE: Final = "mcp_session"
@@ -19,7 +19,7 @@ _STREAMS: Final = frozenset({"text/event-stream", "text/*"})
 _PLAIN: Final = frozenset({"application/json", "application/*", "*/*"})
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """This request is answered here."""
 
     def __init__(
@@ -77,18 +77,20 @@ class HttpRequest:
             return None
         return cookie.value if cookie is not None else None
 
-    def message(self) -> Message:
+    def message(self) -> HttpMessage:
         try:
             message = read_message(self.body)
         except BadMessage as bad:
-            raise Refused(400, str(bad), code=bad.code) from None
+            raise RequestRefused(400, str(bad), code=bad.code) from None
         self.body = message.body
         return message
 
     def accept(self) -> None:
         """Let the SDK find what it insists on; what it answers is put right after."""
         if not self.accepted & (_PLAIN | _STREAMS):
-            raise Refused(406, "Not Acceptable: application/json is what there is")
+            raise RequestRefused(
+                406, "Not Acceptable: application/json is what there is"
+            )
         self.set_header(b"accept", b"application/json, text/event-stream")
 
     def set_session(self, number: str) -> None:
@@ -97,7 +99,7 @@ class HttpRequest:
     def set_header(self, name: bytes, value: bytes) -> None:
         self._changed[name] = value
 
-    def handed_on(self, exchange: Exchange) -> Scope:
+    def handed_on(self, exchange: HttpExchange) -> Scope:
         kept = [
             (name, value)
             for name, value in self.scope["headers"]

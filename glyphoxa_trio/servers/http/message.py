@@ -28,7 +28,7 @@ class BadMessage(ValueError):
 
 
 @attrs.frozen
-class Message:
+class HttpMessage:
     """A message that has the shape of one. ``id`` is None for notifications and
     answers; ``body`` is what is handed on."""
 
@@ -41,7 +41,7 @@ class Message:
         return self.method == "initialize" and self.id is not None
 
 
-def read_message(body: bytes) -> Message:
+def read_message(body: bytes) -> HttpMessage:
     """The message in ``body``.
 
     The client of the campaign server's own documentation sends ``initialize``
@@ -58,7 +58,7 @@ def read_message(body: bytes) -> Message:
         raise BadMessage(INVALID_REQUEST, 'jsonrpc must be "2.0"')
     if "method" not in message:
         _check_answer(message)
-        return Message("", None, body)
+        return HttpMessage("", None, body)
     method, params = message["method"], message.get("params", {})
     if not isinstance(method, str):
         raise BadMessage(INVALID_REQUEST, "method must be a string")
@@ -72,7 +72,9 @@ def read_message(body: bytes) -> Message:
     elif method == "initialized" and number is None:
         message["method"] = method = "notifications/initialized"
         changed = True
-    return Message(method, number, json.dumps(message).encode() if changed else body)
+    return HttpMessage(
+        method, number, json.dumps(message).encode() if changed else body
+    )
 
 
 def _parse(body: bytes) -> Any:

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from .bucket import Bucket, Buckets, whose
-from .incoming import HttpRequest, Refused
+from .incoming import HttpRequest, RequestRefused
 
 
 def opener_of(request: HttpRequest) -> str:
@@ -26,7 +26,7 @@ def opener_of(request: HttpRequest) -> str:
 class Rates:
     """The buckets of one server. Without a rate nothing is counted.
 
-    Every method raises `Refused` with 429 for what is too much.
+    Every method raises `RequestRefused` with 429 for what is too much.
     """
 
     rate: float | None
@@ -55,4 +55,6 @@ def _take(bucket: Bucket | None) -> None:
     wait = 0.0 if bucket is None else bucket.take(trio.current_time())
     if wait > 0:
         seconds = str(max(1, math.ceil(wait)))
-        raise Refused(429, "too many calls (--rate-limit)", {"Retry-After": seconds})
+        raise RequestRefused(
+            429, "too many calls (--rate-limit)", {"Retry-After": seconds}
+        )

@@ -26,10 +26,10 @@ import trio
 
 from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.actors.interrupts import interrupts
+from glyphoxa_trio.servers.definition import CannotServe
 from glyphoxa_trio.servers.dispatch import Dispatch
-from glyphoxa_trio.servers.offer import CannotServe
 
-from .app import Gate, open_service
+from .app import HttpApp, open_service
 from .connections import BoundedListener, Connection
 from .options import HttpOptions, is_loopback
 
@@ -57,7 +57,7 @@ async def serve_http(
       CannotServe: for an address that cannot be listened at, or a certificate that
         is none.
     """
-    gate = Gate(access=options.access)
+    gate = HttpApp(access=options.access)
     told = trio.Event()
     status = 0
     with trio.CancelScope() as scope:
@@ -92,7 +92,7 @@ async def serve_http(
 
 
 @asynccontextmanager
-async def open_listening(gate: Gate, options: HttpOptions) -> AsyncIterator[str]:
+async def open_listening(gate: HttpApp, options: HttpOptions) -> AsyncIterator[str]:
     """Serve ``gate`` at the address of ``options``, until the block is left.
 
     Yields the URL, without a path.

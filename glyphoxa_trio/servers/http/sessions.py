@@ -26,13 +26,13 @@ from mcp.server.streamable_http import (
 
 import trio
 
-from glyphoxa_trio.servers.changes import Untold
-from glyphoxa_trio.servers.offer import Changed
+from glyphoxa_trio.servers.definition import Changed
+from glyphoxa_trio.servers.pending_notifications import PendingNotifications
 from glyphoxa_trio.servers.request import Client
 
-from .bridge import Bridge, notify
+from .bridge import DispatchServer, notify
 from .bucket import Bucket
-from .events import EventLog, SessionEvents
+from .events import SessionEvents, StreamedEvents
 from .limits import Limits
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Running:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Session:
+class HttpSession:
     """One client that shook hands, or is about to.
 
     Args:
@@ -100,13 +100,13 @@ class Session:
     ended: bool = False
     used_at: float = attrs.field(factory=trio.current_time, init=False)
     _uses: int = attrs.field(default=0, init=False)
-    _untold: Untold = attrs.field(init=False)
+    _untold: PendingNotifications = attrs.field(init=False)
     _told: trio.lowlevel.ParkingLot = attrs.field(
         factory=trio.lowlevel.ParkingLot, init=False
     )
 
     def __attrs_post_init__(self) -> None:
-        self._untold = Untold(self.client.subscriptions, lists=True)
+        self._untold = PendingNotifications(self.client.subscriptions, lists=True)
 
     @property
     def is_plain(self) -> bool:
@@ -165,16 +165,16 @@ class Session:
 class Sessions:
     """All sessions of a server, while `open_sessions` is open."""
 
-    bridge: Bridge
+    bridge: DispatchServer
     limits: Limits
-    log: EventLog
+    log: StreamedEvents
     _nursery: trio.Nursery
-    _sessions: dict[str, Session] = attrs.field(factory=dict, init=False)
+    _sessions: dict[str, HttpSession] = attrs.field(factory=dict, init=False)
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[HttpSession]:
         return iter(tuple(self._sessions.values()))
 
     async def make_room(self, opener: str) -> bool:
@@ -200,7 +200,7 @@ class Sessions:
         await self.discard(min(left, key=lambda session: session.used_at))
         return True
 
-    def find(self, id: str, owner: str) -> Session | None:  # noqa: A002
+    def find(self, id: str, owner: str) -> HttpSession | None:  # noqa: A002
         """A session, for who opened it: to others it does not exist."""
         session = self._sessions.get(id)
         return session if session is not None and session.owner == owner else None
@@ -211,7 +211,7 @@ class Sessions:
 
     async def open(
         self, owner: str, *, opener: str = "", plain: bool = False
-    ) -> Session:
+    ) -> HttpSession:
         """A session that serves; `discard` it if its first request gets nowhere.
 
         Args:
@@ -221,7 +221,7 @@ class Sessions:
         number = uuid4().hex
         events = SessionEvents(self.log, plain=plain)
         rate = self.limits.rate
-        session = Session(
+        session = HttpSession(
             id=number,
             owner=owner,
             opener=opener,
@@ -243,14 +243,14 @@ class Sessions:
             raise
         return session
 
-    async def discard(self, session: Session) -> None:
+    async def discard(self, session: HttpSession) -> None:
         """End a session; its requests in flight are answered, or cut."""
         self._forget(session)
         if not session.transport.is_terminated:
             with trio.CancelScope(shield=True):  # a few closings, nobody waited for
                 await session.transport.terminate()
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: HttpSession) -> None:
         self._sessions.pop(session.id, None)
         session.events.close()
         if not session.ended:
@@ -259,7 +259,7 @@ class Sessions:
 
     async def _serve(
         self,
-        session: Session,
+        session: HttpSession,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         transport = session.transport
@@ -287,10 +287,12 @@ class Sessions:
 
 
 @asynccontextmanager
-async def open_sessions(bridge: Bridge, limits: Limits) -> AsyncIterator[Sessions]:
+async def open_sessions(
+    bridge: DispatchServer, limits: Limits
+) -> AsyncIterator[Sessions]:
     """Sessions to find and to open; left, all have ended."""
     async with trio.open_nursery() as nursery:
-        sessions = Sessions(bridge, limits, EventLog(), nursery)
+        sessions = Sessions(bridge, limits, StreamedEvents(), nursery)
         try:
             yield sessions
         finally:

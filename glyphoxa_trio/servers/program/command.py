@@ -20,15 +20,15 @@ from typing import Any, Final, NoReturn, Protocol
 
 import trio
 
-from glyphoxa_trio.actors import Flights, lone_errors
+from glyphoxa_trio.actors import SharedTasks, lone_errors
 from glyphoxa_trio.actors.interrupts import interrupts
 from glyphoxa_trio.errors import GlyphoxaError
 
+from ..builtin import SHELF
+from ..definition import CannotServe, ServerDefinition
 from ..dispatch import Dispatch
 from ..http.options import add_options, http_options, refuse_options
 from ..log import Stderr
-from ..offer import CannotServe, Offer
-from ..shelf import SHELF
 
 USAGE: Final = 2  # the exit status for what cannot be served as it was asked for
 _END_AFTER: Final = 2.0  # seconds; for what does not let itself be cancelled
@@ -41,7 +41,7 @@ class Served(Protocol):
 
     def open_offer(
         self, options: argparse.Namespace
-    ) -> AbstractAsyncContextManager[Offer]:
+    ) -> AbstractAsyncContextManager[ServerDefinition]:
         """Raises ValueError, also when it is entered, for options that are none."""
         ...
 
@@ -129,7 +129,7 @@ def _name(word: str) -> str:
 
 
 def _shelved(name: str) -> Served:
-    module: Any = import_module(f"glyphoxa_trio.servers.shelf.{name}")
+    module: Any = import_module(f"glyphoxa_trio.servers.builtin.{name}")
     served: Served = module
     return served
 
@@ -198,7 +198,7 @@ async def _opened(
             async with served.open_offer(options) as offer:
                 opened = True
                 async with trio.open_nursery() as nursery:
-                    yield Dispatch(offer, Flights(nursery))
+                    yield Dispatch(offer, SharedTasks(nursery))
                     nursery.cancel_scope.cancel("nobody waits for an answer any more")
     except (GlyphoxaError, ValueError, OSError) as error:
         if opened or isinstance(error, CannotServe):

@@ -27,7 +27,7 @@ import attrs
 
 from glyphoxa_trio.tools.definition import Tool
 
-from ..offer import Offer
+from ..definition import ServerDefinition
 
 
 def serve(
@@ -54,7 +54,9 @@ def serve(
     """
     from .command import run
 
-    offer = Offer(name=name, title=title, instructions=instructions, tools=tuple(tools))
+    offer = ServerDefinition(
+        name=name, title=title, instructions=instructions, tools=tuple(tools)
+    )
     words = sys.argv[1:] if arguments is None else arguments
     status = run(_Fixed(offer), words, prog=name, what=title or f"the tools of {name}")
     if status:
@@ -63,11 +65,13 @@ def serve(
 
 @attrs.frozen
 class _Fixed:
-    _offer: Offer
+    _offer: ServerDefinition
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """None."""
 
     @asynccontextmanager
-    async def open_offer(self, options: argparse.Namespace) -> AsyncGenerator[Offer]:
+    async def open_offer(
+        self, options: argparse.Namespace
+    ) -> AsyncGenerator[ServerDefinition]:
         yield self._offer

@@ -6,8 +6,8 @@ what at which moment), `gate` (what was shown and run), `call_judge` (what becam
 call), `turn` (one turn as a whole), `journal` (what really ran where tools run).
 """
 
-from .calls import Broken, Promise
+from .calls import BrokenPromise, Promise
 from .monitor import Monitor
 from .said import conversation_faults
 
-__all__ = ["Broken", "Monitor", "Promise", "conversation_faults"]
+__all__ = ["BrokenPromise", "Monitor", "Promise", "conversation_faults"]

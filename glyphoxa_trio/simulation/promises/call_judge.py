@@ -14,12 +14,12 @@ from glyphoxa_trio.simulation.promises.calls import (
     CallSeen,
     Promise,
     RoundSeen,
-    TurnSeen,
+    TurnRecord,
 )
-from glyphoxa_trio.simulation.promises.gate import Doorkeeper
+from glyphoxa_trio.simulation.promises.gate_checker import GateChecker
 from glyphoxa_trio.simulation.promises.journal import stale
-from glyphoxa_trio.simulation.promises.offered import Offered
-from glyphoxa_trio.simulation.promises.said import Said
+from glyphoxa_trio.simulation.promises.offered import OfferedTools
+from glyphoxa_trio.simulation.promises.said import SpokenOnce
 from glyphoxa_trio.simulation.promises.turn import judged_late
 from glyphoxa_trio.tools.outcome import Limit, Status
 
@@ -33,9 +33,9 @@ class CallJudge:
       report: told of each broken promise.
     """
 
-    door: Doorkeeper
-    said: Said
-    offered: Offered
+    door: GateChecker
+    said: SpokenOnce
+    offered: OfferedTools
     ahead: Callable[[], bool]
     snapshot: Callable[[], Snapshot]
     report: Callable[[Promise, str, str], None]
@@ -45,7 +45,7 @@ class CallJudge:
     _told_first: list[tuple[float, LateResult]] = attrs.field(factory=list, init=False)
     _events: int = attrs.field(default=0, init=False)
 
-    def hear(self, turn: TurnSeen, event: Any, at: float) -> None:
+    def hear(self, turn: TurnRecord, event: Any, at: float) -> None:
         """An event of that turn, in the moment in which it is published."""
         self._events += 1
         match event:
@@ -97,7 +97,7 @@ class CallJudge:
         ):
             round_.begins(min(round_.began, at - took))
 
-    def _started(self, turn: TurnSeen, event: ToolStarted, at: float) -> None:
+    def _started(self, turn: TurnRecord, event: ToolStarted, at: float) -> None:
         round_ = turn.round(event.round)
         self._listen(turn, event.round)
         if round_.began is None:
@@ -127,7 +127,7 @@ class CallJudge:
             self.report(Promise.ONCE, turn.where, text)
         self.door.seen(event.tool).takes_off()
 
-    def _finished(self, turn: TurnSeen, event: ToolFinished, at: float) -> None:
+    def _finished(self, turn: TurnRecord, event: ToolFinished, at: float) -> None:
         round_ = turn.round(event.round)
         self._listen(turn, event.round)
         end = event.outcome
@@ -154,7 +154,7 @@ class CallJudge:
 
     def _ended(
         self,
-        turn: TurnSeen,
+        turn: TurnRecord,
         round_: RoundSeen,
         call: CallSeen,
         event: ToolFinished,
@@ -179,7 +179,7 @@ class CallJudge:
                 self.late(late, at)
                 return
 
-    def _filled(self, turn: TurnSeen, event: Filler) -> None:
+    def _filled(self, turn: TurnRecord, event: Filler) -> None:
         round_ = turn.round(event.round)
         round_.fills()
         if round_.fillers > 1:
@@ -190,7 +190,7 @@ class CallJudge:
         ):
             self.report(Promise.FILLER, turn.where, "nothing is waited for any more")
 
-    def _done(self, turn: TurnSeen, event: TurnDone, at: float) -> None:
+    def _done(self, turn: TurnRecord, event: TurnDone, at: float) -> None:
         for index in turn.rounds:
             self._listen(turn, index)
         last = max(turn.rounds, default=None)
@@ -198,7 +198,7 @@ class CallJudge:
             took = event.timings.tools - turn.spent(last)  # it was interrupted
             self._told_how_long(round_, at, took)
 
-    def _listen(self, turn: TurnSeen, index: int) -> None:
+    def _listen(self, turn: TurnRecord, index: int) -> None:
         """What the model said in that round, if it told."""
         if turn.selected is not None:
             said = self.said.calls(turn.npc, turn.selected.text, index)

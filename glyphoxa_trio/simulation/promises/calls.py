@@ -49,7 +49,7 @@ class Promise(StrEnum):
 
 
 @attrs.frozen
-class Broken:
+class BrokenPromise:
     """A promise that was not kept: where, when (seconds of the clock), and how."""
 
     promise: Promise
@@ -174,7 +174,7 @@ class RoundSeen:
 
 
 @attrs.define(eq=False)
-class TurnSeen:
+class TurnRecord:
     """One turn, as its events told it."""
 
     npc: str

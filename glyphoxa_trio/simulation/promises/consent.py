@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
-from glyphoxa_trio.simulation.promises.rights import Ledger
-from glyphoxa_trio.simulation.promises.scenery import Performance
+from glyphoxa_trio.simulation.promises.fake_world import Performance
+from glyphoxa_trio.simulation.promises.rights import GrantLedger
 from glyphoxa_trio.tools.definition import ToolDefinition
 
 
@@ -35,7 +35,7 @@ class Nature:
     probe: bool
 
 
-def nature(run: Performance, definition: ToolDefinition, ledger: Ledger) -> Nature:
+def nature(run: Performance, definition: ToolDefinition, ledger: GrantLedger) -> Nature:
     """The nature of a run, by the tool as it was when it ran."""
     if run.listed is None:  # in this process, where the author's word counts
         return Nature(

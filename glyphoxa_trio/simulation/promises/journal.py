@@ -14,10 +14,10 @@ from typing import Final
 
 import attrs
 
-from glyphoxa_trio.simulation.promises.calls import Broken, CallSeen, Promise
+from glyphoxa_trio.simulation.promises.calls import BrokenPromise, CallSeen, Promise
 from glyphoxa_trio.simulation.promises.consent import nature, why_not_unasked
-from glyphoxa_trio.simulation.promises.rights import Ledger
-from glyphoxa_trio.simulation.promises.scenery import Ending, Performance
+from glyphoxa_trio.simulation.promises.fake_world import Ending, Performance
+from glyphoxa_trio.simulation.promises.rights import GrantLedger
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.outcome import Effect, Limit, Status
@@ -30,7 +30,7 @@ _ENOUGH: Final = 5
 _ANSWERS = {Ending.ANSWER, Ending.STUBBORN, Ending.SAY_NO}
 
 
-Say = Callable[[Promise, str], Broken]
+Say = Callable[[Promise, str], BrokenPromise]
 
 
 @attrs.frozen
@@ -63,7 +63,7 @@ class Journal:
     runs: Sequence[Performance]
     definitions: dict[str, list[ToolDefinition]]
     probed: bool
-    ledger: Ledger = attrs.field(factory=Ledger)
+    ledger: GrantLedger = attrs.field(factory=GrantLedger)
     exposed: Mapping[str, str] = attrs.field(factory=dict)
     remembered: Collection[str] = ()
     ahead: bool = False
@@ -73,7 +73,7 @@ class Journal:
     moments: Collection[float] = ()
     slack: float = 1e-9
 
-    def broken(self) -> Iterator[Broken]:
+    def broken(self) -> Iterator[BrokenPromise]:
         calls: dict[tuple[str, str], list[CallSeen]] = defaultdict(list)
         runs: dict[tuple[str, str], list[Performance]] = defaultdict(list)
         for call in self.calls:
@@ -100,7 +100,7 @@ class Journal:
 
     def _counted(
         self, key: str, calls: list[CallSeen], runs: list[Performance]
-    ) -> Iterator[Broken]:
+    ) -> Iterator[BrokenPromise]:
         sent = [run for run in runs if run.act.ending is not Ending.BUSY]
         if len(sent) <= len(calls):
             return
@@ -117,10 +117,10 @@ class Journal:
             if why is not None:
                 count = f"it ran {len(sent)} times for {len(calls)} calls that began"
                 promise = Promise.ONCE if calls else Promise.ASKED
-                yield Broken(promise, key, run.began, f"{count}, and {why}")
+                yield BrokenPromise(promise, key, run.began, f"{count}, and {why}")
                 return
 
-    def _seats(self, key: str, runs: Sequence[Performance]) -> Iterator[Broken]:
+    def _seats(self, key: str, runs: Sequence[Performance]) -> Iterator[BrokenPromise]:
         """Too many calls at once of a tool on trial, which it is until five have
         ended."""
         known = self.definitions[key]
@@ -143,10 +143,10 @@ class Journal:
             ]
             if over < _ENOUGH and len(beside) > _AT_ONCE + self.probed:
                 text = f"{len(beside)} calls of it run at once, and {over} have ended"
-                yield Broken(Promise.TRIALS, key, run.began, text)
+                yield BrokenPromise(Promise.TRIALS, key, run.began, text)
                 return
 
-    def _apart(self, key: str, runs: list[Performance]) -> Iterator[Broken]:
+    def _apart(self, key: str, runs: list[Performance]) -> Iterator[BrokenPromise]:
         """A cacheable read that nothing disturbed is never on its way twice."""
         group = key.partition(".")[0]
         writers = {
@@ -165,18 +165,20 @@ class Journal:
             assert one.over is not None
             if other.began < one.over:
                 text = f"it ran from {one.began:g} s and again from {other.began:g} s"
-                yield Broken(Promise.SHARED, key, other.began, text)
+                yield BrokenPromise(Promise.SHARED, key, other.began, text)
 
-    def _exact(self, call: CallSeen, runs: list[Performance]) -> Iterator[Broken]:
+    def _exact(
+        self, call: CallSeen, runs: list[Performance]
+    ) -> Iterator[BrokenPromise]:
         end, at = call.outcome, call.ended
         if end is None or at is None:
-            yield Broken(
+            yield BrokenPromise(
                 Promise.ONE_OUTCOME, call.tool, call.began, "it has no outcome"
             )
             return
 
-        def no(promise: Promise, text: str) -> Broken:
-            return Broken(promise, call.tool, at, text)
+        def no(promise: Promise, text: str) -> BrokenPromise:
+            return BrokenPromise(promise, call.tool, at, text)
 
         ran = [run for run in runs if run.act.ending is not Ending.BUSY]
         if self.probed or self.ahead:
@@ -193,7 +195,7 @@ class Journal:
 
     def _effects(
         self, call: CallSeen, ran: list[Performance], no: Say
-    ) -> Iterator[Broken]:
+    ) -> Iterator[BrokenPromise]:
         end = call.outcome
         assert end is not None
         if not call.writes or end.cached:
@@ -204,7 +206,9 @@ class Journal:
         if end.effect is Effect.NONE and end.status is not Status.TOOL_ERROR and ran:
             yield no(Promise.EFFECTS, f"{end.status} without an effect, and it ran")
 
-    def _kept(self, call: CallSeen, run: Performance, no: Say) -> Iterator[Broken]:
+    def _kept(
+        self, call: CallSeen, run: Performance, no: Say
+    ) -> Iterator[BrokenPromise]:
         """A run that ended by itself while somebody waited for it is its outcome."""
         if not run.complete or run.over is None or run.act.ending not in _ANSWERS:
             return
@@ -231,7 +235,9 @@ class Journal:
                 f" {end.status} at {at:g} s",
             )
 
-    def _let_go_on(self, call: CallSeen, run: Performance, no: Say) -> Iterator[Broken]:
+    def _let_go_on(
+        self, call: CallSeen, run: Performance, no: Say
+    ) -> Iterator[BrokenPromise]:
         """What may go on after an interruption ends by itself or at its limit."""
         known = call.definition
         if known is None or known.external or not call.goes_on or call.tie:
@@ -245,7 +251,9 @@ class Journal:
         if early and not run.complete and run.over < self.closing:
             yield no(Promise.KEPT, f"it was to go on, and was cut at {run.over:g} s")
 
-    def _stopped(self, call: CallSeen, run: Performance, no: Say) -> Iterator[Broken]:
+    def _stopped(
+        self, call: CallSeen, run: Performance, no: Say
+    ) -> Iterator[BrokenPromise]:
         over = call.over
         if over is None or run.act.ending is Ending.STUBBORN:
             return

@@ -13,9 +13,9 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.npc import ToolsShown
-from glyphoxa_trio.simulation.promises.calls import Broken, Promise, TurnSeen
+from glyphoxa_trio.simulation.promises.calls import BrokenPromise, Promise, TurnRecord
 from glyphoxa_trio.simulation.promises.rights import unmeasured_tier
 from glyphoxa_trio.tools.gate import Availability, Reason
 from glyphoxa_trio.tools.tier import Tier, TierLimits
@@ -58,16 +58,16 @@ class Watch:
     """
 
     limits: TierLimits
-    report: Callable[[Broken], None]
+    report: Callable[[BrokenPromise], None]
     well: Callable[[str], Well | None]
     _absent: dict[tuple[str, Tier], _Absence] = attrs.field(factory=dict, init=False)
 
     def shown(
         self,
-        turn: TurnSeen,
+        turn: TurnRecord,
         event: ToolsShown,
         at: float,
-        listings: tuple[Listing, ...],
+        listings: tuple[CatalogueEntry, ...],
         config: Config,
     ) -> None:
         """The tools of a turn's first round, when all of its time is left."""
@@ -102,11 +102,11 @@ class Watch:
                     f"{listing.key} takes {well.seconds:g} s since {well.since:g} s,"
                     f" but was hidden for {absence.talk:g} s of talk"
                 )
-                self.report(Broken(Promise.SHOWN_AGAIN, turn.where, at, text))
+                self.report(BrokenPromise(Promise.SHOWN_AGAIN, turn.where, at, text))
                 absence.talk = 0.0
 
     def _has_room(
-        self, listing: Listing, well: Well, tier: Tier, config: Config
+        self, listing: CatalogueEntry, well: Well, tier: Tier, config: Config
     ) -> bool:
         limits = self.limits
         room = min(limits.threshold(tier), limits.ceiling(tier))

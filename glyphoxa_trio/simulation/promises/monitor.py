@@ -28,7 +28,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.mcp import ServerState
 from glyphoxa_trio.npc import (
     ApprovalNeeded,
@@ -45,25 +45,25 @@ from glyphoxa_trio.npc import (
 )
 from glyphoxa_trio.npc.events import GIVEN_OUT
 from glyphoxa_trio.providers.llm import Message
-from glyphoxa_trio.runtime import Runtime, World
+from glyphoxa_trio.runtime import Environment, Runtime
 from glyphoxa_trio.simulation.promises.call_judge import CallJudge
 from glyphoxa_trio.simulation.promises.calls import (
-    Broken,
+    BrokenPromise,
     Promise,
-    TurnSeen,
+    TurnRecord,
 )
-from glyphoxa_trio.simulation.promises.gate import Doorkeeper
+from glyphoxa_trio.simulation.promises.fake_world import FakeWorld, Performance
+from glyphoxa_trio.simulation.promises.gate_checker import GateChecker
 from glyphoxa_trio.simulation.promises.journal import Journal, still_running
 from glyphoxa_trio.simulation.promises.liveness import Watch, Well
-from glyphoxa_trio.simulation.promises.offered import Offered
-from glyphoxa_trio.simulation.promises.rights import Ledger
-from glyphoxa_trio.simulation.promises.said import Said, conversation_faults
-from glyphoxa_trio.simulation.promises.scenery import Performance, Scenery
+from glyphoxa_trio.simulation.promises.offered import OfferedTools
+from glyphoxa_trio.simulation.promises.rights import GrantLedger
+from glyphoxa_trio.simulation.promises.said import SpokenOnce, conversation_faults
 from glyphoxa_trio.simulation.promises.turn import judged
 from glyphoxa_trio.tools.outcome import ToolCall
 from glyphoxa_trio.tools.tier import Tier
 
-__all__ = ["Broken", "Monitor", "Promise"]
+__all__ = ["BrokenPromise", "Monitor", "Promise"]
 
 # Floats are exact on virtual time, but sums of them are not quite.
 EXACT: Final = 1e-6
@@ -104,34 +104,34 @@ class Monitor:
     """
 
     config: Config
-    scenery: Scenery | None = None
+    scenery: FakeWorld | None = None
     asked: bool = False
     slack: float = EXACT
     keep: bool = False
     remembered: Mapping[tuple[str, str], tuple[float, ...]] = attrs.field(factory=dict)
     well: Callable[[str], Well | None] = lambda key: None
     events: list[tuple[float, TurnEvent]] = attrs.field(factory=list, init=False)
-    listings: dict[str, Listing] = attrs.field(factory=dict, init=False)
-    broken: list[Broken] = attrs.field(factory=list, init=False)
-    ledger: Ledger = attrs.field(init=False)
+    listings: dict[str, CatalogueEntry] = attrs.field(factory=dict, init=False)
+    broken: list[BrokenPromise] = attrs.field(factory=list, init=False)
+    ledger: GrantLedger = attrs.field(init=False)
     worst: dict[tuple[str, Tier], TurnDone] = attrs.field(factory=dict, init=False)
     _runtime: Runtime = attrs.field(init=False)
-    _door: Doorkeeper = attrs.field(init=False)
-    _turns: dict[tuple[str, int], TurnSeen] = attrs.field(factory=dict, init=False)
+    _door: GateChecker = attrs.field(init=False)
+    _turns: dict[tuple[str, int], TurnRecord] = attrs.field(factory=dict, init=False)
     _judge: CallJudge = attrs.field(init=False)
-    _said: Said = attrs.field(factory=Said, init=False)
-    _offered: Offered = attrs.field(factory=Offered, init=False)
+    _said: SpokenOnce = attrs.field(factory=SpokenOnce, init=False)
+    _offered: OfferedTools = attrs.field(factory=OfferedTools, init=False)
     _moments: Moments = attrs.field(factory=Moments, init=False)
     _runs: dict[str, list[Performance]] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.ledger = Ledger(self.asked)
+        self.ledger = GrantLedger(self.asked)
 
     # What it is told by whoever plays.
 
-    def world(self) -> World:
+    def world(self) -> Environment:
         """The scenery's world, with an eye on every tool that is published."""
-        world = World() if self.scenery is None else self.scenery.world()
+        world = Environment() if self.scenery is None else self.scenery.world()
         return attrs.evolve(world, stand_in=self._offered.heard(world.stand_in))
 
     def says(self, npc: str, text: str, override: Tier | None) -> None:
@@ -187,7 +187,7 @@ class Monitor:
         """Judge what happens inside the block."""
         self._runtime = runtime
         self.ledger.accepted(trio.current_time(), runtime.config)
-        self._door = Doorkeeper(
+        self._door = GateChecker(
             ledger=self.ledger,
             limits=runtime.host.settings.limits,
             slack=self.slack,
@@ -261,7 +261,7 @@ class Monitor:
             return
         turn = self._turns.get(place)
         if turn is None:
-            turn = self._turns[place] = TurnSeen(event.npc, event.turn)
+            turn = self._turns[place] = TurnRecord(event.npc, event.turn)
         if turn.flushed is not None and not isinstance(event, TurnDone):
             said = f"{type(event).__name__} follows its flush"
             self._no(Promise.FLUSH, turn.where, said)
@@ -290,7 +290,7 @@ class Monitor:
             case _:
                 self._judge.hear(turn, event, at)
 
-    def _selected(self, turn: TurnSeen, event: TierSelected, at: float) -> None:
+    def _selected(self, turn: TurnRecord, event: TierSelected, at: float) -> None:
         if turn.selected is not None:
             self._no(Promise.ENDS, turn.where, "it begins twice")
         turn.begins(event, at)
@@ -303,7 +303,7 @@ class Monitor:
         if override is not None and event.selected is not override:
             self._no(Promise.TIER, turn.where, f"{override} was chosen for it")
 
-    def _done(self, turn: TurnSeen, event: TurnDone, at: float) -> None:
+    def _done(self, turn: TurnRecord, event: TurnDone, at: float) -> None:
         turn.done.append((at, event))
         if event.end is TurnEnd.INTERRUPTED:
             self._moments.disturbed.add(at)
@@ -386,8 +386,8 @@ class Monitor:
         self._no(promise, where, text)
 
     def _no(self, promise: Promise, where: str, text: str) -> None:
-        self._report(Broken(promise, where, trio.current_time(), text))
+        self._report(BrokenPromise(promise, where, trio.current_time(), text))
 
-    def _report(self, fault: Broken) -> None:
+    def _report(self, fault: BrokenPromise) -> None:
         if len(self.broken) < _MOST:
             self.broken.append(fault)

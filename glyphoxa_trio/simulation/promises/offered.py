@@ -12,7 +12,7 @@ from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 
 
 @attrs.define(eq=False)
-class Offered:
+class OfferedTools:
     """By key: as a tool was described ``first``, all its ``definitions``, and the
     name that models see (``exposed``)."""
 

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import attrs
 
 from glyphoxa_trio.config import Config, NpcConfig, ToolOverride
-from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.tools.definition import ToolDefinition
 from glyphoxa_trio.tools.estimate import Unknown
 from glyphoxa_trio.tools.gate import Availability, TrustMode
@@ -36,7 +36,7 @@ _FIRST_TRIAL: Final = 60.0
 _BELIEVED: Final = 5
 
 
-class Offered(Protocol):
+class NamedTool(Protocol):
     """A tool under its names."""
 
     @property
@@ -48,7 +48,7 @@ class Offered(Protocol):
 
 
 @attrs.define(eq=False)
-class Ledger:
+class GrantLedger:
     """Which configuration was in force when, and who was elevated.
 
     Args:
@@ -139,7 +139,7 @@ class Ledger:
             default=Tier.FAST,
         )
 
-    def approves(self, listing: Listing) -> bool:
+    def approves(self, listing: CatalogueEntry) -> bool:
         """True if every configuration so far approves the tool, for somebody."""
         return all(
             any(
@@ -154,7 +154,7 @@ class Ledger:
         """How many calls of one response a turn may make."""
         return max(config.turn.max_calls for config in self.in_force(began))
 
-    def served(self, listing: Listing, at: float) -> bool:
+    def served(self, listing: CatalogueEntry, at: float) -> bool:
         """Whether the configuration has the tool's server, and takes it from that."""
         definition = listing.definition
         return not definition.external or any(
@@ -165,7 +165,7 @@ class Ledger:
             for spec in config.mcp.servers
         )
 
-    def of_its_time(self, listing: Listing, began: float, at: float) -> bool:
+    def of_its_time(self, listing: CatalogueEntry, began: float, at: float) -> bool:
         """Whether a tool is of a server that was there when the turn began (D16)."""
         definition = listing.definition
         if not definition.external or at - began >= _LONGEST_DEFERRAL:
@@ -181,13 +181,13 @@ class Ledger:
 
     # Whether an NPC may use a tool: in a turn that began then, at this moment.
 
-    def covered(self, npc: str, listing: Listing, *moments: float) -> bool:
+    def covered(self, npc: str, listing: CatalogueEntry, *moments: float) -> bool:
         return all(
             any(_covers(x, listing) for x in self.as_configured(npc, at))
             for at in moments
         )
 
-    def trusted(self, npc: str, listing: Listing, *moments: float) -> bool:
+    def trusted(self, npc: str, listing: CatalogueEntry, *moments: float) -> bool:
         return all(
             any(
                 _approves(x, config, listing)
@@ -209,7 +209,7 @@ class Ledger:
             for at in moments
         )
 
-    def may_be_called_for_somebody(self, tool: Offered) -> bool:
+    def may_be_called_for_somebody(self, tool: NamedTool) -> bool:
         """Whether some NPC of some configuration may use the tool without anybody
         being asked."""
         return any(
@@ -235,11 +235,11 @@ class Ledger:
         return list(self.configs)
 
 
-def _covers(npc: NpcConfig, listing: Offered) -> bool:
+def _covers(npc: NpcConfig, listing: NamedTool) -> bool:
     return any(_means(pattern, listing) for pattern in npc.tools)
 
 
-def _approves(npc: NpcConfig, config: Config, listing: Offered) -> bool:
+def _approves(npc: NpcConfig, config: Config, listing: NamedTool) -> bool:
     mode, allowed = _trust(npc, config)
     if not listing.definition.external or mode is TrustMode.FULL:
         return True
@@ -257,7 +257,7 @@ def _wild(pattern: str) -> bool:
     return "*" in pattern or "?" in pattern or "[" in pattern
 
 
-def _means(pattern: str, listing: Offered) -> bool:
+def _means(pattern: str, listing: NamedTool) -> bool:
     key, group = listing.key, listing.key.partition(".")[0]
     if _wild(pattern):
         return fnmatchcase(key if "." in pattern else listing.exposed, pattern)
@@ -313,7 +313,7 @@ class Speed:
 
 
 def too_slow(
-    listing: Listing,
+    listing: CatalogueEntry,
     tier: Tier,
     limits: TierLimits,
     at: float,
@@ -355,7 +355,7 @@ def too_slow(
     return None
 
 
-def is_down(listing: Listing, failed: Iterable[str]) -> bool:
+def is_down(listing: CatalogueEntry, failed: Iterable[str]) -> bool:
     """Whether its server cannot be asked at all."""
     if listing.availability is Availability.DOWN:
         return True

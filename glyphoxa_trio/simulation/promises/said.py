@@ -12,7 +12,7 @@ from glyphoxa_trio.tools.tier import Tier
 
 
 @attrs.define(eq=False)
-class Said:
+class SpokenOnce:
     """By NPC and words: nobody says the same to it twice."""
 
     _tiers: dict[tuple[str, str], Tier | None] = attrs.field(factory=dict, init=False)

@@ -8,11 +8,11 @@ from typing import Final
 from glyphoxa_trio.config import TurnConfig
 from glyphoxa_trio.npc import TurnEnd
 from glyphoxa_trio.simulation.promises.calls import (
-    Broken,
+    BrokenPromise,
     CallSeen,
     Promise,
     RoundSeen,
-    TurnSeen,
+    TurnRecord,
 )
 from glyphoxa_trio.tools.outcome import Effect, Limit, Outcome, Status
 from glyphoxa_trio.tools.tier import TierLimits
@@ -23,8 +23,8 @@ _NOT_RUN: Final = {Status.DENIED, Status.SKIPPED, Status.INVALID_ARGUMENTS}
 
 
 def judged(
-    turn: TurnSeen, limits: TierLimits, configs: Iterable[TurnConfig], slack: float
-) -> Iterator[Broken]:
+    turn: TurnRecord, limits: TierLimits, configs: Iterable[TurnConfig], slack: float
+) -> Iterator[BrokenPromise]:
     """Whatever this turn broke.
 
     Args:
@@ -33,9 +33,11 @@ def judged(
     """
     (at, done) = turn.done[0]
 
-    def no(promise: Promise, text: str, round_: RoundSeen | None = None) -> Broken:
+    def no(
+        promise: Promise, text: str, round_: RoundSeen | None = None
+    ) -> BrokenPromise:
         where = turn.where if round_ is None else f"{turn.where}, round {round_.index}"
-        return Broken(promise, where, at, text)
+        return BrokenPromise(promise, where, at, text)
 
     interrupted = done.end is TurnEnd.INTERRUPTED
     if interrupted and turn.gave_out and turn.flushed is None:
@@ -238,7 +240,7 @@ def _effects(round_: RoundSeen) -> Iterator[tuple[Promise, str]]:
             yield Promise.EFFECTS, f"{call.tool} ended as {end.status}: {told}"
 
 
-def _again(turn: TurnSeen) -> Iterator[tuple[Promise, str]]:
+def _again(turn: TurnRecord) -> Iterator[tuple[Promise, str]]:
     """Calls whose effect nobody knew, made once more in the same turn (D6)."""
     calls = [call for index in sorted(turn.rounds) for call in turn.rounds[index].calls]
     for call in calls:

@@ -33,18 +33,23 @@ from glyphoxa_trio.observability.recording.format import (
 )
 from glyphoxa_trio.observability.recording.tools import definition_of
 from glyphoxa_trio.runtime import Runtime, Session, SessionSnapshot, open_runtime
-from glyphoxa_trio.runtime.world import World
+from glyphoxa_trio.runtime.environment import Environment
 from glyphoxa_trio.simulation import virtual
 from glyphoxa_trio.simulation.clock import ExactClock
 from glyphoxa_trio.simulation.replay.answers import Notes
-from glyphoxa_trio.simulation.replay.conductor import Conductor
-from glyphoxa_trio.simulation.replay.ear import Ear
+from glyphoxa_trio.simulation.replay.driver import ReplayDriver
+from glyphoxa_trio.simulation.replay.ear import ReplayListener
+from glyphoxa_trio.simulation.replay.hooks import (
+    Absent,
+    ReplayHooks,
+    as_line,
+    probes_of,
+)
 from glyphoxa_trio.simulation.replay.messages import MESSAGES, say_of
 from glyphoxa_trio.simulation.replay.models import ReplayModel
 from glyphoxa_trio.simulation.replay.rules import rehearsed, ruled
 from glyphoxa_trio.simulation.replay.speech import RecordedSockets, ReplaySpeech
 from glyphoxa_trio.simulation.replay.tools import Answers
-from glyphoxa_trio.simulation.replay.world import Absent, Stage, as_line, probes_of
 from glyphoxa_trio.tools.definition import Tool
 
 from . import diff
@@ -106,15 +111,15 @@ class _Play:
     config: Config
     clock: ExactClock = attrs.field(init=False)
     notes: Notes = attrs.field(factory=Notes, init=False)
-    stage: Stage = attrs.field(init=False)
-    _conductor: Conductor = attrs.field(init=False)
+    stage: ReplayHooks = attrs.field(init=False)
+    _conductor: ReplayDriver = attrs.field(init=False)
     _answers: Answers = attrs.field(init=False)
     _runtime: Runtime = attrs.field(init=False)
     _nursery: trio.Nursery = attrs.field(init=False)
     _offered: dict[str, tuple[Tool, ...]] = attrs.field(factory=dict, init=False)
     _resumes: dict[tuple[int, int], Line] = attrs.field(init=False)
     _tool_of: dict[int, str] = attrs.field(init=False)
-    _ears: dict[int, Ear] = attrs.field(factory=dict, init=False)
+    _ears: dict[int, ReplayListener] = attrs.field(factory=dict, init=False)
     _listeners: dict[int, Listener] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -135,9 +140,9 @@ class _Play:
         # Several for one pause say that it was not over by then.
         news = self.recorded.of("heard", "played")
         self._resumes = {(x["say"], x["events"]): x for x in news}
-        self._conductor = Conductor(lines, self.clock, self._act, self._may_act)
+        self._conductor = ReplayDriver(lines, self.clock, self._act, self._may_act)
         sockets = RecordedSockets(self.recorded, self.notes, self._conductor)
-        self.stage = Stage(self.recorded, self._conductor, sockets)
+        self.stage = ReplayHooks(self.recorded, self._conductor, sockets)
         self._answers = Answers(self.recorded, self.notes, self._conductor)
 
     async def run(self) -> None:
@@ -159,7 +164,7 @@ class _Play:
                     approvals=bool(header.get("approver")),
                     approval_timeout=float(header.get("approval_timeout") or 30.0),
                     wait_for_servers=0.0,
-                    world=World(
+                    world=Environment(
                         open_session=Absent(closed),
                         witness=self.stage,
                         run=header.get("run"),
@@ -240,7 +245,7 @@ class _Play:
 
     def _knows(self, session: Session, line: Line) -> None:
         values = line["variables"]
-        session._table.introduce(values)
+        session._table.set_variables(values)
         for name in line.get("told") or ():  # while they were set aside
             session.npc(name)._door.tell(Introduce(values))
 
@@ -259,7 +264,7 @@ class _Play:
     def _say(self, line: Line) -> None:
         number, of = line["say"], self.recorded.of
         left = next((x for x in of("left") if x["say"] == number), {"over": True})
-        ear = Ear(
+        ear = ReplayListener(
             most=inf if left.get("over") else left.get("asked", inf),
             pauses={events for say, events in self._resumes if say == number},
             told=self._conductor.look,

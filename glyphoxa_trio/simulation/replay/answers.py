@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from glyphoxa_trio.observability.recording.format import Line
-from glyphoxa_trio.simulation.replay.conductor import Conductor
+from glyphoxa_trio.simulation.replay.driver import ReplayDriver
 
 
 @attrs.define(eq=False)
@@ -39,7 +39,7 @@ class Shift:
 
     recorded: float
     now: float
-    conductor: Conductor
+    conductor: ReplayDriver
 
     def of(self, at: float) -> float:
         # Not now + (at - recorded): that would be another float of the same time.

@@ -16,7 +16,7 @@ from glyphoxa_trio.observability.stepping import Quiet
 
 
 @attrs.define(eq=False)
-class Ear(Stream[TurnEvent]):
+class ReplayListener(Stream[TurnEvent]):
     """Asks for one event after the other, as `Turn` does, and needs no task for it: a
     task would hear a little later than the one that was recorded, or earlier.
 

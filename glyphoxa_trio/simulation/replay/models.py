@@ -33,7 +33,7 @@ from glyphoxa_trio.providers.llm import (
     Working,
 )
 from glyphoxa_trio.simulation.replay.answers import Notes, Shift, bug
-from glyphoxa_trio.simulation.replay.conductor import Conductor
+from glyphoxa_trio.simulation.replay.driver import ReplayDriver
 from glyphoxa_trio.tools.outcome import ToolCall
 
 _NOTHING_HIDDEN: Final = Hiding()
@@ -44,7 +44,7 @@ class ReplayModel:
     """Answers each round as it was answered in the recording."""
 
     _notes: Notes
-    _conductor: Conductor
+    _conductor: ReplayDriver
     _rounds: dict[tuple[NpcId, int, int], list[Line]] = attrs.field(init=False)
     _said: dict[int, list[Line]] = attrs.field(init=False)
     _astray: set[NpcId] = attrs.field(factory=set, init=False)
@@ -70,7 +70,7 @@ class ReplayModel:
         self._conductor.done(line)
         said = self._said[line["request"]]
         shift = Shift(line["at"], trio.current_time(), self._conductor)
-        yield _Words(deque(x for x in said if "hung_up" not in x), shift)
+        yield _RecordedText(deque(x for x in said if "hung_up" not in x), shift)
         for gone in said:
             if gone.get("hung_up") is not None:
                 later = Shift(gone["hung_up"], trio.current_time(), self._conductor)
@@ -100,11 +100,11 @@ class ReplayModel:
 
 
 @attrs.define(eq=False)
-class _Words:
+class _RecordedText:
     _lines: deque[Line]
     _shift: Shift
 
-    def __aiter__(self) -> _Words:
+    def __aiter__(self) -> _RecordedText:
         return self
 
     async def __anext__(self) -> LLMEvent:

@@ -25,13 +25,13 @@ from glyphoxa_trio.providers.s2s import (
     Capabilities,
     Command,
     Event,
-    Link,
     LinkClosed,
     LinkStatistics,
+    RealtimeLink,
     Setup,
 )
 from glyphoxa_trio.simulation.replay.answers import Notes, Shift
-from glyphoxa_trio.simulation.replay.conductor import Conductor
+from glyphoxa_trio.simulation.replay.driver import ReplayDriver
 
 _NOTHING_HIDDEN: Final = Hiding()
 # What has never opened a socket can do this much.
@@ -63,7 +63,7 @@ class RecordedSockets:
 
     _recorded: Recorded
     notes: Notes
-    conductor: Conductor
+    conductor: ReplayDriver
     _sockets: dict[NpcId, list[Line]] = attrs.field(init=False)
     _said: dict[int, list[Line]] = attrs.field(init=False)
 
@@ -127,7 +127,7 @@ class ReplaySpeech:
         return capabilities_of(self._socket["capabilities"])
 
     @asynccontextmanager
-    async def connect(self, setup: Setup) -> AsyncIterator[Link]:
+    async def connect(self, setup: Setup) -> AsyncIterator[RealtimeLink]:
         line, said = self._sockets.open(self._npc, setup)
         conductor = self._sockets.conductor
         conductor.done(line)

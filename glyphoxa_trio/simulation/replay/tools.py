@@ -17,7 +17,7 @@ from glyphoxa_trio.npc.identity import SessionKey, npc_in
 from glyphoxa_trio.observability.recording.format import Line, Recorded
 from glyphoxa_trio.observability.recording.handlers import FAILURES
 from glyphoxa_trio.simulation.replay.answers import Notes, Shift, bug
-from glyphoxa_trio.simulation.replay.conductor import Conductor
+from glyphoxa_trio.simulation.replay.driver import ReplayDriver
 from glyphoxa_trio.tools.arguments import canonical
 from glyphoxa_trio.tools.definition import (
     CallContext,
@@ -35,7 +35,7 @@ class Answers:
 
     _recorded: Recorded
     _notes: Notes
-    _conductor: Conductor
+    _conductor: ReplayDriver
     _calls: dict[tuple[str, str], list[Line]] = attrs.field(init=False)
     _ends: dict[int, Line] = attrs.field(init=False)
     _sent: dict[int, list[Line]] = attrs.field(init=False)
@@ -53,7 +53,7 @@ class Answers:
 
     def tool(self, definition: ToolDefinition, fingerprint: str) -> Tool:
         """The tool as it was, with the answers that it gave."""
-        handler = Answering(definition.key, self)
+        handler = RecordedHandler(definition.key, self)
         return Tool(
             definition=definition,
             handler=handler,
@@ -139,7 +139,7 @@ async def _until(shift: Shift, end: Line) -> None:
 
 
 @attrs.frozen
-class Answering:
+class RecordedHandler:
     """A handler out of a recording; equal to another one of the same tool."""
 
     key: str

@@ -6,6 +6,14 @@ random.
 """
 
 from .looking import verify
-from .verdict import Called, Finding, Known, Reach, Severity, Verdict
+from .verdict import Called, Finding, NpcReach, Severity, Verdict, VerifyInputs
 
-__all__ = ["Called", "Finding", "Known", "Reach", "Severity", "Verdict", "verify"]
+__all__ = [
+    "Called",
+    "Finding",
+    "NpcReach",
+    "Severity",
+    "Verdict",
+    "VerifyInputs",
+    "verify",
+]

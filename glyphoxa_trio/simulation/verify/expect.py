@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from glyphoxa_trio.config import NpcConfig
-from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.runtime.grants import NameProblem
-from glyphoxa_trio.simulation.latency import Known as How
-from glyphoxa_trio.simulation.plans import Plan, Utterance
-from glyphoxa_trio.simulation.verify.reach import SETTLED, Scene
+from glyphoxa_trio.simulation.latency import LatencyOrigin as How
+from glyphoxa_trio.simulation.plans import PlannedUtterance, RehearsalPlan
+from glyphoxa_trio.simulation.verify.reach import SETTLED, ReachInputs
 from glyphoxa_trio.simulation.verify.verdict import (
     NOTHING,
     Called,
     Finding,
-    Reach,
+    NpcReach,
     Severity,
 )
 from glyphoxa_trio.tools.estimate import Unknown
@@ -29,7 +29,7 @@ _NAMED: Final = 5  # so many of the tools are named
 _SOME: Final = 0.05  # of the calls: fewer are an accident
 
 
-def expectations(scene: Scene, reaches: Sequence[Reach]) -> Iterator[Finding]:
+def expectations(scene: ReachInputs, reaches: Sequence[NpcReach]) -> Iterator[Finding]:
     """Everything that is written down and does not come true."""
     yield from _grants(scene)
     yield from _limits(scene)
@@ -47,7 +47,7 @@ def expectations(scene: Scene, reaches: Sequence[Reach]) -> Iterator[Finding]:
                 yield from _tool(scene, npc, listing, mine)
 
 
-def _grants(scene: Scene) -> Iterator[Finding]:
+def _grants(scene: ReachInputs) -> Iterator[Finding]:
     for problem in scene.problems:
         if isinstance(problem, NameProblem):
             yield Finding(
@@ -78,7 +78,7 @@ def _grants(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _limits(scene: Scene) -> Iterator[Finding]:
+def _limits(scene: ReachInputs) -> Iterator[Finding]:
     """Limits of a model that can never be the first to end its turn."""
     turn = scene.config.turn
     for key, seconds in (
@@ -96,7 +96,10 @@ def _limits(scene: Scene) -> Iterator[Finding]:
 
 
 def _tool(
-    scene: Scene, npc: NpcConfig, listing: Listing, reaches: Sequence[Reach]
+    scene: ReachInputs,
+    npc: NpcConfig,
+    listing: CatalogueEntry,
+    reaches: Sequence[NpcReach],
 ) -> Iterator[Finding]:
     called = [
         (reach, one)
@@ -111,7 +114,7 @@ def _tool(
     yield from _sometimes_cut(npc, listing, called)
 
 
-def _unknown(scene: Scene, reaches: Sequence[Reach]) -> Iterator[Finding]:
+def _unknown(scene: ReachInputs, reaches: Sequence[NpcReach]) -> Iterator[Finding]:
     """Tools in use whose latency is neither declared, measured nor stated."""
     used = {one.key for reach in reaches for one in reach.called}
     keys = [
@@ -136,7 +139,7 @@ def _unknown(scene: Scene, reaches: Sequence[Reach]) -> Iterator[Finding]:
     )
 
 
-def _offered_nothing(scene: Scene, npc: NpcConfig) -> Finding:
+def _offered_nothing(scene: ReachInputs, npc: NpcConfig) -> Finding:
     wrong = any(x.error for x in scene.problems if x.npc == npc.name)
     return Finding(
         severity=Severity.ERROR if wrong else Severity.WARNING,
@@ -148,10 +151,10 @@ def _offered_nothing(scene: Scene, npc: NpcConfig) -> Finding:
 
 
 def _out_of_reach(
-    scene: Scene,
+    scene: ReachInputs,
     npc: NpcConfig,
-    listings: Sequence[Listing],
-    reaches: Sequence[Reach],
+    listings: Sequence[CatalogueEntry],
+    reaches: Sequence[NpcReach],
     *,
     alone: bool,
 ) -> Iterator[Finding]:
@@ -160,7 +163,7 @@ def _out_of_reach(
     Args:
       alone: the NPC can reach no other tools.
     """
-    groups: dict[tuple[Severity, str, str], list[tuple[Listing, str]]] = {}
+    groups: dict[tuple[Severity, str, str], list[tuple[CatalogueEntry, str]]] = {}
     for listing in listings:
         known = [x.hidden[listing.key] for x in reaches if listing.key in x.hidden]
         no = known[-1] if known else None
@@ -190,7 +193,10 @@ def _out_of_reach(
 
 
 def _remedy_of(
-    scene: Scene, npc: NpcConfig, listing: Listing, reaches: Sequence[Reach]
+    scene: ReachInputs,
+    npc: NpcConfig,
+    listing: CatalogueEntry,
+    reaches: Sequence[NpcReach],
 ) -> str:
     known = [x.hidden[listing.key] for x in reaches if listing.key in x.hidden]
     return _remedy(scene, npc, listing, known[-1] if known else None)
@@ -201,7 +207,7 @@ def _kind(no: Refusal | None) -> str:
 
 
 def _severity(
-    scene: Scene, npc: NpcConfig, listing: Listing, no: Refusal | None
+    scene: ReachInputs, npc: NpcConfig, listing: CatalogueEntry, no: Refusal | None
 ) -> Severity:
     """An error if the tool is granted by its name and can never be used."""
     in_full = any(
@@ -222,7 +228,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _remedy(
-    scene: Scene, npc: NpcConfig, listing: Listing, refusal: Refusal | None
+    scene: ReachInputs, npc: NpcConfig, listing: CatalogueEntry, refusal: Refusal | None
 ) -> str:
     """As the runtime advises it."""
     judged = scene.judged.get((npc.name, listing.key))
@@ -233,10 +239,10 @@ def _remedy(
 
 
 def _cut(
-    scene: Scene,
+    scene: ReachInputs,
     npc: NpcConfig,
-    listing: Listing,
-    late: Sequence[tuple[Reach, Called]],
+    listing: CatalogueEntry,
+    late: Sequence[tuple[NpcReach, Called]],
     *,
     always: bool,
 ) -> Finding:
@@ -272,7 +278,7 @@ def _cut(
 
 
 def _sometimes_cut(
-    npc: NpcConfig, listing: Listing, called: Sequence[tuple[Reach, Called]]
+    npc: NpcConfig, listing: CatalogueEntry, called: Sequence[tuple[NpcReach, Called]]
 ) -> Iterator[Finding]:
     reach, one = called[-1]
     limit = min(reach.ceiling, listing.definition.own_limit)
@@ -290,9 +296,11 @@ def _sometimes_cut(
         )
 
 
-def _calls(scene: Scene, npc: NpcConfig, listing: Listing, tier: Tier) -> Plan:
+def _calls(
+    scene: ReachInputs, npc: NpcConfig, listing: CatalogueEntry, tier: Tier
+) -> RehearsalPlan:
     """The shortest evening: somebody asks, and the model calls the tool."""
-    said = Utterance(
+    said = PlannedUtterance(
         at=SETTLED, npc=npc.name, tier=tier, replies=((scene.asks(listing),),)
     )
     return scene.plan(said)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 from glyphoxa_trio.config import Config
-from glyphoxa_trio.simulation.verify.evenings import explore
 from glyphoxa_trio.simulation.verify.expect import expectations
 from glyphoxa_trio.simulation.verify.reach import reaches, scout
+from glyphoxa_trio.simulation.verify.scenarios import explore
 from glyphoxa_trio.tools.tier import Tier
 
-from .verdict import NOTHING, Finding, Known, Severity, Verdict
+from .verdict import NOTHING, Finding, Severity, Verdict, VerifyInputs
 
 EVENINGS: Final = 100
 Tell = Callable[[int, int], None]
@@ -23,7 +23,7 @@ def _rank(finding: Finding) -> tuple[bool, bool]:
 
 def verify(
     config: Config,
-    known: Known,
+    known: VerifyInputs,
     *,
     evenings: int = EVENINGS,
     seconds: float | None = None,

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from glyphoxa_trio.config import Config, NpcConfig
-from glyphoxa_trio.host import Listing
+from glyphoxa_trio.host import CatalogueEntry
 from glyphoxa_trio.host.measurements import Measurements
 from glyphoxa_trio.npc import ApprovalRequest, TierSelected, ToolFinished, ToolsShown
 from glyphoxa_trio.runtime import open_runtime
@@ -20,17 +20,17 @@ from glyphoxa_trio.runtime.grants import Problem, grant_of
 from glyphoxa_trio.simulation import virtual
 from glyphoxa_trio.simulation.latency import Latency, usual
 from glyphoxa_trio.simulation.plans import (
-    Answer,
+    ApproverReply,
     Asks,
-    Plan,
+    PlannedUtterance,
+    RehearsalPlan,
     Remembering,
-    Utterance,
     rehearsable,
     rehearse,
     text_of,
 )
-from glyphoxa_trio.simulation.promises.scenery import Act, Ending, Scenery
-from glyphoxa_trio.simulation.verify.verdict import Called, Known, Reach
+from glyphoxa_trio.simulation.promises.fake_world import Act, Ending, FakeWorld
+from glyphoxa_trio.simulation.verify.verdict import Called, NpcReach, VerifyInputs
 from glyphoxa_trio.tools.gate import Reason
 from glyphoxa_trio.tools.history import recalled
 from glyphoxa_trio.tools.instance import NoInstance, minimal_instance
@@ -49,7 +49,7 @@ _APART: Final = 60.0  # seconds between two turns: nothing of one is left in the
 
 
 @attrs.frozen(kw_only=True)
-class Scene:
+class ReachInputs:
     """A configuration with everything that is known beside it.
 
     Args:
@@ -60,20 +60,20 @@ class Scene:
     """
 
     config: Config
-    known: Known
-    listings: tuple[Listing, ...]
+    known: VerifyInputs
+    listings: tuple[CatalogueEntry, ...]
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
     usual: Mapping[str, Latency] = attrs.field(factory=dict)
     judged: Mapping[tuple[str, str], Usability] = attrs.field(factory=dict)
 
-    def granted(self, npc: NpcConfig) -> list[Listing]:
+    def granted(self, npc: NpcConfig) -> list[CatalogueEntry]:
         grant = grant_of(npc, self.config, approver=self.known.approver)
         return [x for x in self.listings if grant.covers(x.definition, x.exposed)]
 
-    def plan(self, *utterances: Utterance) -> Plan:
+    def plan(self, *utterances: PlannedUtterance) -> RehearsalPlan:
         """These are said, and every tool takes as long as it usually does."""
-        return Plan(
+        return RehearsalPlan(
             config=self.config,
             offers=self.known.offers,
             acts={
@@ -81,7 +81,7 @@ class Scene:
                 for key, latency in self.usual.items()
             },
             utterances=utterances,
-            answers=((Answer.YES, 0.25),) if self.known.approver else None,
+            answers=((ApproverReply.YES, 0.25),) if self.known.approver else None,
             starts=self.starts,
             measured=self.known.measured,
         )
@@ -91,17 +91,17 @@ class Scene:
         """Servers of which nothing is known never start here."""
         return {x: math.inf for x in self.known.absent if x not in self.known.offers}
 
-    def asks(self, listing: Listing) -> Asks:
+    def asks(self, listing: CatalogueEntry) -> Asks:
         """A call of the tool with arguments that it takes, as far as is known."""
         return Asks(listing.exposed, json.dumps(arguments_of(listing)))
 
 
-def scout(config: Config, known: Known) -> Scene:
+def scout(config: Config, known: VerifyInputs) -> ReachInputs:
     """Open it once, with all servers there, and look at its tools."""
     config = rehearsable(config)
 
-    async def look() -> Scene:
-        scenery = Scenery(lambda key, arguments: Act(), known.offers)
+    async def look() -> ReachInputs:
+        scenery = FakeWorld(lambda key, arguments: Act(), known.offers)
         for name in known.absent:
             if name not in known.offers:
                 scenery.server(name).start_after(math.inf)
@@ -115,7 +115,7 @@ def scout(config: Config, known: Known) -> Scene:
             wait_for_servers=0,
         ) as runtime:
             await runtime.wait_ready(within=SETTLED)
-            return Scene(
+            return ReachInputs(
                 config=config,
                 known=known,
                 listings=runtime.host.snapshot.listings,
@@ -133,7 +133,7 @@ async def _nobody_is_asked(request: ApprovalRequest) -> bool:
     return False
 
 
-def remembered(config: Config, known: Known) -> Measurements:
+def remembered(config: Config, known: VerifyInputs) -> Measurements:
     """The measurements that a runtime would remember if it started now."""
     settings = settings_of(config)
     found = Measurements(settings)
@@ -145,7 +145,9 @@ def remembered(config: Config, known: Known) -> Measurements:
     return found
 
 
-def _usual(found: Measurements, known: Known, listing: Listing) -> Latency:
+def _usual(
+    found: Measurements, known: VerifyInputs, listing: CatalogueEntry
+) -> Latency:
     samples = found.window(listing.definition).samples(now=0.0)
     measured = Latency.measured(
         [x.seconds for x in samples if x.kind in _ENDED],
@@ -154,7 +156,7 @@ def _usual(found: Measurements, known: Known, listing: Listing) -> Latency:
     return usual(listing.definition, known.stated.get(listing.key), measured)
 
 
-def arguments_of(listing: Listing) -> Mapping[str, object]:
+def arguments_of(listing: CatalogueEntry) -> Mapping[str, object]:
     definition = listing.definition
     if definition.examples:
         return definition.examples[0]
@@ -164,7 +166,9 @@ def arguments_of(listing: Listing) -> Mapping[str, object]:
         return {}
 
 
-def reaches(scene: Scene, tell: Callable[[], None] = lambda: None) -> list[Reach]:
+def reaches(
+    scene: ReachInputs, tell: Callable[[], None] = lambda: None
+) -> list[NpcReach]:
     """The reach of every NPC in each tier up to its ceiling; ``tell`` is called after
     each."""
     found = []
@@ -176,7 +180,7 @@ def reaches(scene: Scene, tell: Callable[[], None] = lambda: None) -> list[Reach
     return found
 
 
-def _reach(scene: Scene, npc: NpcConfig, tier: Tier) -> Reach:
+def _reach(scene: ReachInputs, npc: NpcConfig, tier: Tier) -> NpcReach:
     """Call every tool once that is shown in the first turn, or found by a search in it,
     each in a turn of its own."""
     granted = scene.granted(npc)
@@ -185,7 +189,7 @@ def _reach(scene: Scene, npc: NpcConfig, tier: Tier) -> Reach:
     asked = [x for x in granted if x.exposed in usable]
     ends = _called(scene, npc, tier, asked, deferred=set(first.deferred))
     by_name = {listing.exposed: listing.key for listing in granted}
-    return Reach(
+    return NpcReach(
         npc=npc.name,
         tier=tier,
         ceiling=scene.config.tiers.ceiling(tier),
@@ -210,8 +214,8 @@ def _reach(scene: Scene, npc: NpcConfig, tier: Tier) -> Reach:
     )
 
 
-def _first_turn(scene: Scene, npc: NpcConfig, tier: Tier) -> ToolsShown:
-    said = Utterance(at=SETTLED, npc=npc.name, tier=tier)
+def _first_turn(scene: ReachInputs, npc: NpcConfig, tier: Tier) -> ToolsShown:
+    said = PlannedUtterance(at=SETTLED, npc=npc.name, tier=tier)
     monitor = rehearse(scene.plan(said), keep=True)
     for _, event in monitor.events:
         if isinstance(event, ToolsShown):
@@ -220,16 +224,16 @@ def _first_turn(scene: Scene, npc: NpcConfig, tier: Tier) -> ToolsShown:
 
 
 def _called(
-    scene: Scene,
+    scene: ReachInputs,
     npc: NpcConfig,
     tier: Tier,
-    listings: Sequence[Listing],
+    listings: Sequence[CatalogueEntry],
     *,
     deferred: Container[str],
 ) -> dict[str, Outcome]:
     """How a call of each tool ends, by the tool's key."""
     said = [
-        Utterance(
+        PlannedUtterance(
             at=SETTLED + number * _APART,
             npc=npc.name,
             tier=tier,
@@ -254,6 +258,6 @@ def _called(
     return ends
 
 
-def _finding(listing: Listing) -> Asks:
+def _finding(listing: CatalogueEntry) -> Asks:
     """A search that finds the tool, by its own name."""
     return Asks(_SEARCH, json.dumps({"query": listing.exposed}), "s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from glyphoxa_trio.simulation.verify.verdict import Called, Finding, Reach, Verdict
+from glyphoxa_trio.simulation.verify.verdict import Called, Finding, NpcReach, Verdict
 from glyphoxa_trio.units import milliseconds
 
 
@@ -30,7 +30,7 @@ def as_json(verdict: Verdict, examples: Mapping[int, str]) -> dict[str, Any]:
     }
 
 
-def _reach(reach: Reach) -> dict[str, Any]:
+def _reach(reach: NpcReach) -> dict[str, Any]:
     return {
         "npc": reach.npc,
         "tier": str(reach.tier),

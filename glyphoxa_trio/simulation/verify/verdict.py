@@ -25,7 +25,7 @@ from typing import Any, Final
 import attrs
 
 from glyphoxa_trio.simulation.latency import Latency
-from glyphoxa_trio.simulation.plans import Plan
+from glyphoxa_trio.simulation.plans import RehearsalPlan
 from glyphoxa_trio.tools.gate import Refusal
 from glyphoxa_trio.tools.history import Measured
 from glyphoxa_trio.tools.outcome import Limit, Status
@@ -38,7 +38,7 @@ class Severity(StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Known:
+class VerifyInputs:
     """What is known beside the configuration.
 
     Args:
@@ -75,7 +75,7 @@ class Called:
 
 
 @attrs.frozen(kw_only=True)
-class Reach:
+class NpcReach:
     """One NPC in turns of one tier. Seconds.
 
     Args:
@@ -110,7 +110,7 @@ class Finding:
     npc: str = ""
     tool: str = ""
     remedy: str = ""
-    example: Plan | None = attrs.field(default=None, eq=False, repr=False)
+    example: RehearsalPlan | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -122,7 +122,7 @@ class Verdict:
       complete: false if the time was up before all of them were.
     """
 
-    reaches: tuple[Reach, ...]
+    reaches: tuple[NpcReach, ...]
     findings: tuple[Finding, ...]
     evenings: int
     turns: int

@@ -14,12 +14,12 @@ from glyphoxa_trio.actors import Signal
 
 from ..voice.steps import Close
 from ..voice.wire import Message
-from .refused import INVALID, Refused
+from .refused import INVALID, SocketRefused
 from .state import GeminiState
 
 
 @attrs.define(eq=False)
-class Call:
+class ModelCall:
     """One call that the model made on this socket."""
 
     id: str
@@ -30,19 +30,19 @@ class Call:
 
 
 @attrs.define(eq=False)
-class Calls:
+class SocketCalls:
     """All calls of one socket, by id. ``answered`` is set with each blocking one."""
 
     session: GeminiState = attrs.field(repr=False)
-    by_id: dict[str, Call] = attrs.field(factory=dict)
+    by_id: dict[str, ModelCall] = attrs.field(factory=dict)
     answered: Signal = attrs.field(factory=Signal, repr=False)
 
     @property
-    def owed(self) -> list[Call]:
+    def owed(self) -> list[ModelCall]:
         return [call for call in self.by_id.values() if call.state == "owed"]
 
     @property
-    def blocking(self) -> list[Call]:
+    def blocking(self) -> list[ModelCall]:
         """Those that the turn waits for. No turn ends before they are answered."""
         return [call for call in self.owed if call.blocking]
 
@@ -60,14 +60,14 @@ class Calls:
         session = self.session
         for call in calls:
             blocking = session.declared.get(call["name"]) == "BLOCKING"
-            self.by_id[call["id"]] = Call(call["id"], call["name"], blocking)
+            self.by_id[call["id"]] = ModelCall(call["id"], call["name"], blocking)
             session.service.calls.add(call["id"])
         session.wire.emit({"toolCall": {"functionCalls": [dict(c) for c in calls]}})
 
     def answer(self, responses: Sequence[Message], message: Message) -> set[str]:
         """When to speak of the answers that no turn waits for, in the wire's words.
 
-        Raises `Refused` for what closes the socket.
+        Raises `SocketRefused` for what closes the socket.
         """
         session = self.session
         limit = session.service.max_result
@@ -94,18 +94,18 @@ class Calls:
                 when.add(response.get("scheduling", "WHEN_IDLE"))
         return when
 
-    def _answerable(self, response: Message, message: Message) -> Call | None:
+    def _answerable(self, response: Message, message: Message) -> ModelCall | None:
         """The call that is answered; None for one that gets no answer."""
         session = self.session
         if "scheduling" in response and not session.profile.schedules:
             detail = f"scheduling is not supported by {session.profile.name}."
-            raise Refused(INVALID, "scheduling", detail)
+            raise SocketRefused(INVALID, "scheduling", detail)
         call_id = response["id"]
         call = self.by_id.get(call_id)
         if call is None:
             if call_id not in session.service.calls:
                 detail = f"There is no function call {call_id!r}."
-                raise Refused(INVALID, "no_such_call", detail)
+                raise SocketRefused(INVALID, "no_such_call", detail)
             session.violate("other_socket", call_id, message)
             return None
         if response["name"] != call.name:

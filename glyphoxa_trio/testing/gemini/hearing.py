@@ -8,12 +8,12 @@ import attrs
 
 import trio
 
-from ..voice.ear import Activity, Ear
-from ..voice.steps import Heard, UserSpeaks
+from ..voice.ear import ReceivedAudio, SpeechActivity
+from ..voice.steps import Transcription, UserSpeaks
 from ..voice.wire import Message
-from .refused import INVALID, Refused, pcm_of
+from .refused import INVALID, SocketRefused, pcm_of
 from .state import GeminiState
-from .turns import Turns
+from .turns import FakeTurns
 
 _SILENCE_MS: Final = 500
 _RATE: Final = 16_000
@@ -24,13 +24,13 @@ class Hearing:
     """The microphone of one session. ``rate`` is that of the first audio."""
 
     session: GeminiState = attrs.field(repr=False)
-    turns: Turns = attrs.field(repr=False)
+    turns: FakeTurns = attrs.field(repr=False)
     rate: int | None = None
-    ear: Ear = attrs.field(init=False, repr=False)
+    ear: ReceivedAudio = attrs.field(init=False, repr=False)
     _number: int = 0  # of the next utterance
 
     def __attrs_post_init__(self) -> None:
-        self.ear = Ear(_RATE, records=self.session.wire.habits.records)
+        self.ear = ReceivedAudio(_RATE, records=self.session.wire.habits.records)
 
     @property
     def audio(self) -> bytes:
@@ -53,7 +53,7 @@ class Hearing:
         return not self._detection.get("disabled", False)
 
     def take(self, content: Message, message: Message) -> None:
-        """One message of realtime input. Raises `Refused`."""
+        """One message of realtime input. Raises `SocketRefused`."""
         if "text" in content:
             self.turns.user_said(content["text"])
         elif "audio" in content:
@@ -72,7 +72,7 @@ class Hearing:
                     "Explicit activity control is not supported when automatic"
                     " activity detection is enabled."
                 )
-                raise Refused(INVALID, "activity", detail)
+                raise SocketRefused(INVALID, "activity", detail)
             if "activityStart" in content and not self.turns.user_speaking:
                 self._begins(self.ear.ms)
             elif "activityEnd" in content and self.turns.user_speaking:
@@ -92,7 +92,7 @@ class Hearing:
             self._heard_to_begin()
         await trio.sleep(step.ms / 1000)
         if self.automatic and self.turns.user_speaking:
-            self._ends(heard=Heard(step.text, late=step.late))
+            self._ends(heard=Transcription(step.text, late=step.late))
 
     def _heard_to_begin(self) -> None:
         if self.automatic and not self.turns.user_speaking:
@@ -108,9 +108,9 @@ class Hearing:
         for activity, at in self.ear.hear(pcm, silence_ms=silence):
             if not self.automatic:
                 continue
-            if activity is Activity.BEGINS and not self.turns.user_speaking:
+            if activity is SpeechActivity.BEGINS and not self.turns.user_speaking:
                 self._begins(at - self._detection.get("prefixPaddingMs", 0))
-            elif activity is Activity.ENDS and self.turns.user_speaking:
+            elif activity is SpeechActivity.ENDS and self.turns.user_speaking:
                 self._ends(at)
 
     def _begins(self, at: int) -> None:
@@ -118,7 +118,7 @@ class Hearing:
         self._signal("ACTIVITY_START")
         self.turns.user_begins()
 
-    def _ends(self, at: int | None = None, heard: Heard | None = None) -> None:
+    def _ends(self, at: int | None = None, heard: Transcription | None = None) -> None:
         self._signal("ACTIVITY_END")
         pcm = self.ear.cut(at)
         if heard is None:

@@ -7,18 +7,18 @@ from typing import Any
 
 import attrs
 
-from ..voice.steps import Said, ToolOutput
+from ..voice.steps import SpokenLine, ToolOutput
 
 
 @attrs.frozen
-class History:
+class FakeHistory:
     """Lines, oldest first; the answers to calls since the user spoke last.
 
     ``asked`` is how many replies were begun; ``model`` is fixed from the first setup.
     """
 
     model: str
-    lines: tuple[Said, ...] = ()
+    lines: tuple[SpokenLine, ...] = ()
     outputs: tuple[ToolOutput, ...] = ()
     asked: int = 0
 
@@ -27,12 +27,14 @@ class History:
         spoken = [line.text for line in self.lines if line.role == "user"]
         return spoken[-1] if spoken else ""
 
-    def said(self, role: str, text: str) -> History:
-        lines = (*self.lines, Said(role, text))
+    def said(self, role: str, text: str) -> FakeHistory:
+        lines = (*self.lines, SpokenLine(role, text))
         outputs = () if role == "user" else self.outputs
         return attrs.evolve(self, lines=lines, outputs=outputs)
 
-    def answered(self, name: str, call_id: str, response: Mapping[str, Any]) -> History:
+    def answered(
+        self, name: str, call_id: str, response: Mapping[str, Any]
+    ) -> FakeHistory:
         output = ToolOutput(name, call_id, dict(response))
         return attrs.evolve(self, outputs=(*self.outputs, output))
 

@@ -10,7 +10,7 @@ Behavior = Literal["BLOCKING", "NON_BLOCKING"]
 
 
 @attrs.frozen(kw_only=True)
-class Profile:
+class ModelFamily:
     """One family of models, as data.
 
     Args:
@@ -41,7 +41,7 @@ class Profile:
 
 _LEVEL: Final = frozenset({"thinkingLevel", "includeThoughts"})
 
-GEMINI_25: Final = Profile(
+GEMINI_25: Final = ModelFamily(
     name="2.5 native audio",
     behaviors=("BLOCKING", "NON_BLOCKING"),
     schedules=True,
@@ -53,7 +53,7 @@ GEMINI_25: Final = Profile(
     waits_for_user=False,
     switches=True,
 )
-GEMINI_31: Final = Profile(
+GEMINI_31: Final = ModelFamily(
     name="3.1 flash live",
     behaviors=("BLOCKING",),
     schedules=False,
@@ -63,7 +63,7 @@ GEMINI_31: Final = Profile(
     tells_status=False,
     waits_for_user=True,
 )
-GEMINI_38: Final = Profile(
+GEMINI_38: Final = ModelFamily(
     name="3.8 live",
     behaviors=("NON_BLOCKING", "BLOCKING"),
     schedules=True,
@@ -73,7 +73,7 @@ GEMINI_38: Final = Profile(
     tells_status=True,
     waits_for_user=True,
 )
-GEMINI_38_EXTENDED: Final = Profile(
+GEMINI_38_EXTENDED: Final = ModelFamily(
     name="3.8 live extended thinking",
     behaviors=("NON_BLOCKING",),
     schedules=False,
@@ -86,7 +86,7 @@ GEMINI_38_EXTENDED: Final = Profile(
 )
 
 
-def profile_of(model: str) -> Profile | None:
+def profile_of(model: str) -> ModelFamily | None:
     """By the name of the model, None for one that is not live."""
     name = model.rsplit("/", 1)[-1]
     if "live" not in name and "native-audio" not in name:

@@ -12,7 +12,7 @@ POLICY: Final = 1008
 _ALPHABET: Final = str.maketrans("-_", "+/")
 
 
-class Refused(Exception):
+class SocketRefused(Exception):
     """The socket is closed for what the client said."""
 
     def __init__(self, code: int, word: str, detail: str) -> None:
@@ -23,19 +23,19 @@ class Refused(Exception):
 
 
 def pcm_of(blob: Mapping[str, Any]) -> tuple[bytes, int]:
-    """The samples of a blob, and their rate. Raises `Refused`."""
+    """The samples of a blob, and their rate. Raises `SocketRefused`."""
     kind, _, rest = str(blob.get("mimeType", "")).partition(";")
     name, _, rate = rest.strip().partition("=")
     if kind != "audio/pcm" or (rest and (name != "rate" or not rate.isdigit())):
         detail = f"Unsupported mime type {blob.get('mimeType')!r}."
-        raise Refused(INVALID, "mime_type", detail)
+        raise SocketRefused(INVALID, "mime_type", detail)
     try:
         # Either alphabet, padded or not: so it is in the JSON of protocol buffers,
         # and the vendor's own client sends the other one.
         text = str(blob.get("data", "")).translate(_ALPHABET).rstrip("=")
         pcm = b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (NotBase64, ValueError):
-        raise Refused(INVALID, "not_base64", "Base64 decoding failed.") from None
+        raise SocketRefused(INVALID, "not_base64", "Base64 decoding failed.") from None
     if len(pcm) % 2:
-        raise Refused(INVALID, "half_sample", "Whole samples of 16 bits.")
+        raise SocketRefused(INVALID, "half_sample", "Whole samples of 16 bits.")
     return pcm, int(rate or 16_000)

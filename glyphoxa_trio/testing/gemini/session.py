@@ -9,26 +9,26 @@ import attrs
 
 import trio
 
-from ..voice.shapes import Misfit
+from ..voice.shapes import ShapeMismatch
 from ..voice.steps import (
     Close,
     Drop,
     Expire,
     Freeze,
     GoAway,
+    ResponseStep,
     Send,
-    Step,
     UserSpeaks,
 )
 from ..voice.wire import Message
-from .calls import Calls
+from .calls import SocketCalls
 from .hearing import Hearing
-from .history import History, text_of
+from .history import FakeHistory, text_of
 from .profiles import profile_of
-from .refused import INVALID, POLICY, Refused
+from .refused import INVALID, POLICY, SocketRefused
 from .shapes import client
 from .state import GeminiState
-from .turns import Turns
+from .turns import FakeTurns
 
 
 @attrs.define(eq=False)
@@ -36,16 +36,16 @@ class GeminiSession(GeminiState):
     """One socket: its state, and the parts that do something with it."""
 
     hearing: Hearing = attrs.field(init=False, repr=False)
-    turns: Turns = attrs.field(init=False, repr=False)
-    calls: Calls = attrs.field(init=False, repr=False)
+    turns: FakeTurns = attrs.field(init=False, repr=False)
+    calls: SocketCalls = attrs.field(init=False, repr=False)
     resumed: bool = False
     ready: bool = False
     _seeding: bool = False  # the first history is not over yet
     _begun: bool = False  # the conversation has, so that there is no first history
 
     def __attrs_post_init__(self) -> None:
-        self.calls = Calls(self)
-        self.turns = Turns(self, self.calls)
+        self.calls = SocketCalls(self)
+        self.turns = FakeTurns(self, self.calls)
         self.hearing = Hearing(self, self.turns)
 
     async def run(self) -> None:
@@ -60,7 +60,7 @@ class GeminiSession(GeminiState):
         await trio.sleep(notice)
         self.happen(Expire())
 
-    def happen(self, event: Step) -> None:
+    def happen(self, event: ResponseStep) -> None:
         """Something that the script wants to happen to this socket."""
         match event:
             case UserSpeaks():
@@ -83,7 +83,7 @@ class GeminiSession(GeminiState):
         try:
             kind, content = client(message)
             self._take(kind, content, shown)
-        except Misfit as error:
+        except ShapeMismatch as error:
             detail = f"Invalid JSON payload received. {error}"
             if error.kind == "unknown":
                 where, _, name = error.path.rpartition(".")
@@ -91,11 +91,11 @@ class GeminiSession(GeminiState):
                     f'Invalid JSON payload received. Unknown name "{name}" at'
                     f" '{where}': Cannot find field."
                 )
-            self._refuse(Refused(INVALID, error.kind, detail), shown)
-        except Refused as error:
+            self._refuse(SocketRefused(INVALID, error.kind, detail), shown)
+        except SocketRefused as error:
             self._refuse(error, shown)
 
-    def _refuse(self, error: Refused, message: Message) -> None:
+    def _refuse(self, error: SocketRefused, message: Message) -> None:
         self.violate(error.word, error.detail, message)
         reason = error.detail.encode()[:120].decode(errors="ignore")
         self.wire.end(Close(error.code, reason))
@@ -106,7 +106,7 @@ class GeminiSession(GeminiState):
             return
         if not self.ready:
             detail = "Nothing may be sent before setupComplete."
-            raise Refused(INVALID, "not_ready", detail)
+            raise SocketRefused(INVALID, "not_ready", detail)
         match kind:
             case "clientContent":
                 self._content(content)
@@ -124,17 +124,19 @@ class GeminiSession(GeminiState):
 
     def _set_up(self, setup: Message) -> None:
         if self.setup:
-            raise Refused(INVALID, "second_setup", "setup is sent once, and first.")
+            raise SocketRefused(
+                INVALID, "second_setup", "setup is sent once, and first."
+            )
         profile = self.service.profile or profile_of(setup["model"])
         if profile is None or not setup["model"].startswith("models/"):
             detail = f"{setup['model']} is not found for bidiGenerateContent."
-            raise Refused(POLICY, "no_such_model", detail)
+            raise SocketRefused(POLICY, "no_such_model", detail)
         self.profile = profile
         self.setup = setup
         self._declare(setup.get("tools", []))
         self._check_thinking(setup)
         self.instructions = text_of(setup.get("systemInstruction"))
-        self.history = History(setup["model"])
+        self.history = FakeHistory(setup["model"])
         handle = setup.get("sessionResumption", {}).get("handle")
         if handle:
             self._resume(handle)
@@ -158,10 +160,10 @@ class GeminiSession(GeminiState):
         found = self.service.handles.get(handle)
         if found is None:
             detail = "BidiGenerateContent session not found"
-            raise Refused(POLICY, "no_such_handle", detail)
+            raise SocketRefused(POLICY, "no_such_handle", detail)
         if found.model != self.history.model:
             detail = "A session cannot be resumed with another model."
-            raise Refused(INVALID, "other_model", detail)
+            raise SocketRefused(INVALID, "other_model", detail)
         self.history = found
         self.resumed = self._begun = True
 
@@ -169,12 +171,12 @@ class GeminiSession(GeminiState):
         config = setup.get("generationConfig", {}).get("thinkingConfig", {})
         for key in config.keys() - self.profile.thinking:
             detail = f"{key} is not supported by {setup['model']}."
-            raise Refused(INVALID, "thinking", detail)
+            raise SocketRefused(INVALID, "thinking", detail)
         generation = setup.get("generationConfig", {})
         switched = "enableAffectiveDialog" in generation or "proactivity" in setup
         if switched and not self.profile.switches:
             detail = f"Not supported by {setup['model']}."
-            raise Refused(INVALID, "switches", detail)
+            raise SocketRefused(INVALID, "switches", detail)
 
     def _declare(self, tools: Sequence[Message]) -> None:
         declared: dict[str, str] = {}
@@ -186,14 +188,14 @@ class GeminiSession(GeminiState):
                     behavior = default
                 if behavior not in self.profile.behaviors:
                     detail = f"{behavior} is not supported by {self.profile.name}."
-                    raise Refused(INVALID, "behavior", detail)
+                    raise SocketRefused(INVALID, "behavior", detail)
                 declared[function["name"]] = behavior
         self.declared = declared
 
     def _update(self, update: Message) -> None:
         if not self.profile.updates_context:
             detail = f"contextUpdate is not supported by {self.profile.name}."
-            raise Refused(INVALID, "context_update", detail)
+            raise SocketRefused(INVALID, "context_update", detail)
         if "tools" in update:
             self._declare(update["tools"].get("tools", []))
         if "systemInstruction" in update:
@@ -204,7 +206,7 @@ class GeminiSession(GeminiState):
         complete = content.get("turnComplete", False)
         if not self._seeding and not self.profile.takes_content:
             detail = f"{self.profile.name} takes clientContent only as first history."
-            raise Refused(INVALID, "client_content", detail)
+            raise SocketRefused(INVALID, "client_content", detail)
         seeds = not self._begun and not complete and not self._seeding
         last = turns[-1].get("role", "user") if turns else "user"
         if seeds and self.profile.seeds_end_with_user and last != "user":

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 from ..voice.shapes import (
-    Misfit,
     Shape,
+    ShapeMismatch,
     anything,
     either,
     fields,
@@ -37,7 +37,9 @@ _FORMATS: Final = {"STRING": {"enum", "date-time"}, **_NUMBERS}
 def _enum(*names: str) -> Shape:
     def check(value: Any, path: str) -> str:
         if not isinstance(value, str) or value.upper() not in names:
-            raise Misfit("value", path, f"{value!r} is not one of {', '.join(names)}")
+            raise ShapeMismatch(
+                "value", path, f"{value!r} is not one of {', '.join(names)}"
+            )
         return value.upper()
 
     return check
@@ -75,21 +77,23 @@ def schema(value: Any, path: str) -> dict[str, Any]:
     found: dict[str, Any] = _schema_fields(value, path)
     kind = found.get("type")
     if kind is None and "anyOf" not in found:
-        raise Misfit("missing", f"{path}.type", "should be specified")
+        raise ShapeMismatch("missing", f"{path}.type", "should be specified")
     if kind == "OBJECT" and not found.get("properties"):
-        raise Misfit("value", f"{path}.properties", "should be non-empty for OBJECT")
+        raise ShapeMismatch(
+            "value", f"{path}.properties", "should be non-empty for OBJECT"
+        )
     if kind == "ARRAY" and "items" not in found:
-        raise Misfit("missing", f"{path}.items", "missing field")
+        raise ShapeMismatch("missing", f"{path}.items", "missing field")
     if "enum" in found and kind != "STRING":
-        raise Misfit("value", f"{path}.enum", "only allowed for STRING type")
+        raise ShapeMismatch("value", f"{path}.enum", "only allowed for STRING type")
     if "format" in found and found["format"] not in _FORMATS.get(str(kind), ()):
-        raise Misfit("value", f"{path}.format", f"not supported for {kind}")
+        raise ShapeMismatch("value", f"{path}.format", f"not supported for {kind}")
     for name in found.get("required", ()):
         if name not in found.get("properties", {}):
-            raise Misfit("value", f"{path}.required", f"{name} is not defined")
+            raise ShapeMismatch("value", f"{path}.required", f"{name} is not defined")
     for name in found.get("properties", {}):
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,63}", name):
-            raise Misfit("value", f"{path}.properties", f"invalid name {name!r}")
+            raise ShapeMismatch("value", f"{path}.properties", f"invalid name {name!r}")
     return found
 
 
@@ -119,11 +123,15 @@ def tools(value: Any, path: str) -> list[Any]:
     declared = [d["name"] for t in found for d in t.get("functionDeclarations", ())]
     for name in declared:
         if declared.count(name) > 1:
-            raise Misfit("value", path, f"duplicate function declaration: {name}")
+            raise ShapeMismatch(
+                "value", path, f"duplicate function declaration: {name}"
+            )
     if len(declared) > MAX_TOOLS:
-        raise Misfit("length", path, f"at most {MAX_TOOLS} function declarations")
+        raise ShapeMismatch(
+            "length", path, f"at most {MAX_TOOLS} function declarations"
+        )
     if declared and any("googleSearch" in tool for tool in found):
-        raise Misfit("value", path, "search and functions cannot be combined")
+        raise ShapeMismatch("value", path, "search and functions cannot be combined")
     return found
 
 
@@ -141,7 +149,7 @@ _PART: Final = _message(
 
 def _role(value: Any, path: str) -> str:
     if value not in ("user", "model"):
-        raise Misfit("value", path, "please use a valid role: user, model")
+        raise ShapeMismatch("value", path, "please use a valid role: user, model")
     return str(value)
 
 
@@ -153,7 +161,7 @@ _INSTRUCTION: Final = _message({"parts": many(_PART), "role": text})
 def _modalities(value: Any, path: str) -> list[Any]:
     found: list[Any] = many(_enum("TEXT", "AUDIO", "IMAGE"))(value, path)
     if found != ["AUDIO"]:
-        raise Misfit("value", path, "this model answers in AUDIO, and only that")
+        raise ShapeMismatch("value", path, "this model answers in AUDIO, and only that")
     return found
 
 
@@ -261,7 +269,7 @@ _REALTIME: Final = _message(
 def _realtime(value: Any, path: str) -> dict[str, Any]:
     found: dict[str, Any] = _REALTIME(value, path)
     if len(found) != 1:
-        raise Misfit("value", path, "exactly one field in each message")
+        raise ShapeMismatch("value", path, "exactly one field in each message")
     return found
 
 
@@ -284,8 +292,8 @@ _CLIENT: Final = _message(
 
 
 def client(value: Any) -> tuple[str, dict[str, Any]]:
-    """Which message it is, and what is in it. Raises `Misfit`."""
+    """Which message it is, and what is in it. Raises `ShapeMismatch`."""
     found: dict[str, Any] = _CLIENT(value, "")
     if len(found) != 1:
-        raise Misfit("value", "", "exactly one message in each frame")
+        raise ShapeMismatch("value", "", "exactly one message in each frame")
     return next(iter(found.items()))

@@ -10,15 +10,15 @@ import attrs
 
 import trio
 
-from ..voice.service import Service
-from ..voice.steps import Step, Turn, reply_to
-from ..voice.wire import Message, Wire
-from .history import History
-from .profiles import Profile
+from ..voice.service import VoiceService
+from ..voice.steps import ModelTurn, ResponseStep, reply_to
+from ..voice.wire import Message, SocketWriter
+from .history import FakeHistory
+from .profiles import ModelFamily
 
 
 @attrs.define(eq=False, kw_only=True)
-class GeminiService(Service):
+class GeminiService(VoiceService):
     """What all sockets share, and outlives each of them.
 
     Args:
@@ -30,11 +30,11 @@ class GeminiService(Service):
       calls: the ids of all calls.
     """
 
-    profile: Profile | None
+    profile: ModelFamily | None
     notice: float
     lag: float
     max_result: int | None
-    handles: dict[str, History] = attrs.field(factory=dict, repr=False)
+    handles: dict[str, FakeHistory] = attrs.field(factory=dict, repr=False)
     calls: set[str] = attrs.field(factory=set, repr=False)
 
 
@@ -45,12 +45,12 @@ class GeminiState:
     ``setup`` is as the client sent it, with the documentation's names.
     """
 
-    wire: Wire
+    wire: SocketWriter
     service: GeminiService = attrs.field(repr=False)
     nursery: trio.Nursery = attrs.field(repr=False)
     setup: Message = attrs.field(factory=dict, repr=False)
-    profile: Profile = attrs.field(init=False)
-    history: History = attrs.field(init=False, repr=False)
+    profile: ModelFamily = attrs.field(init=False)
+    history: FakeHistory = attrs.field(init=False, repr=False)
     declared: dict[str, str] = attrs.field(factory=dict)
     instructions: str = ""
     _ids: count[int] = attrs.field(factory=count, repr=False)
@@ -76,10 +76,10 @@ class GeminiState:
         """One more answer to a call."""
         self.history = self.history.answered(name, call_id, response)
 
-    def next_reply(self) -> tuple[Step, ...]:
+    def next_reply(self) -> tuple[ResponseStep, ...]:
         """What the script says to the conversation as it is."""
         history = self.history
-        turn = Turn(
+        turn = ModelTurn(
             socket=self.wire.number,
             number=history.asked,
             user=history.user,

@@ -18,17 +18,17 @@ import trio
 
 from ..voice.speech import BYTES_PER_MS, messages
 from ..voice.steps import (
-    CallTools,
-    End,
-    Hang,
-    Pause,
+    EndResponse,
+    HangResponse,
+    PauseResponse,
+    ResponseStep,
     Speak,
-    Step,
+    SpokenCallTools,
     TurnComplete,
 )
 from ..voice.transcripts import Transcripts
 from ..voice.wire import Message
-from .calls import Calls
+from .calls import SocketCalls
 from .state import GeminiState
 
 _MIME: Final = "audio/pcm;rate=24000"
@@ -39,20 +39,20 @@ class Generation:
     """A turn that is running, or was. ``said`` is what was told of it in words."""
 
     session: GeminiState
-    turns: Turns
+    turns: FakeTurns
     said: str = ""
     audio_ms: float = 0.0
     ended: bool = False
     _reason: str | None = None
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
 
-    async def play(self, steps: Sequence[Step]) -> None:
+    async def play(self, steps: Sequence[ResponseStep]) -> None:
         """Do the steps, and end; unless it is interrupted before."""
         left, calls = deque(steps), self.turns.calls
         with self._scope:
             while left:
                 step = left.popleft()
-                if isinstance(step, End):
+                if isinstance(step, EndResponse):
                     self._reason = step.reason
                     break
                 await self._do(step)
@@ -70,15 +70,15 @@ class Generation:
         self.ended = True
         self._scope.cancel()
 
-    async def _do(self, step: Step) -> None:
+    async def _do(self, step: ResponseStep) -> None:
         match step:
             case Speak():
                 await self._speak(step)
-            case CallTools():
+            case SpokenCallTools():
                 self._call(step)
-            case Pause(seconds):
+            case PauseResponse(seconds):
                 await trio.sleep(seconds)
-            case Hang():
+            case HangResponse():
                 await trio.sleep_forever()
             case TurnComplete():
                 if not self.ended:
@@ -109,7 +109,7 @@ class Generation:
                 await trio.sleep_until(began + size / BYTES_PER_MS / 1000)
             await self.session.wire.drained()
 
-    def _call(self, step: CallTools) -> None:
+    def _call(self, step: SpokenCallTools) -> None:
         if self.ended:
             return
         declared = self.session.declared
@@ -132,7 +132,7 @@ class Generation:
 
 
 @attrs.define(eq=False)
-class Turns:
+class FakeTurns:
     """The turns of the model. ``current`` is the one that is running.
 
     ``wanted``: something came that it is to answer or speak of, once it may.
@@ -140,7 +140,7 @@ class Turns:
     """
 
     session: GeminiState = attrs.field(repr=False)
-    calls: Calls = attrs.field(repr=False)
+    calls: SocketCalls = attrs.field(repr=False)
     transcripts: Transcripts = attrs.field(init=False, repr=False)
     current: Generation | None = None
     wanted: bool = False

@@ -10,11 +10,11 @@ import attrs
 
 import trio
 
-from ..voice.ear import Activity, Ear
+from ..voice.ear import ReceivedAudio, SpeechActivity
 from ..voice.speech import BYTES_PER_MS
-from ..voice.steps import Heard, UserSpeaks
-from .items import Item, ItemError
-from .responding import Responses
+from ..voice.steps import Transcription, UserSpeaks
+from .items import FakeItem, ItemError
+from .responding import FakeResponses
 from .state import RealtimeState
 from .telephone import from_telephone, law_of
 
@@ -28,13 +28,13 @@ class Hearing:
     """The microphone of one session, and whose turn it makes it."""
 
     session: RealtimeState = attrs.field(repr=False)
-    responses: Responses = attrs.field(repr=False)
-    ear: Ear = attrs.field(init=False, repr=False)
+    responses: FakeResponses = attrs.field(repr=False)
+    ear: ReceivedAudio = attrs.field(init=False, repr=False)
     _item: str | None = None  # of the speech that is going on
     _number: int = 0  # of the next utterance
 
     def __attrs_post_init__(self) -> None:
-        self.ear = Ear(_RATE, records=self.session.wire.habits.records)
+        self.ear = ReceivedAudio(_RATE, records=self.session.wire.habits.records)
 
     @property
     def audio(self) -> bytes:
@@ -63,9 +63,9 @@ class Hearing:
         for activity, at in self.ear.hear(pcm, silence_ms=settings.silence_ms):
             if settings.detection is None:
                 continue
-            if activity is Activity.BEGINS and self._item is None:
+            if activity is SpeechActivity.BEGINS and self._item is None:
                 self._begins(at)
-            elif activity is Activity.ENDS and self._item is not None:
+            elif activity is SpeechActivity.ENDS and self._item is not None:
                 self._ends(at, None)
 
     def clear(self) -> None:
@@ -99,7 +99,7 @@ class Hearing:
             self._heard_to_begin()
         await trio.sleep(step.ms / 1000)
         if self._item is not None:
-            self._ends(self.ear.ms, Heard(step.text, late=step.late))
+            self._ends(self.ear.ms, Transcription(step.text, late=step.late))
 
     def _heard_to_begin(self) -> None:
         if self.session.settings.detection is not None and self._item is None:
@@ -119,7 +119,7 @@ class Hearing:
         if active is not None and detection.get("interrupt_response"):
             active.end("cancelled", "turn_detected")
 
-    def _ends(self, at: int, heard: Heard | None) -> None:
+    def _ends(self, at: int, heard: Transcription | None) -> None:
         item_id, self._item = self._item, None
         assert item_id is not None
         self.session.tell(
@@ -130,13 +130,13 @@ class Hearing:
         if detection.get("create_response"):
             self.responses.begin({}, automatic=True)
 
-    def _commit(self, item_id: str, pcm: bytes, heard: Heard | None) -> None:
+    def _commit(self, item_id: str, pcm: bytes, heard: Transcription | None) -> None:
         session = self.session
         if heard is None:
             heard = session.service.understood(pcm, self._number)
         self._number += 1
         content: dict[str, Any] = {"type": "input_audio", "transcript": None}
-        item = Item(
+        item = FakeItem(
             {
                 "id": item_id,
                 "object": "realtime.item",
@@ -158,7 +158,7 @@ class Hearing:
         if session.settings.transcribes:
             self._transcribe(item, heard, len(pcm) / BYTES_PER_MS / 1000)
 
-    def _transcribe(self, item: Item, heard: Heard, seconds: float) -> None:
+    def _transcribe(self, item: FakeItem, heard: Transcription, seconds: float) -> None:
         prefix = "conversation.item.input_audio_transcription"
         at = {"item_id": item.id, "content_index": 0}
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from ..voice.speech import BYTES_PER_MS
-from ..voice.steps import Said, ToolOutput
+from ..voice.steps import SpokenLine, ToolOutput
 
 
 class ItemError(Exception):
@@ -22,7 +22,7 @@ class ItemError(Exception):
 
 
 @attrs.define(eq=False)
-class Item:
+class FakeItem:
     """One item. ``wire`` is its form on the wire, ``audio`` what was spoken of it."""
 
     wire: dict[str, Any]
@@ -43,19 +43,19 @@ class Item:
         """It goes on, aloud."""
         self.audio += pcm
 
-    def line(self) -> Said | None:
+    def line(self) -> SpokenLine | None:
         """Who said what, if it is a message."""
         if self.wire["type"] != "message":
             return None
         parts = [p.get("text", p.get("transcript")) for p in self.wire["content"]]
-        return Said(self.wire["role"], " ".join(filter(None, parts)))
+        return SpokenLine(self.wire["role"], " ".join(filter(None, parts)))
 
 
 @attrs.define(eq=False)
-class Call:
+class ModelCall:
     """One call that the model made. ``over``: its response has ended."""
 
-    item: Item
+    item: FakeItem
     response: str
     over: bool = False
     answered: bool = False
@@ -70,17 +70,17 @@ class Call:
 
 
 @attrs.define(eq=False)
-class Conversation:
+class FakeConversation:
     """Items in order, and calls by id. Raises `ItemError` for what is not there.
 
     ``tokens`` is about how much was ever in it.
     """
 
-    items: list[Item] = attrs.field(factory=list)
-    calls: dict[str, Call] = attrs.field(factory=dict)
+    items: list[FakeItem] = attrs.field(factory=list)
+    calls: dict[str, ModelCall] = attrs.field(factory=dict)
     tokens: int = 0
 
-    def add(self, item: Item, after: str | None = None) -> str | None:
+    def add(self, item: FakeItem, after: str | None = None) -> str | None:
         """Put it last, first (``root``), or after another. Returns its neighbour."""
         if any(other.id == item.id for other in self.items):
             detail = f"An item with the id {item.id!r} is already there."
@@ -101,7 +101,7 @@ class Conversation:
                 return place
         raise ItemError(code, f"There is no item {item_id!r}.", param)
 
-    def before(self, item: Item) -> str | None:
+    def before(self, item: FakeItem) -> str | None:
         """The id of the item before this one."""
         place = self.items.index(item)
         return self.items[place - 1].id if place else None
@@ -131,7 +131,7 @@ class Conversation:
         item.truncated_ms = audio_end_ms
         content[content_index].pop("transcript", None)
 
-    def answer(self, call_id: str) -> Call:
+    def answer(self, call_id: str) -> ModelCall:
         """The call that a client has an output for."""
         call = self.calls.get(call_id)
         if call is None:
@@ -142,25 +142,27 @@ class Conversation:
             raise ItemError("invalid_tool_call_id", detail, "item.call_id")
         return call
 
-    def answered(self, call: Call) -> None:
+    def answered(self, call: ModelCall) -> None:
         """Its output is in the conversation."""
         call.answered = True
 
-    def ended(self, items: list[Item]) -> None:
+    def ended(self, items: list[FakeItem]) -> None:
         """The response that these are of has ended."""
         for item in items:
             call = self.calls.get(item.wire.get("call_id", ""))
             if call is not None:
                 call.over = True
 
-    def owed(self) -> list[Call]:
+    def owed(self) -> list[ModelCall]:
         return [call for call in self.calls.values() if call.is_owed]
 
 
-def told(items: list[Item]) -> tuple[str, tuple[Said, ...], tuple[ToolOutput, ...]]:
+def told(
+    items: list[FakeItem],
+) -> tuple[str, tuple[SpokenLine, ...], tuple[ToolOutput, ...]]:
     """What the user said last, every line, and the outputs since the former."""
     user = ""
-    lines: list[Said] = []
+    lines: list[SpokenLine] = []
     outputs: list[ToolOutput] = []
     names: dict[str, str] = {}
     for item in items:

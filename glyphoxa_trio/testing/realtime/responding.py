@@ -10,17 +10,17 @@ import attrs
 import trio
 
 from ..voice.service import Violation
-from ..voice.steps import Turn, reply_to
+from ..voice.steps import ModelTurn, reply_to
 from ..voice.transcripts import Transcripts
 from ..voice.wire import Message
-from .items import Item, told
-from .response import Response
+from .items import FakeItem, told
+from .response import FakeResponse
 from .saying import play
 from .state import RealtimeState
 
 
 @attrs.define(eq=False)
-class Responses:
+class FakeResponses:
     """All responses of one socket, in order.
 
     ``active`` is the one that is part of the conversation, if it is running;
@@ -29,8 +29,8 @@ class Responses:
 
     session: RealtimeState = attrs.field(repr=False)
     transcripts: Transcripts = attrs.field(init=False, repr=False)
-    every: list[Response] = attrs.field(factory=list, repr=False)
-    active: Response | None = None
+    every: list[FakeResponse] = attrs.field(factory=list, repr=False)
+    active: FakeResponse | None = None
     understood: dict[str, str] = attrs.field(factory=dict, repr=False)
     _wanted: bool = False  # the server itself wants one, once it may
 
@@ -68,7 +68,7 @@ class Responses:
             return
         session = self.session
         settings = session.settings.of_response(request)
-        response = Response(
+        response = FakeResponse(
             session.new_id("resp"), session, request, settings, automatic, self._ended
         )
         turn = self._turn(response)
@@ -84,7 +84,7 @@ class Responses:
         session.tell("rate_limits.updated", rate_limits=[{**limits, "remaining": left}])
         session.nursery.start_soon(play, response, steps)
 
-    def _ended(self, response: Response) -> None:
+    def _ended(self, response: FakeResponse) -> None:
         if response is not self.active:
             return
         self.active = None
@@ -112,12 +112,12 @@ class Responses:
         """Whether the client may not know yet what happened then."""
         return trio.current_time() < since + self.session.service.grace
 
-    def _turn(self, response: Response) -> Turn:
+    def _turn(self, response: FakeResponse) -> ModelTurn:
         items = self.session.conversation.items
         if "input" in response.request:
             items = [self._input(entry) for entry in response.request["input"]]
         user, lines, outputs = told([self._as_heard(item) for item in items])
-        return Turn(
+        return ModelTurn(
             socket=self.session.wire.number,
             number=sum(x.aside == response.aside for x in self.every),
             user=user,
@@ -128,15 +128,15 @@ class Responses:
             request=response.request,
         )
 
-    def _input(self, entry: Message) -> Item:
+    def _input(self, entry: Message) -> FakeItem:
         if entry["type"] != "item_reference":
-            return Item(dict(entry))
+            return FakeItem(dict(entry))
         conversation = self.session.conversation
         place = conversation.place(entry["id"], "item_not_found", "response.input")
         return conversation.items[place]
 
-    def _as_heard(self, item: Item) -> Item:
+    def _as_heard(self, item: FakeItem) -> FakeItem:
         words = self.understood.get(item.wire.get("id", ""))
         if words is None:
             return item
-        return Item({**item.wire, "content": [{"transcript": words}]})
+        return FakeItem({**item.wire, "content": [{"transcript": words}]})

@@ -2,7 +2,7 @@
 
 What is said is said at once: an event is on its way before anything else can happen.
 So whoever ends a response, here or from outside, ends it between two events, and
-`Response.end` is the one place where what is open is closed.
+`FakeResponse.end` is the one place where what is open is closed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import attrs
 import trio
 
 from ..voice.speech import BYTES_PER_MS
-from .items import Item
+from .items import FakeItem
 from .state import RealtimeState, copy
 
 
 @attrs.define(eq=False)
-class Response:
+class FakeResponse:
     """A response that is running, or was. ``aside``: it is no part of the talk.
 
     Args:
@@ -37,14 +37,14 @@ class Response:
     request: Mapping[str, Any] = attrs.field(repr=False)
     settings: Mapping[str, Any] = attrs.field(repr=False)
     automatic: bool
-    on_end: Callable[[Response], None] = attrs.field(repr=False)
+    on_end: Callable[[FakeResponse], None] = attrs.field(repr=False)
     began: float = attrs.field(factory=trio.current_time)
     ended: float | None = None
     status: str = "in_progress"
     reason: str | None = None
     error: Mapping[str, str] | None = None
-    output: list[Item] = attrs.field(factory=list, repr=False)
-    _open: Item | None = attrs.field(default=None, repr=False)
+    output: list[FakeItem] = attrs.field(factory=list, repr=False)
+    _open: FakeItem | None = attrs.field(default=None, repr=False)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
 
     @property
@@ -88,11 +88,11 @@ class Response:
         if self.ended is None:
             self.session.tell(kind, **fields)
 
-    def open_item(self, wire: dict[str, Any]) -> tuple[Item, dict[str, Any]]:
+    def open_item(self, wire: dict[str, Any]) -> tuple[FakeItem, dict[str, Any]]:
         if self._open is not None:
             self.close("incomplete")
         head = {"id": self.session.new_id("item"), "object": "realtime.item"}
-        item = Item({**head, "status": "in_progress", **wire})
+        item = FakeItem({**head, "status": "in_progress", **wire})
         at = {
             "response_id": self.id,
             "item_id": item.id,

@@ -12,21 +12,21 @@ import trio
 
 from ..voice.speech import BYTES_PER_MS, messages, words_of
 from ..voice.steps import (
-    CallTools,
-    End,
-    Fail,
-    Hang,
-    Pause,
+    EndResponse,
+    FailResponse,
+    HangResponse,
+    PauseResponse,
+    ResponseStep,
     Speak,
-    Step,
+    SpokenCallTools,
     TurnComplete,
 )
-from .items import Call, Item
-from .response import Response
+from .items import FakeItem, ModelCall
+from .response import FakeResponse
 from .telephone import law_of, to_telephone
 
 
-async def play(response: Response, steps: Sequence[Step]) -> None:
+async def play(response: FakeResponse, steps: Sequence[ResponseStep]) -> None:
     """Do the steps, and end; unless somebody else ends it before."""
     with response.scope:
         for step in steps:
@@ -36,19 +36,19 @@ async def play(response: Response, steps: Sequence[Step]) -> None:
         response.end()
 
 
-async def _do(response: Response, step: Step) -> None:
+async def _do(response: FakeResponse, step: ResponseStep) -> None:
     match step:
         case Speak():
             await _speak(response, step)
-        case CallTools():
+        case SpokenCallTools():
             await _call(response, step)
-        case Pause(seconds):
+        case PauseResponse(seconds):
             await trio.sleep(seconds)
-        case Hang():
+        case HangResponse():
             await trio.sleep_forever()
-        case End(status, reason):
+        case EndResponse(status, reason):
             response.end(status, reason)
-        case Fail(code, message, kind):
+        case FailResponse(code, message, kind):
             response.fail({"type": kind, "code": code, "message": message})
         case TurnComplete():
             pass  # this wire has no such thing
@@ -57,7 +57,7 @@ async def _do(response: Response, step: Step) -> None:
     await response.session.wire.drained()
 
 
-async def _speak(response: Response, step: Speak) -> None:
+async def _speak(response: FakeResponse, step: Speak) -> None:
     """One message of the model, aloud or in writing, as the response wants it."""
     aloud = response.settings["output_modalities"] == ["audio"]
     wire = {"type": "message", "role": "assistant", "content": []}
@@ -80,7 +80,7 @@ async def _speak(response: Response, step: Speak) -> None:
 
 
 async def _aloud(
-    response: Response, step: Speak, item: Item, at: dict[str, Any]
+    response: FakeResponse, step: Speak, item: FakeItem, at: dict[str, Any]
 ) -> None:
     response.session.settings.speak()
     content = {"type": "output_audio", "transcript": ""}
@@ -104,7 +104,7 @@ async def _aloud(
         await response.session.wire.drained()
 
 
-async def _call(response: Response, step: CallTools) -> None:
+async def _call(response: FakeResponse, step: SpokenCallTools) -> None:
     if not response.tools and not step.undeclared:
         return  # a model that was given no tools cannot call any
     for slot, (name, arguments) in enumerate(step.calls):
@@ -121,7 +121,7 @@ async def _call(response: Response, step: CallTools) -> None:
             }
         )
         if not response.aside:  # what is aside is no part of the conversation
-            made = Call(item, response.id)
+            made = ModelCall(item, response.id)
             response.session.conversation.calls[call_id] = made
         del at["content_index"]
         stops = step.open and slot == len(step.calls) - 1

@@ -8,21 +8,21 @@ import attrs
 
 import trio
 
-from ..voice.shapes import Misfit
+from ..voice.shapes import ShapeMismatch
 from ..voice.steps import (
     Close,
     Drop,
     Error,
     Expire,
     Freeze,
+    ResponseStep,
     Send,
-    Step,
     UserSpeaks,
 )
 from ..voice.wire import Message
 from .hearing import Hearing
-from .items import Call, Item, ItemError
-from .responding import Responses
+from .items import FakeItem, ItemError, ModelCall
+from .responding import FakeResponses
 from .shapes import CLIENT
 from .state import RealtimeState, copy
 
@@ -41,13 +41,13 @@ class RealtimeSession(RealtimeState):
     """One socket: its state, and the parts that do something with it."""
 
     hearing: Hearing = attrs.field(init=False, repr=False)
-    responses: Responses = attrs.field(init=False, repr=False)
+    responses: FakeResponses = attrs.field(init=False, repr=False)
     _greeted: bool = False
     _configured: bool = False
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self.responses = Responses(self)
+        self.responses = FakeResponses(self)
         self.hearing = Hearing(self, self.responses)
 
     async def run(self) -> None:
@@ -76,7 +76,7 @@ class RealtimeSession(RealtimeState):
         await trio.sleep(seconds)
         self.happen(Expire())
 
-    def happen(self, event: Step) -> None:
+    def happen(self, event: ResponseStep) -> None:
         """Something that the script wants to happen to this socket."""
         match event:
             case UserSpeaks():
@@ -104,7 +104,7 @@ class RealtimeSession(RealtimeState):
         try:
             event = CLIENT(message, "")
             self._take(event)
-        except Misfit as error:
+        except ShapeMismatch as error:
             detail = f"Invalid '{error.path}': {error.detail}"
             self.refuse(message, _CODES[error.kind], detail, error.path)
         except ItemError as error:
@@ -154,10 +154,10 @@ class RealtimeSession(RealtimeState):
 
     def _create(self, event: Message) -> None:
         wire = dict(event["item"])
-        call: Call | None = None
+        call: ModelCall | None = None
         if wire["type"] == "function_call_output":
             call = self.conversation.answer(wire["call_id"])
-        item = Item(
+        item = FakeItem(
             {
                 "id": wire.pop("id", None) or self.new_id("item"),
                 "object": "realtime.item",
@@ -171,7 +171,7 @@ class RealtimeSession(RealtimeState):
                 self.violate("output_too_early", "its response still runs", event)
             self.conversation.answered(call)
         if wire["type"] == "function_call":  # history, told by the client
-            known = Call(item, "", over=True)
+            known = ModelCall(item, "", over=True)
             self.conversation.calls[known.id] = known
         self.show(item, "added")
         self.show(item, "done")

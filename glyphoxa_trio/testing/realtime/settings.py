@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from ..voice.shapes import Misfit
+from ..voice.shapes import ShapeMismatch
 
 _DETECTION: Final[dict[str, dict[str, Any]]] = {
     "server_vad": {
@@ -74,31 +74,33 @@ class Settings:
         output = partial.get("audio", {}).get("output", {})
         before = self.now["audio"]["output"]
         if partial.get("model", self.model) != self.model:
-            raise Misfit("value", "session.model", "the model cannot be changed")
+            raise ShapeMismatch("value", "session.model", "the model cannot be changed")
         if self.spoken and output.get("voice", before["voice"]) != before["voice"]:
-            raise Misfit(
+            raise ShapeMismatch(
                 "value",
                 "session.audio.output.voice",
                 "the voice cannot be changed once it was heard",
             )
         if speaking and output.get("speed", before["speed"]) != before["speed"]:
-            raise Misfit(
+            raise ShapeMismatch(
                 "value",
                 "session.audio.output.speed",
                 "the speed can only be changed between turns",
             )
         tracing = self.now.get("tracing")
         if tracing and partial.get("tracing", tracing) != tracing:
-            raise Misfit("value", "session.tracing", "is on, and stays as it is")
+            raise ShapeMismatch("value", "session.tracing", "is on, and stays as it is")
         after = copy.deepcopy(self.now)
         _merge(after, partial)
         self.now = after
 
     def check_reasoning(self, partial: Mapping[str, Any], path: str) -> None:
-        """Raise `Misfit` for what only models that reason take."""
+        """Raise `ShapeMismatch` for what only models that reason take."""
         for key in _OF_REASONING:
             if key in partial and not _REASONS.fullmatch(self.model):
-                raise Misfit("value", f"{path}.{key}", f"{self.model} does not take it")
+                raise ShapeMismatch(
+                    "value", f"{path}.{key}", f"{self.model} does not take it"
+                )
 
     def speak(self) -> None:
         """The model speaks aloud from now on: its voice stays as it is."""

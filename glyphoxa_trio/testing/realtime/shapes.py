@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..voice.shapes import (
-    Misfit,
     Shape,
+    ShapeMismatch,
     anything,
     by,
     either,
@@ -67,7 +67,9 @@ TURN_DETECTION: Final = by(
 def _parameters(value: Any, path: str) -> Any:
     schema = mapping(value, path)
     if schema.get("type") != "object":
-        raise Misfit("value", path, "the schema of a function must be of an object")
+        raise ShapeMismatch(
+            "value", path, "the schema of a function must be of an object"
+        )
     return schema
 
 
@@ -122,7 +124,7 @@ def _tool_choice(value: Any, path: str) -> Any:
 def _modalities(value: Any, path: str) -> Any:
     found = many(one_of("text", "audio"))(value, path)
     if len(found) != 1:
-        raise Misfit("value", path, "either ['audio'] or ['text'], never both")
+        raise ShapeMismatch("value", path, "either ['audio'] or ['text'], never both")
     return found
 
 
@@ -133,7 +135,7 @@ def _max_tokens(value: Any, path: str) -> Any:
 def _metadata(value: Any, path: str) -> Any:
     found = values(text)(value, path)
     if len(found) > MAX_METADATA:
-        raise Misfit("length", path, f"at most {MAX_METADATA} pairs")
+        raise ShapeMismatch("length", path, f"at most {MAX_METADATA} pairs")
     return found
 
 

@@ -12,9 +12,9 @@ import attrs
 
 import trio
 
-from ..voice.service import Service
-from ..voice.wire import Message, Wire
-from .items import Conversation, Item
+from ..voice.service import VoiceService
+from ..voice.wire import Message, SocketWriter
+from .items import FakeConversation, FakeItem
 from .settings import Settings
 
 
@@ -25,11 +25,11 @@ class RealtimeState:
     ``errors`` are what the error events said that it was sent.
     """
 
-    wire: Wire
-    service: Service = attrs.field(repr=False)
+    wire: SocketWriter
+    service: VoiceService = attrs.field(repr=False)
     nursery: trio.Nursery = attrs.field(repr=False)
     settings: Settings = attrs.field(init=False)
-    conversation: Conversation = attrs.field(factory=Conversation, repr=False)
+    conversation: FakeConversation = attrs.field(factory=FakeConversation, repr=False)
     errors: list[Message] = attrs.field(factory=list, repr=False)
     conversation_id: str = attrs.field(init=False)
     _ids: count[int] = attrs.field(factory=count, repr=False)
@@ -85,18 +85,18 @@ class RealtimeState:
         known = event_id if isinstance(event_id, str) else None
         self.error(code, detail, param=param, event_id=known)
 
-    def add_item(self, item: Item, *, done: bool) -> None:
+    def add_item(self, item: FakeItem, *, done: bool) -> None:
         """An item of the server's own, at the end of the conversation."""
         self.conversation.add(item)
         self.show(item, "added")
         if done:
             self.show(item, "done")
 
-    def item_done(self, item: Item) -> None:
+    def item_done(self, item: FakeItem) -> None:
         if item in self.conversation.items:  # else the client has deleted it
             self.show(item, "done")
 
-    def show(self, item: Item, what: str) -> None:
+    def show(self, item: FakeItem, what: str) -> None:
         before = self.conversation.before(item)
         shown = copy(item.wire)
         self.tell(f"conversation.item.{what}", previous_item_id=before, item=shown)

@@ -16,13 +16,13 @@ _LEAD_MS: Final = 1000  # what may come before speech, and be part of it
 _EVERY: Final = 4  # of so many samples one is looked at: enough for speech
 
 
-class Activity(StrEnum):
+class SpeechActivity(StrEnum):
     BEGINS = "begins"
     ENDS = "ends"
 
 
 @attrs.define(eq=False)
-class Ear:
+class ReceivedAudio:
     """One microphone: PCM16 at ``rate``. Times are milliseconds since its first sample.
 
     Args:
@@ -47,9 +47,9 @@ class Ear:
         """Before anything is heard: it comes at this rate."""
         self.rate = rate
 
-    def hear(self, pcm: bytes, *, silence_ms: int) -> list[tuple[Activity, int]]:
+    def hear(self, pcm: bytes, *, silence_ms: int) -> list[tuple[SpeechActivity, int]]:
         """What happens in this piece, and when. Speech ends with so much quiet."""
-        happened: list[tuple[Activity, int]] = []
+        happened: list[tuple[SpeechActivity, int]] = []
         self.audio += pcm
         size = self._at(FRAME_MS)
         if not self.records:
@@ -61,10 +61,10 @@ class Ear:
             self._quiet = 0 if loud else self._quiet + 1
             if not self.speaking and self._loud == _BEGINS:
                 self.speaking = True
-                happened.append((Activity.BEGINS, self.ms - _BEGINS * FRAME_MS))
+                happened.append((SpeechActivity.BEGINS, self.ms - _BEGINS * FRAME_MS))
             elif self.speaking and self._quiet * FRAME_MS >= silence_ms:
                 self.speaking = False
-                happened.append((Activity.ENDS, self.ms))
+                happened.append((SpeechActivity.ENDS, self.ms))
         return happened
 
     @property

@@ -8,7 +8,7 @@ import trio
 
 
 @attrs.define(eq=False)
-class Gate(trio.abc.Stream):
+class ClosableStream(trio.abc.Stream):
     """A stream; once it is shut, nothing goes through it any more, in or out."""
 
     _inner: trio.abc.Stream

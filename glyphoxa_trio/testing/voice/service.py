@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from .steps import Heard, Script
+from .steps import Script, Transcription
 
-Understood = str | Heard
+Understood = str | Transcription
 Hears = Sequence[Understood] | Callable[[bytes], Understood]
 
 
@@ -24,7 +24,7 @@ class Violation:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Service:
+class VoiceService:
     """What the conversations of one server are like, and what became of them.
 
     Args:
@@ -49,13 +49,13 @@ class Service:
     violations: list[Violation] = attrs.field(factory=list)
     warnings: list[Violation] = attrs.field(factory=list)
 
-    def understood(self, pcm: bytes, number: int) -> Heard:
+    def understood(self, pcm: bytes, number: int) -> Transcription:
         """The ``number``-th utterance of a session: its words, by place or by sound."""
         if callable(self.hears):
             found = self.hears(pcm)
         else:
             found = self.hears[number] if number < len(self.hears) else ""
-        return Heard(found) if isinstance(found, str) else found
+        return Transcription(found) if isinstance(found, str) else found
 
     def violate(
         self, socket: int, code: str, detail: str, message: Mapping[str, Any]

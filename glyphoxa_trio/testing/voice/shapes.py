@@ -1,7 +1,7 @@
 """What a message may look like: small checks that put together tables of fields.
 
 A `Shape` takes a value and where it is, and returns it as the server reads it. What
-does not fit raises `Misfit`, which says where, and in which way: the vendors have a
+does not fit raises `ShapeMismatch`, which says where, and in which way: the vendors have a
 different answer to each.
 """
 
@@ -15,7 +15,7 @@ Shape = Callable[[Any, str], Any]
 Kind = Literal["unknown", "missing", "type", "value", "length"]
 
 
-class Misfit(Exception):
+class ShapeMismatch(Exception):
     """A value that does not fit. ``path`` says where; empty is the message itself."""
 
     def __init__(self, kind: Kind, path: str, detail: str) -> None:
@@ -31,28 +31,30 @@ def anything(value: Any, path: str) -> Any:
 
 def text(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        raise Misfit("type", path, f"expected a string, got {_what(value)}")
+        raise ShapeMismatch("type", path, f"expected a string, got {_what(value)}")
     return value
 
 
 def flag(value: Any, path: str) -> bool:
     if not isinstance(value, bool):
-        raise Misfit("type", path, f"expected a boolean, got {_what(value)}")
+        raise ShapeMismatch("type", path, f"expected a boolean, got {_what(value)}")
     return value
 
 
 def mapping(value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Misfit("type", path, f"expected an object, got {_what(value)}")
+        raise ShapeMismatch("type", path, f"expected an object, got {_what(value)}")
     return value
 
 
 def number(low: float | None = None, high: float | None = None) -> Shape:
     def check(value: Any, path: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Misfit("type", path, f"expected a number, got {_what(value)}")
+            raise ShapeMismatch("type", path, f"expected a number, got {_what(value)}")
         if (low is not None and value < low) or (high is not None and value > high):
-            raise Misfit("value", path, f"{value} is not within {low} and {high}")
+            raise ShapeMismatch(
+                "value", path, f"{value} is not within {low} and {high}"
+            )
         return value
 
     return check
@@ -63,7 +65,7 @@ def whole(low: int | None = None, high: int | None = None) -> Shape:
 
     def check(value: Any, path: str) -> int:
         if isinstance(value, float):
-            raise Misfit("type", path, "expected an integer, got a number")
+            raise ShapeMismatch("type", path, "expected an integer, got a number")
         found: int = within(value, path)
         return found
 
@@ -73,7 +75,7 @@ def whole(low: int | None = None, high: int | None = None) -> Shape:
 def one_of(*values: Any) -> Shape:
     def check(value: Any, path: str) -> Any:
         if value not in values:
-            raise Misfit("value", path, f"{value!r} is not one of {values}")
+            raise ShapeMismatch("value", path, f"{value!r} is not one of {values}")
         return value
 
     return check
@@ -84,7 +86,7 @@ def pattern(expression: str) -> Shape:
 
     def check(value: Any, path: str) -> str:
         if not compiled.fullmatch(text(value, path)):
-            raise Misfit("value", path, f"{value!r} does not match {expression}")
+            raise ShapeMismatch("value", path, f"{value!r} does not match {expression}")
         found: str = value
         return found
 
@@ -94,9 +96,11 @@ def pattern(expression: str) -> Shape:
 def many(shape: Shape, *, most: int | None = None) -> Shape:
     def check(value: Any, path: str) -> list[Any]:
         if not isinstance(value, list):
-            raise Misfit("type", path, f"expected an array, got {_what(value)}")
+            raise ShapeMismatch("type", path, f"expected an array, got {_what(value)}")
         if most is not None and len(value) > most:
-            raise Misfit("length", path, f"at most {most} entries, got {len(value)}")
+            raise ShapeMismatch(
+                "length", path, f"at most {most} entries, got {len(value)}"
+            )
         return [shape(each, f"{path}[{i}]") for i, each in enumerate(value)]
 
     return check
@@ -123,7 +127,7 @@ def either(*shapes: Shape) -> Shape:
         for shape in shapes[:-1]:
             try:
                 return shape(value, path)
-            except Misfit:
+            except ShapeMismatch:
                 continue
         return shapes[-1](value, path)
 
@@ -151,13 +155,13 @@ def fields(
             name = names.get(key)
             inside = f"{path}.{key}" if path else key
             if name is None:
-                raise Misfit("unknown", inside, f"unknown field {key!r}")
+                raise ShapeMismatch("unknown", inside, f"unknown field {key!r}")
             if not (proto and each is None):
                 read[name] = table[name](each, inside)
         for name in required:
             if name not in read:
                 inside = f"{path}.{name}" if path else name
-                raise Misfit("missing", inside, "is required")
+                raise ShapeMismatch("missing", inside, "is required")
         return read
 
     return check
@@ -169,10 +173,12 @@ def by(key: str, shapes: Mapping[str, Shape]) -> Shape:
     def check(value: Any, path: str) -> Any:
         inside = f"{path}.{key}" if path else key
         if key not in mapping(value, path):
-            raise Misfit("missing", inside, "is required")
+            raise ShapeMismatch("missing", inside, "is required")
         if not isinstance(value[key], str) or value[key] not in shapes:
             known = ", ".join(shapes)
-            raise Misfit("value", inside, f"{value[key]!r} is not one of {known}")
+            raise ShapeMismatch(
+                "value", inside, f"{value[key]!r} is not one of {known}"
+            )
         return shapes[value[key]](value, path)
 
     return check

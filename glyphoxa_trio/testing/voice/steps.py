@@ -1,8 +1,8 @@
 """What a fake speech-to-speech model can be told to do: the steps of its replies.
 
 A script is a list of replies, one per response of a conversation, the last
-repeating for ever; or a function of the `Turn`. A reply is one step or a list of
-steps, done in order. What a step leaves open (`Speak.upto_ms`, `CallTools.open`)
+repeating for ever; or a function of the `ModelTurn`. A reply is one step or a list of
+steps, done in order. What a step leaves open (`Speak.upto_ms`, `SpokenCallTools.open`)
 stays open, so that the next step happens in the middle of it.
 """
 
@@ -15,17 +15,17 @@ import attrs
 
 
 @attrs.frozen
-class Step:
+class ResponseStep:
     """One thing that is done in a response."""
 
 
 @attrs.frozen
-class Event(Step):
+class ServerEvent(ResponseStep):
     """One that needs no response to happen in: it may come at any time (`On`)."""
 
 
 @attrs.frozen
-class Speak(Step):
+class Speak(ResponseStep):
     """Text, said aloud: ``audio`` (PCM16 at 24 kHz), or silence of ``ms``.
 
     Args:
@@ -43,7 +43,7 @@ class Speak(Step):
 
 
 @attrs.frozen
-class CallTools(Step):
+class SpokenCallTools(ResponseStep):
     """Calls in parallel: (name, arguments), the arguments as data or as raw text.
 
     Args:
@@ -63,24 +63,24 @@ class CallTools(Step):
 
 
 @attrs.frozen
-class Pause(Step):
+class PauseResponse(ResponseStep):
     """Nothing, for so many seconds."""
 
     seconds: float
 
 
 @attrs.frozen
-class Hang(Step):
+class HangResponse(ResponseStep):
     """Nothing more of this response, for ever."""
 
 
 @attrs.frozen
-class UserSpeaks(Event):
+class UserSpeaks(ServerEvent):
     """The server hears somebody speak, without any audio of the client.
 
     It begins ``after`` so many seconds, beside the steps that follow, or at once;
     it interrupts if the session wants that, lasts ``ms``, and is answered as
-    speech is answered. ``late`` is that of `Heard`. Nobody is heard by a session that
+    speech is answered. ``late`` is that of `Transcription`. Nobody is heard by a session that
     does not detect turns, or while somebody else speaks.
     """
 
@@ -91,7 +91,7 @@ class UserSpeaks(Event):
 
 
 @attrs.frozen
-class End(Step):
+class EndResponse(ResponseStep):
     """The end of the response, other than by its last step.
 
     ``status`` and ``reason`` are OpenAI's (``incomplete``, ``max_output_tokens``);
@@ -103,7 +103,7 @@ class End(Step):
 
 
 @attrs.frozen
-class Fail(Step):
+class FailResponse(ResponseStep):
     """The response fails with this error; the session goes on (OpenAI)."""
 
     code: str
@@ -112,7 +112,7 @@ class Fail(Step):
 
 
 @attrs.frozen
-class Error(Event):
+class Error(ServerEvent):
     """An error event; the response goes on (OpenAI)."""
 
     code: str
@@ -121,26 +121,26 @@ class Error(Event):
 
 
 @attrs.frozen
-class Send(Event):
+class Send(ServerEvent):
     """A message as it stands: unknown types and fields, other dialects."""
 
     message: Mapping[str, Any]
 
 
 @attrs.frozen
-class TurnComplete(Step):
+class TurnComplete(ResponseStep):
     """The end of a turn in the middle of an interaction (Gemini)."""
 
 
 @attrs.frozen
-class GoAway(Event):
+class GoAway(ServerEvent):
     """The server is about to close the socket (Gemini)."""
 
     seconds: float
 
 
 @attrs.frozen
-class Close(Event):
+class Close(ServerEvent):
     """The socket is closed with this code, after all that was said."""
 
     code: int = 1000
@@ -148,24 +148,24 @@ class Close(Event):
 
 
 @attrs.frozen
-class Expire(Event):
+class Expire(ServerEvent):
     """The session is too old: its error, and the close that follows."""
 
 
 @attrs.frozen
-class Drop(Event):
+class Drop(ServerEvent):
     """The connection is gone, without a word."""
 
 
 @attrs.frozen
-class Freeze(Event):
+class Freeze(ServerEvent):
     """The server neither reads nor writes any more, once all was said.
 
     The connection stays open.
     """
 
 
-Reply = Step | Sequence[Step]
+Reply = ResponseStep | Sequence[ResponseStep]
 
 
 @attrs.frozen
@@ -184,7 +184,7 @@ class On:
     """
 
     message: str | Callable[[Mapping[str, Any]], bool]
-    event: Event
+    event: ServerEvent
     skip: int = attrs.field(default=0, kw_only=True)
     sent: bool = attrs.field(default=False, kw_only=True)
     socket: int | None = attrs.field(default=None, kw_only=True)
@@ -200,7 +200,7 @@ class Refuse:
 
 
 @attrs.frozen
-class Heard:
+class Transcription:
     """What the server understands of one utterance, if a transcript is wanted.
 
     ``late``: it comes with the end of the response, or (False) with the end of the
@@ -213,7 +213,7 @@ class Heard:
 
 
 @attrs.frozen
-class Said:
+class SpokenLine:
     """One line of a conversation: who, and what."""
 
     role: str
@@ -230,7 +230,7 @@ class ToolOutput:
 
 
 @attrs.frozen(kw_only=True)
-class Turn:
+class ModelTurn:
     """What the model knows when it is asked for a response.
 
     Args:
@@ -244,16 +244,16 @@ class Turn:
     number: int
     user: str
     outputs: tuple[ToolOutput, ...]
-    lines: tuple[Said, ...]
+    lines: tuple[SpokenLine, ...]
     instructions: str
     tools: tuple[str, ...]
     request: Mapping[str, Any]
 
 
-Script = Sequence[Reply] | Callable[[Turn], Reply]
+Script = Sequence[Reply] | Callable[[ModelTurn], Reply]
 
 
-def reply_to(script: Script, turn: Turn) -> tuple[Step, ...]:
+def reply_to(script: Script, turn: ModelTurn) -> tuple[ResponseStep, ...]:
     """The steps that ``script`` has for this turn."""
     if callable(script):
         reply = script(turn)

@@ -14,8 +14,8 @@ import trio
 
 from glyphoxa_trio.actors import Signal
 
-from .gate import Gate
-from .steps import Close, Drop, Freeze, On, Step
+from .gate import ClosableStream
+from .steps import Close, Drop, Freeze, On, ResponseStep
 
 MAX_MESSAGE: Final = 32 * 2**20  # bytes; a client may append 15 MiB of audio
 _AHEAD: Final = 64  # messages that wait before a response does
@@ -49,7 +49,7 @@ class Habits:
 
 
 @attrs.define(eq=False)
-class Wire:
+class SocketWriter:
     """Messages of one socket. `emit` never waits: one task writes, in order.
 
     ``received`` and ``sent`` are all messages so far, if they are kept; ``code`` is the
@@ -60,14 +60,14 @@ class Wire:
     path: str
     headers: Mapping[str, str] = attrs.field(repr=False)
     _socket: WebSocketConnection = attrs.field(repr=False)
-    _gate: Gate = attrs.field(repr=False)
+    _gate: ClosableStream = attrs.field(repr=False)
     habits: Habits = attrs.field(repr=False)
     received: list[Message] = attrs.field(factory=list, repr=False)
     sent: list[Message] = attrs.field(factory=list, repr=False)
     closed: trio.Event = attrs.field(factory=trio.Event, repr=False)
     code: int | None = None
     ending: bool = False
-    on_event: Callable[[Step], None] = attrs.field(init=False, repr=False)
+    on_event: Callable[[ResponseStep], None] = attrs.field(init=False, repr=False)
     _waiting: deque[Message | Last] = attrs.field(factory=deque, repr=False)
     _more: Signal = attrs.field(factory=Signal, repr=False)
     _drained: trio.lowlevel.ParkingLot = attrs.field(
@@ -109,7 +109,7 @@ class Wire:
             await self._drained.park()
 
     async def run(
-        self, handle: Callable[[Any], None], on_event: Callable[[Step], None]
+        self, handle: Callable[[Any], None], on_event: Callable[[ResponseStep], None]
     ) -> None:
         """Read and write until the socket is closed. ``handle`` gets what is read,
         ``on_event`` what the script wants to happen."""

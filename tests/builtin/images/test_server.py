@@ -23,7 +23,12 @@ from glyphoxa_trio.builtin.images.picture import MAX_BYTES, NoPicture, picture_o
 from glyphoxa_trio.builtin.images.server import ImageServer
 from glyphoxa_trio.errors import GlyphoxaError
 from glyphoxa_trio.secret import Secret
-from glyphoxa_trio.testing.http_server import Die, Hang, Raw, Status
+from glyphoxa_trio.testing.http_server import (
+    CloseConnection,
+    NoAnswer,
+    RawBytes,
+    StatusReply,
+)
 from glyphoxa_trio.testing.image_server import AsUrl, open_image_server
 from glyphoxa_trio.tools.definition import (
     AnswerUnusable,
@@ -120,8 +125,8 @@ async def test_a_style_is_part_of_what_is_asked_for() -> None:
     assert server.asked[0].prompt == "a tavern\n\nStyle: ink"
 
 
-def said(*data: Any, **more: Any) -> Status:
-    return Status(body={"data": list(data), **more})
+def said(*data: Any, **more: Any) -> StatusReply:
+    return StatusReply(body={"data": list(data), **more})
 
 
 def encoded(data: bytes) -> dict[str, str]:
@@ -132,35 +137,43 @@ def encoded(data: bytes) -> dict[str, str]:
     ("reply", "kind", "words"),
     [
         (
-            Status(401, body={"error": {"message": f"bad key {KEY}"}}),
+            StatusReply(401, body={"error": {"message": f"bad key {KEY}"}}),
             ToolUnavailable,
             "does not take the key: bad key [secret]",
         ),
         (
-            Status(404, body={"error": {"message": "no model"}}),
+            StatusReply(404, body={"error": {"message": "no model"}}),
             ToolUnavailable,
             "no such image model or address: no model",
         ),
         (
-            Status(429, {"Retry-After": "20"}),
+            StatusReply(429, {"Retry-After": "20"}),
             ToolUnavailable,
             "come back in 20 seconds",
         ),
-        (Status(402), ToolUnavailable, "come back later"),
-        (Status(302, {"Location": "http://elsewhere/"}), ToolUnavailable, "redirects"),
-        (Status(503, body=b"<h1>down\0</h1>"), ToolUnavailable, "does not work (503)"),
+        (StatusReply(402), ToolUnavailable, "come back later"),
         (
-            Status(400, body={"error": {"message": "it is not allowed"}}),
+            StatusReply(302, {"Location": "http://elsewhere/"}),
+            ToolUnavailable,
+            "redirects",
+        ),
+        (
+            StatusReply(503, body=b"<h1>down\0</h1>"),
+            ToolUnavailable,
+            "does not work (503)",
+        ),
+        (
+            StatusReply(400, body={"error": {"message": "it is not allowed"}}),
             ToolError,
             "does not draw this: it is not allowed",
         ),
-        (Status(400, body=b"x" * 100_000), ToolError, "does not draw this: xxx"),
-        (Die(), ToolUnavailable, "broke off"),
-        (Raw(b"SSH-2.0-x\r\n"), ToolUnavailable, "broke off"),
-        (Status(body=b"<html>"), AnswerUnusable, "no image came, but: <html>"),
-        (Status(body=b"[" * 200_000), AnswerUnusable, "no image came"),
+        (StatusReply(400, body=b"x" * 100_000), ToolError, "does not draw this: xxx"),
+        (CloseConnection(), ToolUnavailable, "broke off"),
+        (RawBytes(b"SSH-2.0-x\r\n"), ToolUnavailable, "broke off"),
+        (StatusReply(body=b"<html>"), AnswerUnusable, "no image came, but: <html>"),
+        (StatusReply(body=b"[" * 200_000), AnswerUnusable, "no image came"),
         (
-            Status(body={"error": {"message": f"odd {KEY}"}}),
+            StatusReply(body={"error": {"message": f"odd {KEY}"}}),
             AnswerUnusable,
             "odd [secret]",
         ),
@@ -179,9 +192,9 @@ def encoded(data: bytes) -> dict[str, str]:
         (said(encoded(png_that_claims(12_000, 8_000))), AnswerUnusable, "too large"),
         (said(encoded(png_that_claims(5_000, 10))), AnswerUnusable, "5000 times 10"),
         (said(encoded(PNG + bytes(MAX_BYTES))), AnswerUnusable, "more than 8 MiB"),
-        (Status(body=bytes(MAX_ANSWER + 10)), AnswerUnusable, "without end"),
+        (StatusReply(body=bytes(MAX_ANSWER + 10)), AnswerUnusable, "without end"),
         (
-            Status(200, {"Content-Encoding": "gzip"}, body=b"x"),
+            StatusReply(200, {"Content-Encoding": "gzip"}, body=b"x"),
             AnswerUnusable,
             "packed",
         ),
@@ -194,10 +207,10 @@ def encoded(data: bytes) -> dict[str, str]:
         ),
         (said({"url": "http://127.0.0.1:1/x"}), AnswerUnusable, "out of reach"),
         (said({"url": "http://[::1]/x"}), AnswerUnusable, "out of reach"),
-        (AsUrl(Status(404)), AnswerUnusable, "not where it should be (404)"),
-        (AsUrl(Status(302, {"Location": "/"})), AnswerUnusable, "should be (302)"),
+        (AsUrl(StatusReply(404)), AnswerUnusable, "not where it should be (404)"),
+        (AsUrl(StatusReply(302, {"Location": "/"})), AnswerUnusable, "should be (302)"),
         (AsUrl(bytes(MAX_BYTES + 10)), AnswerUnusable, "more than 8 MiB"),
-        (AsUrl(Die()), ToolUnavailable, "broke off"),
+        (AsUrl(CloseConnection()), ToolUnavailable, "broke off"),
     ],
 )
 async def test_what_goes_wrong_is_said_and_nothing_is_kept(
@@ -217,7 +230,7 @@ async def test_what_goes_wrong_is_said_and_nothing_is_kept(
 
 async def test_whoever_leaves_hangs_up(tmp_path: Path) -> None:
     with trio.fail_after(LIMIT):
-        async with open_image_server([Hang()]) as server:
+        async with open_image_server([NoAnswer()]) as server:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(drawn, painter(server.base_url), tmp_path)
                 await server.http.wait(lambda: len(server.http.requests) == 1)

@@ -219,17 +219,17 @@ FAILED = '{"event":"end-file","reason":"error","file_error":'
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ('{"request_id":3,"error":"success"}', wire.Reply(3, "")),
-        ('{"request_id":3,"error":"no"}', wire.Reply(3, "no")),
-        (POSITION + ',"data":0.02}', wire.Began()),
+        ('{"request_id":3,"error":"success"}', wire.MpvReply(3, "")),
+        ('{"request_id":3,"error":"no"}', wire.MpvReply(3, "no")),
+        (POSITION + ',"data":0.02}', wire.TrackStarted()),
         (POSITION + ',"data":0.0}', None),
         (POSITION + "}", None),
         ('{"event":"end-file","reason":"stop"}', None),
-        ('{"event":"end-file","reason":"eof"}', wire.Ended("eof")),
-        (FAILED + '"loading failed"}', wire.Ended("loading failed")),
+        ('{"event":"end-file","reason":"eof"}', wire.TrackEnded("eof")),
+        (FAILED + '"loading failed"}', wire.TrackEnded("loading failed")),
         (
             FAILED + '"audio output initialization failed"}',
-            wire.Ended("audio output initialization failed", no_sound=True),
+            wire.TrackEnded("audio output initialization failed", no_sound=True),
         ),
         ('{"event":"idle"}', None),
     ],

@@ -30,7 +30,7 @@ from glyphoxa_trio.builtin.music.events import (
 from glyphoxa_trio.builtin.music.handlers import tools
 from glyphoxa_trio.builtin.music.library import Library
 from glyphoxa_trio.builtin.music.mixer import Mixer
-from glyphoxa_trio.builtin.music.player import Play, Prepare, Stop, open_player
+from glyphoxa_trio.builtin.music.player import Play, Prepare, StopPlaying, open_player
 from glyphoxa_trio.errors import DeadlineExceeded, GlyphoxaError
 from glyphoxa_trio.tools.definition import CallContext, ToolError, ToolUnavailable
 from glyphoxa_trio.tools.outcome import ToolResult
@@ -103,7 +103,7 @@ class Table:
         return await self.player.ask(Play(mood), within=within)
 
     async def stop(self) -> Path | None:
-        return await self.player.ask(Stop(), within=0.45)
+        return await self.player.ask(StopPlaying(), within=0.45)
 
 
 def shelf(**tracks: str) -> Library:
@@ -354,7 +354,7 @@ async def test_by_events_somebody_else_plays(autojump_clock: MockClock) -> None:
         for mood in ("calm", "battle"):
             await player.ask(Play(mood), within=1)
         for _ in range(2):
-            await player.ask(Stop(), within=1)
+            await player.ask(StopPlaying(), within=1)
     a, b = Path("/m/a"), Path("/m/b")
     assert told == [
         PlayMusic(path=a, mood="calm", volume=FULL, fade=FADE),

@@ -19,13 +19,13 @@ import trio
 from glyphoxa_trio.builtin.web.connecting import Resolver, resolve
 from glyphoxa_trio.builtin.web.extraction import Extractor
 from glyphoxa_trio.builtin.web.fetching import Fetcher
-from glyphoxa_trio.builtin.web.page import Page
+from glyphoxa_trio.builtin.web.page import WebPage
 from glyphoxa_trio.builtin.web.settings import FetchSettings
 from glyphoxa_trio.testing.http_server import (
     HttpServer,
+    ReceivedRequest,
     Reply,
-    Request,
-    Status,
+    StatusReply,
     open_http_server,
 )
 from glyphoxa_trio.tools.definition import ToolError
@@ -37,9 +37,9 @@ WORDS = "The Drowned Lantern is an inn by the harbour of Saltmere, and serves ee
 
 def html(
     body: str, *, head: str = "<title>Saltmere</title>", lang: str = "en"
-) -> Status:
+) -> StatusReply:
     page = f"<html lang={lang}><head>{head}</head><body>{body}</body></html>"
-    return Status(200, HTML, page.encode())
+    return StatusReply(200, HTML, page.encode())
 
 
 STORY = f"<p>{WORDS}</p>" * 10
@@ -55,7 +55,7 @@ def patient(**options: int) -> Extractor:
 class Asked:
     """A page that a function makes, for each request."""
 
-    reply: Callable[[Request], Reply | Awaitable[Reply]]
+    reply: Callable[[ReceivedRequest], Reply | Awaitable[Reply]]
 
 
 @attrs.define(eq=False)
@@ -78,7 +78,7 @@ class Site:
     def url(self, path: str = "/") -> str:
         return self.http.origin + path
 
-    async def page(self, path: str = "/") -> Page:
+    async def page(self, path: str = "/") -> WebPage:
         return await self.fetcher.page(self.url(path))
 
     async def refusal(self, path: str = "/", kind: type[ToolError] = ToolError) -> str:
@@ -104,8 +104,8 @@ async def open_site(
     """
     table = dict(pages if isinstance(pages, Mapping) else {"/": pages or INN})
 
-    def answer(request: Request) -> Reply | Awaitable[Reply]:
-        page = table.get(request.path, Status(404))
+    def answer(request: ReceivedRequest) -> Reply | Awaitable[Reply]:
+        page = table.get(request.path, StatusReply(404))
         return page.reply(request) if isinstance(page, Asked) else page
 
     async with open_http_server(answer) as http:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glyphoxa_trio.builtin.web.addresses import Allowed, Reach, reach
+from glyphoxa_trio.builtin.web.addresses import Allowed, NetworkReach, reach
 
 # Inside is what must never be reached by somebody who only writes an address. (G14)
 ADDRESSES = {
-    Reach.PRIVATE: """
+    NetworkReach.PRIVATE: """
         127.0.0.1 127.255.255.254 10.1.2.3 172.16.0.1 172.31.255.255 192.168.1.1
         100.64.0.1 100.127.255.255 ::1 fc00::1 fdff::1
         ::ffff:127.0.0.1 ::ffff:10.0.0.1 64:ff9b::127.0.0.1 64:ff9b::a00:1
     """,
-    Reach.NEITHER: """
+    NetworkReach.NEITHER: """
         0.0.0.0 0.1.2.3 169.254.169.254 169.254.0.1 ::ffff:169.254.169.254
         64:ff9b::169.254.169.254 100.100.100.200 168.63.129.16 fd00:ec2::254
         192.0.0.192 192.0.2.1 192.88.99.1 198.18.0.1 198.51.100.7 203.0.113.9
@@ -26,7 +26,7 @@ ADDRESSES = {
         :: ::127.0.0.1 64:ff9b:1::1 100::1 2001::1 2001:db8::1 2002:7f00:1:: 3fff::1
         5f00::1 fe80::1 fe80::1%eth0 2600::1%eth0 fec0::1 ff02::1 4000::1 8000::1
     """,
-    Reach.GLOBAL: """
+    NetworkReach.GLOBAL: """
         1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0
         126.255.255.255 128.0.0.0 169.253.255.255 169.255.0.0 172.15.255.255
         172.32.0.0 192.167.255.255 192.169.0.0 198.17.255.255 198.20.0.0
@@ -40,7 +40,7 @@ ADDRESSES = {
     ("text", "expected"),
     [(text, kind) for kind, texts in ADDRESSES.items() for text in texts.split()],
 )
-def test_from_where_an_address_is_reached(text: str, expected: Reach) -> None:
+def test_from_where_an_address_is_reached(text: str, expected: NetworkReach) -> None:
     assert reach(ip_address(text)) is expected
 
 
@@ -75,7 +75,7 @@ V4 = st.one_of(
 @given(V4)
 def test_an_ipv4_address_is_global_where_the_model_has_no_block(a: IPv4Address) -> None:
     blocked = any(first <= int(a) <= last for first, last in MODEL_4)
-    assert (reach(a) is Reach.GLOBAL) is not blocked
+    assert (reach(a) is NetworkReach.GLOBAL) is not blocked
 
 
 @given(V4)
@@ -83,14 +83,14 @@ def test_an_ipv4_address_in_an_ipv6_address_is_what_it_is(a: IPv4Address) -> Non
     assert reach(IPv6Address((0xFFFF << 32) | int(a))) is reach(a)
     assert reach(IPv6Address((0x64FF9B << 96) | int(a))) is reach(a)
     # These would lead to it through somebody's tunnel.
-    assert reach(IPv6Address((0x2002 << 112) | (int(a) << 80))) is Reach.NEITHER
-    assert reach(IPv6Address(int(a))) is not Reach.GLOBAL
+    assert reach(IPv6Address((0x2002 << 112) | (int(a) << 80))) is NetworkReach.NEITHER
+    assert reach(IPv6Address(int(a))) is not NetworkReach.GLOBAL
 
 
 @given(st.integers(0, 2**128 - 1) | st.integers(0x2000 << 112, (0x4000 << 112) - 1))
 def test_what_is_global_is_so_by_the_standard_library_too(number: int) -> None:
     address = IPv6Address(number)
-    if reach(address) is Reach.GLOBAL:
+    if reach(address) is NetworkReach.GLOBAL:
         inner = address.ipv4_mapped or address
         assert inner.is_global
         assert not inner.is_multicast

@@ -15,9 +15,13 @@ import trio
 
 from glyphoxa_trio.builtin.web.connecting import resolve
 from glyphoxa_trio.builtin.web.fetching import Fetcher
-from glyphoxa_trio.builtin.web.refusals import Refused, SiteFails
+from glyphoxa_trio.builtin.web.refusals import PageRefused, SiteFails
 from glyphoxa_trio.builtin.web.settings import FetchSettings
-from glyphoxa_trio.testing.http_server import Request, Status, open_http_server
+from glyphoxa_trio.testing.http_server import (
+    ReceivedRequest,
+    StatusReply,
+    open_http_server,
+)
 from glyphoxa_trio.testing.loopback import open_loopback
 
 from .support import TEXT, open_site
@@ -43,7 +47,7 @@ class Names:
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
-PAGE = Status(200, TEXT, b"ale")
+PAGE = StatusReply(200, TEXT, b"ale")
 LOOPBACK = "127.0.0.1"
 
 
@@ -52,13 +56,13 @@ async def test_this_machine_is_not_fetched_from_unless_that_is_allowed() -> None
     with trio.fail_after(30):
         async with open_site(PAGE, allow=(), resolver=names) as site:
             for host in (LOOPBACK, "localhost", "LOCALHOST.", "six", "mapped", "[::1]"):
-                with pytest.raises(Refused, match="not on the public internet"):
+                with pytest.raises(PageRefused, match="not on the public internet"):
                     await site.fetcher.page(f"http://{host}:{site.port}/")
             assert site.http.connections == 0
         async with open_site(PAGE, allow=["localhost"], resolver=names) as site:
             page = await site.fetcher.page(f"http://localhost:{site.port}/")
             assert page.text == "ale"
-            with pytest.raises(Refused):  # by that name, and by no other
+            with pytest.raises(PageRefused):  # by that name, and by no other
                 await site.page()
 
 
@@ -69,9 +73,9 @@ async def test_a_name_is_resolved_once_for_a_connection() -> None:
         async with open_site(
             PAGE, allow=["192.0.2.0/24"], resolver=names, user_agent="Bot"
         ) as site:
-            with pytest.raises(Refused):
+            with pytest.raises(PageRefused):
                 await site.fetcher.page(f"http://rebinding.example:{site.port}/")
-            with pytest.raises(Refused):  # now it says so itself
+            with pytest.raises(PageRefused):  # now it says so itself
                 await site.fetcher.page(f"http://rebinding.example:{site.port}/")
             assert site.http.connections == 0
     assert names.asked == ["rebinding.example"] * 2
@@ -106,7 +110,7 @@ async def test_a_name_that_turns_private_after_its_robots_txt_gains_nothing() ->
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.serve_listeners, outside, listeners)
-                with pytest.raises(Refused, match="public internet"):
+                with pytest.raises(PageRefused, match="public internet"):
                     await fetcher.page(f"http://rebinding.example:{port}/")
                 nursery.cancel_scope.cancel()
     assert names.asked == ["rebinding.example"] * 2
@@ -114,10 +118,13 @@ async def test_a_name_that_turns_private_after_its_robots_txt_gains_nothing() ->
 
 
 async def test_robots_txt_leads_no_further_than_a_page() -> None:
-    pages = {"/robots.txt": Status(301, {"Location": "http://10.0.0.1/"}), "/": PAGE}
+    pages = {
+        "/robots.txt": StatusReply(301, {"Location": "http://10.0.0.1/"}),
+        "/": PAGE,
+    }
     with trio.fail_after(30):
         async with open_site(pages) as site:
-            await site.refusal("/", Refused)
+            await site.refusal("/", PageRefused)
             assert site.asked == []
 
 
@@ -154,7 +161,7 @@ async def test_this_machine_resolves_its_own_name() -> None:
 async def test_no_proxy_of_the_environment_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def proxy(request: Request) -> Status:
+    async def proxy(request: ReceivedRequest) -> StatusReply:
         raise AssertionError(request)
 
     with trio.fail_after(30):
@@ -191,8 +198,8 @@ async def test_the_certificate_is_checked_for_the_name() -> None:
     tls = server_tls("inn.example")
     tls.sni_callback = note
 
-    async def answer(request: Request) -> Status:
-        return Status(404) if request.path == "/robots.txt" else PAGE
+    async def answer(request: ReceivedRequest) -> StatusReply:
+        return StatusReply(404) if request.path == "/robots.txt" else PAGE
 
     with trio.fail_after(30):
         async with open_http_server(answer, tls=tls) as server:

@@ -19,7 +19,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from glyphoxa_trio.builtin.web.extraction import Extractor, Reader
+from glyphoxa_trio.builtin.web.extraction import Extractor, PageReader
 from glyphoxa_trio.builtin.web.refusals import Unreadable
 from glyphoxa_trio.testing.http_server import Pieces
 from glyphoxa_trio.tools.definition import ToolUnavailable
@@ -90,7 +90,7 @@ async def test_three_hundred_megabytes_of_nesting_are_a_short_answer() -> None:
 
 
 @asynccontextmanager
-async def opened(extractor: Extractor) -> AsyncGenerator[Reader]:
+async def opened(extractor: Extractor) -> AsyncGenerator[PageReader]:
     async with extractor.open() as reader:
         yield reader
     assert reader.process.returncode is not None

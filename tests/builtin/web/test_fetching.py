@@ -15,19 +15,19 @@ from glyphoxa_trio.builtin.web.extraction import Extractor
 from glyphoxa_trio.builtin.web.fetching import MAX_BODY, MAX_REDIRECTS
 from glyphoxa_trio.builtin.web.refusals import (
     BadAddress,
-    Missing,
-    Refused,
+    PageNotFound,
+    PageRefused,
     SiteFails,
     TooOften,
     Unreadable,
 )
 from glyphoxa_trio.testing.http_server import (
-    Die,
-    Hang,
+    CloseConnection,
+    NoAnswer,
     Pieces,
-    Raw,
-    Request,
-    Status,
+    RawBytes,
+    ReceivedRequest,
+    StatusReply,
 )
 from glyphoxa_trio.tools.definition import ToolError
 
@@ -75,7 +75,7 @@ async def test_texts_of_many_kinds_are_read(
     headers: dict[str, str], body: bytes, text: str
 ) -> None:
     with trio.fail_after(30):
-        async with open_site(Status(200, headers, body)) as site:
+        async with open_site(StatusReply(200, headers, body)) as site:
             assert (await site.page()).text == text
 
 
@@ -97,7 +97,7 @@ def packed_at_no_time(data: bytes) -> bytes:
 async def test_what_is_packed_is_unpacked(coding: str, packed: bytes) -> None:
     headers = TEXT | {"Content-Encoding": coding}
     with trio.fail_after(30):
-        async with open_site(Status(200, headers, packed)) as site:
+        async with open_site(StatusReply(200, headers, packed)) as site:
             assert (await site.page()).text == ("ale " * 300).strip()
 
 
@@ -122,7 +122,7 @@ async def test_bombs_and_damage_end_in_an_answer(
 ) -> None:
     headers = TEXT | {"Content-Encoding": coding}
     with trio.fail_after(30):
-        async with open_site(Status(200, headers, packed)) as site:
+        async with open_site(StatusReply(200, headers, packed)) as site:
             assert said in await site.refusal(kind=Unreadable)
 
 
@@ -130,7 +130,7 @@ async def test_what_is_packed_twice_by_two_headers_is_not_unpacked() -> None:
     head = b"HTTP/1.1 200 OK\r\n" + b"Content-Encoding: gzip\r\n" * 2 + b"\r\n"
     twice = packed_at_no_time(BOMB)
     with trio.fail_after(30):
-        async with open_site(Raw(head + twice)) as site:
+        async with open_site(RawBytes(head + twice)) as site:
             assert "not asked for" in await site.refusal(kind=Unreadable)
 
 
@@ -160,14 +160,14 @@ async def test_what_is_packed_twice_by_two_headers_is_not_unpacked() -> None:
 async def test_what_is_no_text_is_said(kind: str, body: bytes, said: str) -> None:
     headers = {"Content-Type": kind} if kind else {}
     with trio.fail_after(30):
-        async with open_site(Status(200, headers, body)) as site:
+        async with open_site(StatusReply(200, headers, body)) as site:
             assert said in await site.refusal(kind=Unreadable)
 
 
 async def test_frames_are_named_with_their_addresses() -> None:
     page = b"<frameset><frame src=a.html><frame src='//x.example/b'></frameset>"
     with trio.fail_after(30):
-        async with open_site(Status(200, HTML, page)) as site:
+        async with open_site(StatusReply(200, HTML, page)) as site:
             said = await site.refusal(kind=Unreadable)
     assert said.endswith(f"frames: {site.url('/a.html')}, http://x.example/b")
 
@@ -212,7 +212,10 @@ async def test_a_page_is_cut_at_a_quarter_of_a_megabyte() -> None:
     body = b"word " * (MAX_BODY // 5 + 1)
     with trio.fail_after(30):
         async with open_site(
-            {"/a": Status(200, TEXT, body), "/b": Status(200, TEXT, body[:MAX_BODY])},
+            {
+                "/a": StatusReply(200, TEXT, body),
+                "/b": StatusReply(200, TEXT, body[:MAX_BODY]),
+            },
             most_text=10 * MAX_BODY,
         ) as site:
             first, second = await site.page("/a"), await site.page("/b")
@@ -226,17 +229,17 @@ async def test_a_page_is_cut_at_a_quarter_of_a_megabyte() -> None:
 @pytest.mark.parametrize(
     ("reply", "kind", "said"),
     [
-        (Status(404), Missing, "no such page"),
-        (Status(410), Missing, "no such page"),
-        (Status(401), Refused, "does not let us"),
-        (Status(403), Refused, "does not let us"),
-        (Status(429, {"Retry-After": "7"}), TooOften, "in 7 seconds"),
-        (Status(429, {"Retry-After": "600"}), TooOften, "in 10 minutes"),
-        (Status(429, {"Retry-After": "-1"}), TooOften, "later"),
-        (Status(429, {"Retry-After": "nan"}), TooOften, "later"),
-        (Status(503, {"Retry-After": "30"}), TooOften, "in 30 seconds"),
+        (StatusReply(404), PageNotFound, "no such page"),
+        (StatusReply(410), PageNotFound, "no such page"),
+        (StatusReply(401), PageRefused, "does not let us"),
+        (StatusReply(403), PageRefused, "does not let us"),
+        (StatusReply(429, {"Retry-After": "7"}), TooOften, "in 7 seconds"),
+        (StatusReply(429, {"Retry-After": "600"}), TooOften, "in 10 minutes"),
+        (StatusReply(429, {"Retry-After": "-1"}), TooOften, "later"),
+        (StatusReply(429, {"Retry-After": "nan"}), TooOften, "later"),
+        (StatusReply(503, {"Retry-After": "30"}), TooOften, "in 30 seconds"),
         (
-            Status(
+            StatusReply(
                 429,
                 {
                     "Date": "Sat, 01 Aug 2026 10:00:00 GMT",
@@ -246,29 +249,33 @@ async def test_a_page_is_cut_at_a_quarter_of_a_megabyte() -> None:
             TooOften,
             "in 42 seconds",
         ),
-        (Status(503), SiteFails, "does not work"),
-        (Status(500), SiteFails, "does not work"),
-        (Status(418), SiteFails, "does not give"),
-        (Status(204), Unreadable, "empty"),
-        (Status(304), SiteFails, "does not give"),
-        (Status(302), SiteFails, "does not give"),
-        (Die(), SiteFails, "no page"),
-        (Raw(b"SSH-2.0-OpenSSH\r\n"), SiteFails, "no page"),
-        (Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), SiteFails, "no page"),
+        (StatusReply(503), SiteFails, "does not work"),
+        (StatusReply(500), SiteFails, "does not work"),
+        (StatusReply(418), SiteFails, "does not give"),
+        (StatusReply(204), Unreadable, "empty"),
+        (StatusReply(304), SiteFails, "does not give"),
+        (StatusReply(302), SiteFails, "does not give"),
+        (CloseConnection(), SiteFails, "no page"),
+        (RawBytes(b"SSH-2.0-OpenSSH\r\n"), SiteFails, "no page"),
         (
-            Raw(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 1_000_000 + b"\r\n\r\n"),
+            RawBytes(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"),
             SiteFails,
             "no page",
         ),
         (
-            Raw(b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 150_000 + b"\r\n"),
+            RawBytes(b"HTTP/1.1 200 OK\r\nX: " + b"a" * 1_000_000 + b"\r\n\r\n"),
+            SiteFails,
+            "no page",
+        ),
+        (
+            RawBytes(b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 150_000 + b"\r\n"),
             SiteFails,
             "no page",
         ),
     ],
 )
 async def test_answers_that_are_no_page_are_sentences(
-    reply: Status | Die | Raw, kind: type[ToolError], said: str
+    reply: StatusReply | CloseConnection | RawBytes, kind: type[ToolError], said: str
 ) -> None:
     with trio.fail_after(30):
         async with open_site(reply) as site:
@@ -287,8 +294,8 @@ async def test_a_site_that_is_not_there_is_said() -> None:
 # Where pages lead.
 
 
-def to(place: str, status: int = 302) -> Status:
-    return Status(status, {"Location": place})
+def to(place: str, status: int = 302) -> StatusReply:
+    return StatusReply(status, {"Location": place})
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -312,7 +319,7 @@ async def test_five_redirects_are_followed_and_no_sixth() -> None:
 
 
 @pytest.mark.parametrize("loop", [{"/": to("/")}, {"/": to("/b"), "/b": to("/")}])
-async def test_redirects_in_a_circle_are_noticed(loop: dict[str, Status]) -> None:
+async def test_redirects_in_a_circle_are_noticed(loop: dict[str, StatusReply]) -> None:
     with trio.fail_after(30):
         async with open_site(loop) as site:
             assert "circle" in await site.refusal(kind=SiteFails)
@@ -322,15 +329,15 @@ async def test_redirects_in_a_circle_are_noticed(loop: dict[str, Status]) -> Non
 @pytest.mark.parametrize(
     ("place", "kind"),
     [
-        ("http://169.254.169.254/latest/meta-data/", Refused),
-        ("http://localhost.:1/", Refused),
-        ("http://[::1]:{port}/", Refused),
-        ("http://10.0.0.1:{port}/", Refused),
+        ("http://169.254.169.254/latest/meta-data/", PageRefused),
+        ("http://localhost.:1/", PageRefused),
+        ("http://[::1]:{port}/", PageRefused),
+        ("http://10.0.0.1:{port}/", PageRefused),
         ("http://2130706433:{port}/", BadAddress),
         ("http://user@127.0.0.1:{port}/", BadAddress),
         ("file:///etc/passwd", BadAddress),
         ("ftp://example.org/", BadAddress),
-        ("http://127.0.0.1:22/", Refused),
+        ("http://127.0.0.1:22/", PageRefused),
         ("http://a b/", BadAddress),
         ("\\\\127.0.0.1", BadAddress),
     ],
@@ -350,10 +357,10 @@ async def test_a_page_that_forwards_leads_no_further_than_a_redirect() -> None:
         async with open_site({"/file": forward("file:///etc/passwd")}) as site:
             site.pages["/inside"] = forward(f"http://10.0.0.1:{site.port}/")
             await site.refusal("/file", BadAddress)
-            await site.refusal("/inside", Refused)
+            await site.refusal("/inside", PageRefused)
 
 
-def forward(to: str, body: str = "", after: str = "0") -> Status:
+def forward(to: str, body: str = "", after: str = "0") -> StatusReply:
     return html(
         body, head=f'<META HTTP-EQUIV="Refresh" CONTENT="{after};URL=\'{to}\'">'
     )
@@ -399,7 +406,7 @@ async def test_a_slow_drip_is_left_when_nobody_waits_any_more() -> None:
 
 async def test_silence_ends_when_nobody_waits_any_more() -> None:
     with trio.fail_after(30):
-        async with open_site(Hang()) as site:
+        async with open_site(NoAnswer()) as site:
             await left_when_asked(site.http, site.page)
 
 
@@ -407,13 +414,13 @@ async def test_two_pages_of_a_host_are_fetched_at_once_and_others_wait() -> None
     gate = trio.Event()
     most = now = 0
 
-    async def slow(request: Request) -> Status:
+    async def slow(request: ReceivedRequest) -> StatusReply:
         nonlocal most, now
         now += 1
         most = max(most, now)
         await gate.wait()
         now -= 1
-        return Status(200, TEXT, b"x")
+        return StatusReply(200, TEXT, b"x")
 
     with trio.fail_after(30):
         async with open_site() as site:
@@ -432,6 +439,8 @@ async def test_two_pages_of_a_host_are_fetched_at_once_and_others_wait() -> None
 async def test_no_extractor_is_needed_for_plain_text() -> None:
     with trio.fail_after(30):
         extractor = Extractor(memory=1)  # none can start
-        async with open_site(Status(200, TEXT, b"ale"), extractor=extractor) as site:
+        async with open_site(
+            StatusReply(200, TEXT, b"ale"), extractor=extractor
+        ) as site:
             assert (await site.page()).text == "ale"
             assert extractor._limit.statistics().borrowed_tokens == 0

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from glyphoxa_trio.builtin.web.fetching import MAX_REDIRECTS
 from glyphoxa_trio.builtin.web.sites import MOST_VISITS, Sites
 from glyphoxa_trio.builtin.web.urls import parse
-from glyphoxa_trio.testing.http_server import Reply, Status
+from glyphoxa_trio.testing.http_server import Reply, StatusReply
 from glyphoxa_trio.tools.definition import ToolError
 
 from .support import TEXT, open_site
@@ -70,10 +70,10 @@ WEBS = st.builds(
 
 def reply(page: str | int, port: int) -> Reply:
     if isinstance(page, int):
-        return Status(page)
+        return StatusReply(page)
     if page.startswith("text"):
-        return Status(200, TEXT, page.encode())
-    return Status(302, {"Location": page.replace("10.1.2.3", f"10.1.2.3:{port}")})
+        return StatusReply(200, TEXT, page.encode())
+    return StatusReply(302, {"Location": page.replace("10.1.2.3", f"10.1.2.3:{port}")})
 
 
 @settings(max_examples=15)
@@ -83,7 +83,7 @@ def test_any_web_is_read_as_the_model_says(web: Web) -> None:
         with trio.fail_after(60):
             async with open_site({}) as site:
                 rules = "".join(f"Disallow: {path}$\n" for path in web.forbidden)
-                robots = Status(200, TEXT, f"User-agent: *\n{rules}".encode())
+                robots = StatusReply(200, TEXT, f"User-agent: *\n{rules}".encode())
                 pages = web.pages.items()
                 site.pages |= {path: reply(page, site.port) for path, page in pages}
                 site.pages["/robots.txt"] = robots

@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 import trio
 from trio.testing import MockClock
 
-from glyphoxa_trio.builtin.web.refusals import Refused, SiteFails
+from glyphoxa_trio.builtin.web.refusals import PageRefused, SiteFails
 from glyphoxa_trio.builtin.web.robots import MAX_RULES, Robots, fits, product
 from glyphoxa_trio.builtin.web.sites import BAD_FOR, GOOD_FOR, MOST_SITES, Sites
 from glyphoxa_trio.builtin.web.urls import PageUrl, parse
-from glyphoxa_trio.testing.http_server import Die, Hang, Raw, Reply, Status
+from glyphoxa_trio.testing.http_server import (
+    CloseConnection,
+    NoAnswer,
+    RawBytes,
+    Reply,
+    StatusReply,
+)
 
 from .support import TEXT, open_site
 
@@ -127,11 +133,11 @@ def test_there_are_no_more_rules_than_anybody_needs() -> None:
 
 def rules(text: str) -> dict[str, Reply]:
     return {
-        "/robots.txt": Status(200, TEXT, text.encode()),
-        "/": Status(200, TEXT, b"ale"),
-        "/no": Status(200, TEXT, b"no"),
-        "/to-no": Status(302, {"Location": "/no"}),
-        "/robots/2": Status(200, TEXT, b"User-agent: *\nDisallow: /no"),
+        "/robots.txt": StatusReply(200, TEXT, text.encode()),
+        "/": StatusReply(200, TEXT, b"ale"),
+        "/no": StatusReply(200, TEXT, b"no"),
+        "/to-no": StatusReply(302, {"Location": "/no"}),
+        "/robots/2": StatusReply(200, TEXT, b"User-agent: *\nDisallow: /no"),
     }
 
 
@@ -140,7 +146,7 @@ async def test_a_page_that_robots_must_not_read_is_not_asked_for() -> None:
         async with open_site(rules("User-agent: *\nDisallow: /no")) as site:
             assert (await site.page("/")).text == "ale"
             for path in ("/no", "/x/../no", "/%6eo", "/to-no"):
-                assert "robots" in await site.refusal(path, Refused)
+                assert "robots" in await site.refusal(path, PageRefused)
     assert site.asked == ["/", "/to-no"]
     assert len(site.http.requests) == 3  # its robots.txt was asked for once
 
@@ -148,15 +154,18 @@ async def test_a_page_that_robots_must_not_read_is_not_asked_for() -> None:
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Status(404), None),
-        (Status(403), None),
-        (Status(302, {"Location": "/robots/2"}), None),
-        (Status(302, {"Location": "/robots.txt"}), None),  # for ever: as if missing
-        (Status(200, TEXT, b"\xff\xfe\x00" * 1000), None),
-        (Status(500), "does not say"),
-        (Status(429), "does not say"),
-        (Die(), "no page"),
-        (Raw(b"nonsense\r\n\r\n"), "no page"),
+        (StatusReply(404), None),
+        (StatusReply(403), None),
+        (StatusReply(302, {"Location": "/robots/2"}), None),
+        (
+            StatusReply(302, {"Location": "/robots.txt"}),
+            None,
+        ),  # for ever: as if missing
+        (StatusReply(200, TEXT, b"\xff\xfe\x00" * 1000), None),
+        (StatusReply(500), "does not say"),
+        (StatusReply(429), "does not say"),
+        (CloseConnection(), "no page"),
+        (RawBytes(b"nonsense\r\n\r\n"), "no page"),
     ],
 )
 async def test_a_robots_txt_that_cannot_be_had(reply: Reply, said: str | None) -> None:
@@ -169,15 +178,15 @@ async def test_a_robots_txt_that_cannot_be_had(reply: Reply, said: str | None) -
 
 
 async def test_rules_behind_a_redirect_count() -> None:
-    moved = Status(301, {"Location": "/robots/2"})
+    moved = StatusReply(301, {"Location": "/robots/2"})
     with trio.fail_after(30):
         async with open_site(rules("") | {"/robots.txt": moved}) as site:
-            await site.refusal("/no", Refused)
+            await site.refusal("/no", PageRefused)
 
 
 async def test_a_robots_txt_that_does_not_come_is_not_waited_for_long() -> None:
     with trio.fail_after(30):
-        async with open_site(rules("") | {"/robots.txt": Hang()}) as site:
+        async with open_site(rules("") | {"/robots.txt": NoAnswer()}) as site:
             assert "does not say" in await site.refusal("/", SiteFails)
             assert site.asked == []
 

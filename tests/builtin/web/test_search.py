@@ -24,18 +24,18 @@ from glyphoxa_trio.builtin.web.found import MAX_HITS, MAX_SNIPPET, MAX_TITLE, pl
 from glyphoxa_trio.builtin.web.refusals import BadAddress, SiteFails, TooOften
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.http_server import (
-    Die,
-    Hang,
+    CloseConnection,
+    NoAnswer,
     Pieces,
-    Raw,
-    Request,
-    Status,
+    RawBytes,
+    ReceivedRequest,
+    StatusReply,
     open_http_server,
 )
 from glyphoxa_trio.testing.search_server import (
-    Asked,
-    Entry,
     Reply,
+    SearchEntry,
+    SearchRequest,
     SearchServer,
     open_brave,
     open_searxng,
@@ -47,11 +47,13 @@ from .support import left_when_asked
 # G14
 
 KEY = "brave-key"
-TOWN = Entry("Saltmere", "https://saltmere.example/", "A town by the sea.")
-INN = Entry("The Drowned Lantern", "http://inn.example/eel?x=1", "Serves eel.", "bing")
+TOWN = SearchEntry("Saltmere", "https://saltmere.example/", "A town by the sea.")
+INN = SearchEntry(
+    "The Drowned Lantern", "http://inn.example/eel?x=1", "Serves eel.", "bing"
+)
 
 
-def says(reply: Reply) -> Callable[[Asked], Reply]:
+def says(reply: Reply) -> Callable[[SearchRequest], Reply]:
     return lambda asked: reply
 
 
@@ -139,20 +141,20 @@ ODD = "1 < 2 &lt;i&gt;\n\u202e\x07<script>x" + "y " * 999
 @BOTH
 async def test_results_are_plain_short_and_pages(opened: Any) -> None:
     entries = [
-        Entry("no page", "javascript:alert(1)"),
-        Entry("no page", "ftp://x.example/"),
-        Entry("no page", "https://x.example/ and more"),
-        Entry("too long", "https://x.example/" + "a" * 500),
-        Entry(
+        SearchEntry("no page", "javascript:alert(1)"),
+        SearchEntry("no page", "ftp://x.example/"),
+        SearchEntry("no page", "https://x.example/ and more"),
+        SearchEntry("too long", "https://x.example/" + "a" * 500),
+        SearchEntry(
             "<b>Eel</b> &amp; ale &#x1F41F;" + " long" * 99, "https://a.example/", ""
         ),
-        Entry("twice", "https://a.example/"),
-        Entry(
+        SearchEntry("twice", "https://a.example/"),
+        SearchEntry(
             "",
             "https://b.example/",
             "1 < 2 &lt;i&gt;\n\u202e\x07<script>x" + "y " * 999,
         ),
-        *(Entry(f"{n}", f"https://c.example/{n}", "c") for n in range(20)),
+        *(SearchEntry(f"{n}", f"https://c.example/{n}", "c") for n in range(20)),
     ]
     with trio.fail_after(30):
         async with opened(entries) as (search, _):
@@ -186,7 +188,7 @@ async def test_a_long_question_fits_braves_limits() -> None:
 
 # What is wrong with an engine.
 
-CAPTCHA = Status(200, {"Content-Type": "text/html"}, b"<h1>Are you a robot?</h1>")
+CAPTCHA = StatusReply(200, {"Content-Type": "text/html"}, b"<h1>Are you a robot?</h1>")
 
 
 @BOTH
@@ -194,25 +196,33 @@ CAPTCHA = Status(200, {"Content-Type": "text/html"}, b"<h1>Are you a robot?</h1>
     ("reply", "kind", "said"),
     [
         (CAPTCHA, SiteFails, "a captcha"),
-        (Status(200, {}, b"[" * 200_000), SiteFails, "a captcha"),
-        (Status(200, {}, b"[]"), SiteFails, "a captcha"),
-        (Status(200, {}, b"{}"), SiteFails, "does not answer as"),
-        (Status(429, {"Retry-After": "20"}), TooOften, "in 20 seconds"),
-        (Status(429, {"X-RateLimit-Reset": "3, 1419704"}), TooOften, "in 3 seconds"),
-        (Status(429), TooOften, "later"),
-        (Status(500), ToolUnavailable, "does not work (500)"),
-        (Status(503, {"Retry-After": "9"}), ToolUnavailable, "back in 9 seconds"),
-        (Status(302, {"Location": "/login"}), SiteFails, "not take the question (302)"),
-        (Status(418), SiteFails, "not take the question (418)"),
-        (Die(), ToolUnavailable, "broke off"),
-        (Raw(b"nonsense\r\n\r\n"), ToolUnavailable, "broke off"),
+        (StatusReply(200, {}, b"[" * 200_000), SiteFails, "a captcha"),
+        (StatusReply(200, {}, b"[]"), SiteFails, "a captcha"),
+        (StatusReply(200, {}, b"{}"), SiteFails, "does not answer as"),
+        (StatusReply(429, {"Retry-After": "20"}), TooOften, "in 20 seconds"),
         (
-            Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
+            StatusReply(429, {"X-RateLimit-Reset": "3, 1419704"}),
+            TooOften,
+            "in 3 seconds",
+        ),
+        (StatusReply(429), TooOften, "later"),
+        (StatusReply(500), ToolUnavailable, "does not work (500)"),
+        (StatusReply(503, {"Retry-After": "9"}), ToolUnavailable, "back in 9 seconds"),
+        (
+            StatusReply(302, {"Location": "/login"}),
+            SiteFails,
+            "not take the question (302)",
+        ),
+        (StatusReply(418), SiteFails, "not take the question (418)"),
+        (CloseConnection(), ToolUnavailable, "broke off"),
+        (RawBytes(b"nonsense\r\n\r\n"), ToolUnavailable, "broke off"),
+        (
+            RawBytes(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
             ToolUnavailable,
             "broke",
         ),
         (
-            Status(
+            StatusReply(
                 200,
                 {"Content-Encoding": "gzip"},
                 gzip.compress(b" " * 50_000_000),
@@ -281,16 +291,16 @@ async def test_a_wrong_key_is_said_and_not_told() -> None:
 
 async def test_a_slow_engine_is_left_when_nobody_waits_any_more() -> None:
     with trio.fail_after(30):
-        async with searxng(Hang()) as (search, server):
+        async with searxng(NoAnswer()) as (search, server):
             await left_when_asked(server.http, partial(search, query="Saltmere"))
 
 
 async def test_a_key_for_a_proxy_before_searxng_is_sent_and_never_shown() -> None:
     heard: list[str] = []
 
-    def answer(request: Request) -> Status:
+    def answer(request: ReceivedRequest) -> StatusReply:
         heard.append(request.headers["authorization"])
-        return Status(401)
+        return StatusReply(401)
 
     with trio.fail_after(30):
         async with open_http_server(answer) as server:

@@ -27,8 +27,8 @@ from glyphoxa_trio.config import (
 from glyphoxa_trio.npc import TurnDone
 from glyphoxa_trio.runtime.assembly import builtin_tools
 from glyphoxa_trio.secret import Secret
-from glyphoxa_trio.testing.http_server import Hang, Pieces, Reply
-from glyphoxa_trio.testing.search_server import Entry, open_searxng
+from glyphoxa_trio.testing.http_server import NoAnswer, Pieces, Reply
+from glyphoxa_trio.testing.search_server import SearchEntry, open_searxng
 from glyphoxa_trio.tools.outcome import Limit, Status
 from glyphoxa_trio.tools.tier import Tier, TierLimits
 
@@ -185,7 +185,7 @@ async def turn(
 
 
 async def test_an_npc_reads_a_page_and_searches() -> None:
-    town = Entry("Saltmere", "https://saltmere.example/", "A town by the sea.")
+    town = SearchEntry("Saltmere", "https://saltmere.example/", "A town by the sea.")
     with trio.fail_after(60):
         async with open_site(INN) as site, open_searxng(lambda asked: [town]) as engine:
             done, model = await turn(site, "/", search=engine.base_url)
@@ -199,7 +199,7 @@ async def test_an_npc_reads_a_page_and_searches() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [Hang(), Pieces(lambda: iter(lambda: b"<p>x", None), HTML, pause=0.02)],
+    [NoAnswer(), Pieces(lambda: iter(lambda: b"<p>x", None), HTML, pause=0.02)],
     ids=["silence", "drip"],
 )
 async def test_a_page_that_does_not_arrive_in_the_budget_is_a_timeout(

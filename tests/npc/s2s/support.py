@@ -16,7 +16,7 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.npc.s2s import Live, LiveSettings
+from glyphoxa_trio.npc.s2s import LiveSettings, RealtimeConversation
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import (
     AudioOut,
@@ -234,9 +234,11 @@ class Links:
         return [fault for link in self.opened for fault in link.faults]
 
 
-def live(links: Links, **settings: Any) -> Live:
+def live(links: Links, **settings: Any) -> RealtimeConversation:
     """A conversation with it; delays between attempts are exact."""
     from glyphoxa_trio.actors import Backoff
 
     backoff = Backoff(first=0.5, ceiling=4.0, max_restarts=3, jitter=0.0)
-    return Live(provider=links, settings=LiveSettings(backoff=backoff, **settings))
+    return RealtimeConversation(
+        provider=links, settings=LiveSettings(backoff=backoff, **settings)
+    )

@@ -6,17 +6,22 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import SharedTasks
 from glyphoxa_trio.npc import Scripted
 from glyphoxa_trio.npc.hot_context import HotContext
-from glyphoxa_trio.providers.s2s import Capabilities, Line, SendText, SetInstructions
+from glyphoxa_trio.providers.s2s import (
+    Capabilities,
+    SendText,
+    SetInstructions,
+    TranscriptLine,
+)
 
 from ..support import ask
 from .support import Links, lost
 from .test_turns import BOTH, Model, open_voice
 
 
-def told(links: Links) -> list[Line]:
+def told(links: Links) -> list[TranscriptLine]:
     """What the model was told on its last socket without having to answer."""
     return [x.line for x in links.last.all(SendText) if not x.reply]
 
@@ -30,8 +35,8 @@ async def test_what_others_said_is_told_at_once(
         await ask(table.npc)
         await table.npc.overhear("Aria", "Is it safe?", to="Ysolde")
         await table.npc.overhear("Ysolde", "No.")
-        lines = [Line("user", "(Aria to Ysolde: Is it safe?)")]
-        lines += [Line("user", "(Ysolde: No.)")]
+        lines = [TranscriptLine("user", "(Aria to Ysolde: Is it safe?)")]
+        lines += [TranscriptLine("user", "(Ysolde: No.)")]
         assert told(links) == lines
         # It is part of what a later socket begins with, too.
         links.last.push(lost())
@@ -51,7 +56,7 @@ async def test_words_of_the_dm_become_the_model_s_own(
             kinds = [type(event) async for event in turn]
         assert kinds[0] is Scripted
         await ask(table.npc, "Why?")
-        assert told(links) == [Line("assistant", "We are closed.")]
+        assert told(links) == [TranscriptLine("assistant", "We are closed.")]
 
 
 @BOTH
@@ -59,7 +64,7 @@ async def test_what_hooks_know_is_told_before_the_words(
     wire: Capabilities, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with trio.open_nursery() as nursery:
-        context = HotContext(Flights(nursery))
+        context = HotContext(SharedTasks(nursery))
         context.add(lambda moment: f"It rains on {moment.npc}.")
         model = Model((["One."], []))
         async with open_voice(wire, model, context=context) as (table, links):
@@ -82,7 +87,7 @@ async def test_the_scene_and_the_player_are_instructions_from_the_next_turn_on(
         async with table.npc.say("Hello") as turn:
             if not running:
                 await turn.finish()
-            await table.npc.situate("Night falls.")
+            await table.npc.set_scene("Night falls.")
             if running:
                 await turn.finish()
         await ask(table.npc, "And now?")

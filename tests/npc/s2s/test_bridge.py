@@ -12,7 +12,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from glyphoxa_trio.host import ToolHost, open_host
-from glyphoxa_trio.npc.s2s import Live, StandingBridge, open_bridge, open_live
+from glyphoxa_trio.npc.s2s import (
+    RealtimeConversation,
+    StandingBridge,
+    open_bridge,
+    open_live,
+)
 from glyphoxa_trio.providers.s2s import (
     Capabilities,
     Event,
@@ -41,7 +46,11 @@ class Bridged:
     """A bridge at a scripted model, and what was heard of it."""
 
     def __init__(
-        self, host: ToolHost, live: Live, links: Links, bridge: StandingBridge
+        self,
+        host: ToolHost,
+        live: RealtimeConversation,
+        links: Links,
+        bridge: StandingBridge,
     ) -> None:
         self.host, self.live, self.links, self.bridge = host, live, links, bridge
         self.heard: list[Event] = []

@@ -17,17 +17,17 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio.actors import Backoff
 from glyphoxa_trio.config.voices import S2SConfig
 from glyphoxa_trio.npc import ModelFailed, ModelSwitched, TurnEnd
-from glyphoxa_trio.npc.s2s import Live, LiveSettings
-from glyphoxa_trio.npc.s2s.choice import Choice, Choices
-from glyphoxa_trio.providers.chain import Candidate
+from glyphoxa_trio.npc.s2s import LiveSettings, RealtimeConversation
+from glyphoxa_trio.npc.s2s.choice import Choices, ModelChoice
+from glyphoxa_trio.providers.chain import ModelCandidate
 from glyphoxa_trio.providers.llm import ErrorKind
 from glyphoxa_trio.providers.s2s import (
     S2S,
     Capabilities,
-    Line,
     LinkClosed,
     Respond,
     SendText,
+    TranscriptLine,
 )
 
 from ..support import Table, ask, open_table
@@ -69,13 +69,17 @@ async def two_models(
     links = Links(one, on_send=Model(*answers), **first)
     spare = Links(other, on_send=Model(*answers))
     warnings: list[str] = []
-    live = Live(
+    live = RealtimeConversation(
         provider=links,
         voice="marin",
         choices=Choices(
             [
-                Choice(Candidate("one", links, warnings.append), links, "marin"),
-                Choice(Candidate("two", spare, warnings.append), spare, "Puck", "en"),
+                ModelChoice(
+                    ModelCandidate("one", links, warnings.append), links, "marin"
+                ),
+                ModelChoice(
+                    ModelCandidate("two", spare, warnings.append), spare, "Puck", "en"
+                ),
             ]
         ),
         settings=LiveSettings(backoff=BACKOFF),
@@ -117,8 +121,8 @@ async def test_one_that_ends_for_good_is_followed_by_the_next_with_its_history(
         assert two.switches() == [("two", "one", "authentication: no")]
         (link,) = two.second.opened
         assert link.setup.history == (
-            Line("user", "Who are you?"),
-            Line("assistant", "Answer 0."),
+            TranscriptLine("user", "Who are you?"),
+            TranscriptLine("assistant", "Answer 0."),
         )
         assert link.setup.handle is None
 
@@ -168,7 +172,7 @@ async def test_the_first_is_asked_again_while_nobody_speaks(
         assert two.second.last.closed
         assert (await ask(two.table.npc, "So?")).done.text == "Answer 0."
         assert two.first.last.setup.voice == "marin"
-        assert two.first.last.setup.history[0] == Line("user", "Well?")
+        assert two.first.last.setup.history[0] == TranscriptLine("user", "Well?")
         assert len(two.switches()) == 1
         await trio.sleep(300)
         assert len(two.first.tried) == 3  # and stays
@@ -192,8 +196,11 @@ async def test_one_that_fails_everybody_is_not_asked_by_anybody(
     autojump_clock: MockClock,
 ) -> None:
     links, spare = Links(), Links()
-    candidate: Candidate[S2S] = Candidate("one", links)
-    of = [Choice(candidate, links), Choice(Candidate("two", spare), spare)]
+    candidate: ModelCandidate[S2S] = ModelCandidate("one", links)
+    of = [
+        ModelChoice(candidate, links),
+        ModelChoice(ModelCandidate("two", spare), spare),
+    ]
     for number in range(7):
         found = Choices(of).pick(trio.current_time())
         if number >= 5:  # five in a row were enough

@@ -17,7 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio.config import NpcConfig
 from glyphoxa_trio.config.voices import Engine, S2SConfig
 from glyphoxa_trio.npc import TurnDone, TurnEnd
-from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.s2s import RealtimeConversation
 from glyphoxa_trio.npc.s2s.sockets import LiveSettings
 from glyphoxa_trio.npc.s2s.unanswered import BEFORE, LONGEST, Unanswered
 from glyphoxa_trio.providers.s2s import (
@@ -45,7 +45,7 @@ PIECES = [bytes([n]) * (RATE // 50 * 2) for n in range(1, 31)]  # 0.6 s
 class Talk:
     table: Table
     links: Links
-    live: Live
+    live: RealtimeConversation
 
     def ends(self) -> list[TurnEnd]:
         return [event.end for event in self.table.events.all(TurnDone)]
@@ -72,7 +72,9 @@ async def open_talk(*, automatic: bool = True) -> AsyncIterator[Talk]:
     conversation = live(links)
     if not automatic:
         settings = LiveSettings(backoff=conversation._sockets.settings.backoff)
-        conversation = Live(provider=links, automatic=False, settings=settings)
+        conversation = RealtimeConversation(
+            provider=links, automatic=False, settings=settings
+        )
     config = S2SConfig(route=False, automatic=automatic)
     async with open_table([], live=conversation, npc=BOB, s2s=config) as table:
         conversation.open()

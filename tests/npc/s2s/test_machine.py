@@ -25,22 +25,22 @@ from hypothesis.stateful import (
 )
 
 from glyphoxa_trio.npc.s2s.effects import (
-    Do,
     Put,
     Replace,
     Settled,
+    SimpleEffect,
     TellSpoken,
     Understood,
 )
 from glyphoxa_trio.npc.s2s.happenings import (
     BargedIn,
-    Calls,
+    CallsReady,
     LinkBack,
 )
 from glyphoxa_trio.npc.s2s.machine import CANCELLED, LiveMachine
-from glyphoxa_trio.npc.s2s.pending_calls import Late, Way
+from glyphoxa_trio.npc.s2s.pending_calls import LateOutput, Way
 from glyphoxa_trio.npc.s2s.responses import Runs
-from glyphoxa_trio.npc.s2s.unsent import COMMANDS, TEXTS, Unsent
+from glyphoxa_trio.npc.s2s.unsent import COMMANDS, TEXTS, UnsentCommands
 from glyphoxa_trio.providers.llm import ErrorKind, ToolSpec, Usage
 from glyphoxa_trio.providers.s2s import (
     AudioOut,
@@ -58,7 +58,6 @@ from glyphoxa_trio.providers.s2s import (
     Heard,
     InteractionEnded,
     Interrupted,
-    Line,
     LinkClosed,
     Respond,
     ResponseEnd,
@@ -78,6 +77,7 @@ from glyphoxa_trio.providers.s2s import (
     SpeechStopped,
     Spoken,
     ToolsInForce,
+    TranscriptLine,
     Truncate,
     UsageSeen,
 )
@@ -138,7 +138,7 @@ def test_what_a_call_came_to_without_a_socket_is_told_on_the_next_one(
     machine.lost(closed, 2.0)
     if gave_up:
         machine.gave_up(closed)
-    came = Late(call=call, output='{"message": "paid"}', at=3.0, matters=matters)
+    came = LateOutput(call=call, output='{"message": "paid"}', at=3.0, matters=matters)
     machine.finish(came)
     machine.effects.clear()
     machine.opened(resumed=False)
@@ -154,13 +154,13 @@ def test_what_a_call_came_to_without_a_socket_is_told_on_the_next_one(
 def test_words_that_nobody_waits_for_are_told_and_not_asked(wire: Capabilities) -> None:
     machine = machine_of(wire)
     turn = machine.begin()
-    machine.say(Line("user", "Hello"), reply=True)
+    machine.say(TranscriptLine("user", "Hello"), reply=True)
     machine.interrupt({}, of=turn)
     machine.end(turn, (), 0.0)
     machine.effects.clear()
     machine.opened(resumed=False)
     sent = [x for x in machine.effects if isinstance(x, COMMAND)]
-    assert sent == [SendText(Line("user", "Hello"), reply=False)]
+    assert sent == [SendText(TranscriptLine("user", "Hello"), reply=False)]
 
 
 def test_a_response_that_two_did_not_want_is_offered_to_no_third() -> None:
@@ -168,7 +168,7 @@ def test_a_response_that_two_did_not_want_is_offered_to_no_third() -> None:
     machine.tell_spoken(told=True)
     machine.opened(resumed=False)
     first, began = machine.begin(), ResponseStarted("r1")
-    call = Calls("r1", (ToolCall("c", "look", "{}"),))
+    call = CallsReady("r1", (ToolCall("c", "look", "{}"),))
     machine.receive(began, 0.0)
     for interaction, following in ((first, [TellSpoken(2)]), (2, [])):
         machine.effects.clear()
@@ -179,7 +179,7 @@ def test_a_response_that_two_did_not_want_is_offered_to_no_third() -> None:
 def test_an_attempt_that_fails_takes_back_nothing_that_was_asked() -> None:
     machine = machine_of(ASKS)
     turn = machine.begin()
-    machine.say(Line("user", "Hello"), reply=True)
+    machine.say(TranscriptLine("user", "Hello"), reply=True)
     machine.next_setup()  # refused
     machine.next_setup()
     machine.opened(resumed=False)
@@ -209,11 +209,11 @@ def machine_of(
         new=new,
         capabilities=capabilities,
         setup=Setup(instructions=""),
-        unsent=Unsent(AUDIO_LIMIT),
+        unsent=UnsentCommands(AUDIO_LIMIT),
     )
 
 
-def ids_of(event: Calls) -> set[str]:
+def ids_of(event: CallsReady) -> set[str]:
     return {call.id for call in event.calls}
 
 
@@ -357,9 +357,9 @@ class Conversation(RuleBasedStateMachine):
                 pass
 
     def put(self, interaction: int, happening: Any) -> None:
-        if isinstance(happening, (*SPEAKING, Calls)):
+        if isinstance(happening, (*SPEAKING, CallsReady)):
             assert happening.response not in self.void
-        if isinstance(happening, Calls):
+        if isinstance(happening, CallsReady):
             ids = {call.id for call in happening.calls}
             assert not ids & self.handed
             self.handed |= ids
@@ -369,7 +369,7 @@ class Conversation(RuleBasedStateMachine):
         else:
             self.queues[interaction].append(happening)
 
-    def tell(self, line: Line) -> None:
+    def tell(self, line: TranscriptLine) -> None:
         assert line.role == "user"  # what a tool has said is no instruction
         if "earlier call of" in line.text:
             name = line.text.split()[6].rstrip(",")
@@ -683,7 +683,10 @@ class Conversation(RuleBasedStateMachine):
                             Heard,
                         )
                     else:
-                        assert isinstance(effect, Understood) or effect is Do.LOOK
+                        assert (
+                            isinstance(effect, Understood)
+                            or effect is SimpleEffect.LOOK
+                        )
         if whose is not None and (before is None or not before[1] or final):
             assert self.words[whose] == (text, final)
         elif whose is not None:
@@ -753,7 +756,7 @@ class Conversation(RuleBasedStateMachine):
             return
         interaction = mine[at % len(mine)]
         left = tuple(self.queues.pop(interaction)[taken:])
-        calls = {c.id for x in left if isinstance(x, Calls) for c in x.calls}
+        calls = {c.id for x in left if isinstance(x, CallsReady) for c in x.calls}
         self.ended.add(interaction)
         self.handed -= calls
         with self.step():
@@ -815,7 +818,9 @@ class Conversation(RuleBasedStateMachine):
         here = self.owed[name].socket == self.socket and self.open
         self.left.add(name)
         for queue in self.queues.values():  # its turn has taken it
-            taken = [x for x in queue if isinstance(x, Calls) and name in ids_of(x)]
+            taken = [
+                x for x in queue if isinstance(x, CallsReady) and name in ids_of(x)
+            ]
             for event in taken:
                 queue.remove(event)
         with self.step():
@@ -839,7 +844,7 @@ class Conversation(RuleBasedStateMachine):
         self.unsettled.add(name)
         with self.step():
             # What server has cancelled gets no answer, and no text without a reason.
-            late = Late(
+            late = LateOutput(
                 call=ToolCall(name, name, "{}"),
                 output="{}",
                 at=self.now,
@@ -855,7 +860,7 @@ class Conversation(RuleBasedStateMachine):
             with self.step():
                 self.asked = self.asked or reply
                 self.unwanted = self.unwanted and not reply
-                self.machine.say(Line("user", "Hello"), reply=reply)
+                self.machine.say(TranscriptLine("user", "Hello"), reply=reply)
 
     @rule(forbidden=flags)
     def respond(self, forbidden: bool) -> None:
@@ -867,7 +872,7 @@ class Conversation(RuleBasedStateMachine):
     def remember(self, number: int) -> None:
         for _ in range(number):
             with self.step():
-                self.machine.tell(Line("user", "(They left.)"))
+                self.machine.tell(TranscriptLine("user", "(They left.)"))
 
     @rule(text=st.sampled_from(["", "It rains.", "The sun shines."]), times=some)
     def know(self, text: str, times: int) -> None:
@@ -908,7 +913,7 @@ class Conversation(RuleBasedStateMachine):
             changed = tuple(tools) != same
             assert revision == before + changed
             wants = [Replace() in self.machine.effects]
-            wants.append(Do.KEEP_SOCKET in self.machine.effects)
+            wants.append(SimpleEffect.KEEP_SOCKET in self.machine.effects)
             expected = changed and self.open and not self.wire.live_tools
             assert wants.count(True) == expected
 

@@ -10,14 +10,20 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.npc.s2s import Interaction, Live, LiveSettings, Way, open_live
-from glyphoxa_trio.npc.s2s.happenings import Answered, BargedIn, Calls, Overflowed
+from glyphoxa_trio.npc.s2s import (
+    Interaction,
+    LiveSettings,
+    RealtimeConversation,
+    Way,
+    open_live,
+)
+from glyphoxa_trio.npc.s2s.happenings import Answered, BargedIn, CallsReady, Overflowed
 from glyphoxa_trio.providers.s2s import (
-    Line,
     ResponseEnd,
     ResponseEnded,
     ResponseStarted,
     SendResult,
+    TranscriptLine,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
 
@@ -26,7 +32,7 @@ from .support import Links, live, lost
 BACKED_OFF = (0.0, 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5)
 
 
-async def listen(conversation: Live, seconds: float) -> None:
+async def listen(conversation: RealtimeConversation, seconds: float) -> None:
     """A microphone that is on: a frame every 20 ms."""
     with trio.move_on_after(seconds):
         while True:
@@ -52,7 +58,7 @@ async def test_who_says_something_is_not_made_to_wait_for_a_model_that_gave_up(
         await listen(conversation, 5.0)
         assert len(links.tried) == 4
         conversation.begin()
-        conversation.say(Line("user", "Are you there?"))
+        conversation.say(TranscriptLine("user", "Are you there?"))
         await trio.testing.wait_all_tasks_blocked()
         assert links.tried[4:] == [5.0]  # and not at 7.5
         assert conversation.statistics().connected
@@ -73,7 +79,7 @@ async def test_what_an_earlier_run_was_asked_is_told_as_text_in_the_next(
     conversation, look = live(links), ToolCall("c1", "look", "{}")
     async with open_live(conversation):
         conversation.begin()
-        conversation.say(Line("user", "What is there?"))
+        conversation.say(TranscriptLine("user", "What is there?"))
         await trio.testing.wait_all_tasks_blocked()
         links.last.push(ResponseStarted("r1"))
         end = ResponseEnd.COMPLETED
@@ -90,7 +96,7 @@ async def test_what_an_earlier_run_was_asked_is_told_as_text_in_the_next(
 
 
 def test_calls_that_a_slow_listener_did_not_come_to_are_not_forgotten() -> None:
-    interaction, calls = Interaction(), Calls("r", (ToolCall("c", "look", "{}"),))
+    interaction, calls = Interaction(), CallsReady("r", (ToolCall("c", "look", "{}"),))
     assert interaction.put(calls)
     while interaction.put(Answered()):
         pass
@@ -99,7 +105,7 @@ def test_calls_that_a_slow_listener_did_not_come_to_are_not_forgotten() -> None:
 
 
 def test_whoever_barges_in_waits_for_nothing_that_was_said_before() -> None:
-    interaction, calls = Interaction(), Calls("r", (ToolCall("c", "look", "{}"),))
+    interaction, calls = Interaction(), CallsReady("r", (ToolCall("c", "look", "{}"),))
     for event in (Answered(), calls, Answered(), BargedIn(), Answered()):
         assert interaction.put(event)
     # Calls are still owed an answer; what comes later is somebody else's.

@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from glyphoxa_trio.npc import TierSelected, ToolsShown, TurnDone, TurnEnd
 from glyphoxa_trio.npc.events import EngineSwitched, Transcript
-from glyphoxa_trio.npc.s2s import Live
+from glyphoxa_trio.npc.s2s import RealtimeConversation
 from glyphoxa_trio.npc.turn.engine import Microphone
 from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.providers.s2s import (
@@ -21,7 +21,6 @@ from glyphoxa_trio.providers.s2s import (
     Capabilities,
     Heard,
     Interrupted,
-    Line,
     ResponseEnd,
     ResponseEnded,
     ResponseStarted,
@@ -32,6 +31,7 @@ from glyphoxa_trio.providers.s2s import (
     SpeechStarted,
     SpeechStopped,
     Spoken,
+    TranscriptLine,
     Truncate,
 )
 from glyphoxa_trio.tools.outcome import Status
@@ -44,7 +44,7 @@ from .test_turns import BOB, BOTH, Model, open_voice
 FRAME = bytes(960)
 
 
-def conversation(table: Table) -> Live:
+def conversation(table: Table) -> RealtimeConversation:
     live = table.session.runner.engine.live
     assert live is not None
     return live
@@ -87,7 +87,7 @@ async def test_what_was_said_is_a_turn_like_any_other(
         assert (words.text, words.speaker) == ("What is there?", "player")
         # Both sides of it are remembered for a model that was not there.
         lines = conversation(table).history()
-    assert lines[0] == Line("user", "What is there?")
+    assert lines[0] == TranscriptLine("user", "What is there?")
 
 
 async def test_words_so_far_are_all_of_them_and_not_one_more_piece(
@@ -241,7 +241,7 @@ async def test_what_was_not_played_is_cut_from_the_models_memory(
         await connected(table, links)
         link = links.last
         heard: list[Listener] = []
-        async with table.npc.lend_ear("Ann", Microphone(heard.append)):
+        async with table.npc.attach_microphone("Ann", Microphone(heard.append)):
             link.push(SpeechStarted(), SpeechStopped(), Heard("Speak!", final=True))
             link.push(ResponseStarted("r1"), Spoken("r1", "item", "Long ago. "))
             second = bytes(ASKS.output_rate * 2)
@@ -271,9 +271,11 @@ async def test_a_turn_that_needs_slow_tools_goes_through_the_text_model(
         assert heard.only(TierSelected).tier is Tier.DEEP
         await ask(table.npc, "Thanks")
         assert links.last.all(SendText)[-3:] == [
-            SendText(Line("user", "Think carefully, investigate the door"), False),
-            SendText(Line("assistant", "It is a trap."), False),
-            SendText(Line("user", "Thanks"), True),
+            SendText(
+                TranscriptLine("user", "Think carefully, investigate the door"), False
+            ),
+            SendText(TranscriptLine("assistant", "It is a trap."), False),
+            SendText(TranscriptLine("user", "Thanks"), True),
         ]
 
 
@@ -341,7 +343,7 @@ async def test_what_is_still_being_played_is_void_when_somebody_speaks(
         flushed = []
         heard: list[Listener] = []
         microphone = Microphone(heard.append, lambda: flushed.append(1))
-        async with table.npc.lend_ear("Ann", microphone):
+        async with table.npc.attach_microphone("Ann", microphone):
             await connected(table, links)
             link = links.last
             link.push(SpeechStarted(), SpeechStopped(), Heard("Speak!", final=True))

@@ -37,7 +37,6 @@ from glyphoxa_trio.providers.s2s import (
     HandleIssued,
     InteractionEnded,
     Interrupted,
-    Line,
     Respond,
     ResponseEnd,
     ResponseEnded,
@@ -46,6 +45,7 @@ from glyphoxa_trio.providers.s2s import (
     SendResult,
     SendText,
     Spoken,
+    TranscriptLine,
 )
 from glyphoxa_trio.tools.definition import Tool, ToolDefinition
 from glyphoxa_trio.tools.outcome import Status, ToolResult
@@ -371,8 +371,8 @@ async def test_a_socket_is_replaced_at_its_age_with_what_was_said(
         assert links.tried == [0.0, 3300.0]
         assert links.opened[0].closed
         assert links.last.setup.history == (
-            Line("user", "Hello"),
-            Line("assistant", "Good day."),
+            TranscriptLine("user", "Hello"),
+            TranscriptLine("assistant", "Good day."),
         )
         again = await ask(table.npc, "Hello?")
         assert again.done.text == "Still here."
@@ -446,7 +446,7 @@ async def test_a_handle_that_is_not_taken_any_more_is_replaced_by_what_was_said(
         heard = await ask(table.npc, "Hello?")
     assert heard.done.text == "Still here."
     assert links.last.setup.handle is None
-    assert links.last.setup.history[0] == Line("user", "Hello")
+    assert links.last.setup.history[0] == TranscriptLine("user", "Hello")
 
 
 @BOTH

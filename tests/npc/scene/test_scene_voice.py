@@ -24,13 +24,13 @@ from glyphoxa_trio.npc.session.npc import CannotHear
 from glyphoxa_trio.providers import endpointing
 from glyphoxa_trio.providers.s2s import (
     Heard,
-    Line,
     SendAudio,
     SendText,
     SpeechBegins,
     SpeechEnds,
     SpeechStarted,
     SpeechStopped,
+    TranscriptLine,
 )
 from glyphoxa_trio.providers.speech import Began, Final, Partial
 from glyphoxa_trio.runtime import open_runtime
@@ -267,7 +267,7 @@ async def test_who_is_named_answers_in_place_of_the_model_that_heard_it(
         # What she has to say to that is not given out, nor waited for.
         assert room.speaker.of(Speech) == []
         asked = [x.line for x in room.link("Hal").all(SendText) if x.reply]
-        assert asked == [Line("user", "Hal, open the door!")]
+        assert asked == [TranscriptLine("user", "Hal, open the door!")]
         room.link("Hal").speak("r2", "No.")
         await trio.sleep(3)
         assert [x.npc for x in room.speaker.of(TurnDone)][-1] == "Hal"

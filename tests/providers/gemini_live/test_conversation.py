@@ -33,10 +33,9 @@ from glyphoxa_trio.providers.s2s import (
     Heard,
     InteractionEnded,
     Interrupted,
-    Line,
-    Link,
     LinkClosed,
     Ready,
+    RealtimeLink,
     ResponseEnd,
     ResponseEnded,
     S2STool,
@@ -50,23 +49,24 @@ from glyphoxa_trio.providers.s2s import (
     SpeechEnds,
     Spoken,
     ToolsInForce,
+    TranscriptLine,
 )
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.gemini_server import (
-    CallTools,
     Close,
-    End,
+    EndResponse,
     GeminiServer,
-    Hang,
+    HangResponse,
+    ModelTurn,
     On,
     Reply,
     Script,
     Speak,
-    Turn,
+    SpokenCallTools,
     UserSpeaks,
     open_gemini_server,
 )
-from glyphoxa_trio.testing.gemini_server import Heard as Understood
+from glyphoxa_trio.testing.gemini_server import Transcription as Understood
 from tests.testing.vendor_types import judge_gemini
 
 from .support import EXTENDED_3_8, FLASH_3_1, LIVE_3_8, NATIVE_2_5, tool
@@ -103,7 +103,7 @@ class Table:
     server: GeminiServer
 
     @asynccontextmanager
-    async def connect(self, model: str, **fields: Any) -> AsyncIterator[Link]:
+    async def connect(self, model: str, **fields: Any) -> AsyncIterator[RealtimeLink]:
         found: S2S = gemini(self.server, model)
         setup = {"instructions": "You are Greymantle.", "tools": (tool(),)} | fields
         async with found.connect(Setup(**setup)) as link:
@@ -126,7 +126,9 @@ async def conversation(script: Script, **options: Any) -> AsyncIterator[Table]:
     assert server.violations == []
 
 
-async def until(link: Link, kind: type[E], seen: list[Event] | None = None) -> E:
+async def until(
+    link: RealtimeLink, kind: type[E], seen: list[Event] | None = None
+) -> E:
     """The next event of that kind; those before it are ``seen``."""
     with trio.fail_after(1000):  # virtual
         while True:
@@ -137,11 +139,11 @@ async def until(link: Link, kind: type[E], seen: list[Event] | None = None) -> E
                 return event
 
 
-def rolls(turn: Turn) -> Reply:
+def rolls(turn: ModelTurn) -> Reply:
     if turn.outputs:
         return Speak(f"You rolled {turn.outputs[-1].output['output']['total']}.")
     arguments = {"expression": "2d6"}
-    return [Speak("One moment."), CallTools([("dice__roll", arguments)])]
+    return [Speak("One moment."), SpokenCallTools([("dice__roll", arguments)])]
 
 
 def words(events: list[Event]) -> str:
@@ -156,7 +158,7 @@ async def test_a_turn_with_a_tool(
     # G36
     async with conversation(rolls) as table:
         async with table.connect(model, tools=(tool(calling=calling),)) as link:
-            link.send(SendText(Line("user", "Roll!")))
+            link.send(SendText(TranscriptLine("user", "Roll!")))
             seen: list[Event] = []
             ready = await until(link, CallReady, seen)
             assert ready.call.arguments == '{"expression": "2d6"}'
@@ -178,17 +180,17 @@ async def test_a_turn_with_a_tool(
 async def test_parallel_calls_in_two_forms_are_answered_one_by_one(
     model: str, autojump_clock: MockClock
 ) -> None:
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if len(turn.outputs) == 2:
             return Speak("Both.")
         if turn.outputs:
             return Speak("One.")
         calls = [("dice__roll", {"expression": "1d20"}), ("dice__roll", None)]
-        return CallTools(calls, twice=True)
+        return SpokenCallTools(calls, twice=True)
 
     async with conversation(script) as table:
         async with table.connect(model) as link:
-            link.send(SendText(Line("user", "Roll twice!")))
+            link.send(SendText(TranscriptLine("user", "Roll twice!")))
             ended = await until(link, ResponseEnded)
             assert [call.arguments for call in ended.calls] == [
                 '{"expression": "1d20"}',
@@ -208,22 +210,22 @@ async def test_a_session_is_resumed_with_other_tools(
     model: str, autojump_clock: MockClock
 ) -> None:
     # 8: where tools are not replaced, another socket has them, and the history
-    turns: list[Turn] = []
+    turns: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         turns.append(turn)
         return Speak("Well met.")
 
     async with conversation(script) as table:
         handle = None
         async with table.connect(model) as link:
-            link.send(SendText(Line("user", "I am Ada.")))
+            link.send(SendText(TranscriptLine("user", "I am Ada.")))
             await until(link, InteractionEnded)
             while handle is None:
                 handle = (await until(link, HandleIssued)).handle
         setup = {"tools": (tool("look_up"),), "handle": handle}
         async with table.connect(model, **setup) as link:
-            link.send(SendText(Line("user", "Who am I?")))
+            link.send(SendText(TranscriptLine("user", "Who am I?")))
             await until(link, InteractionEnded)
     assert [turn.tools for turn in turns] == [("dice__roll",), ("look_up",)]
     assert [line.text for line in turns[1].lines] == [
@@ -240,7 +242,7 @@ async def test_resumed_is_said_of_a_socket_with_a_handle(
         model = gemini(server, LIVE_3_8)
         async with model.connect(Setup(instructions="")) as link:
             assert await link.receive() == Ready(resumed=False)
-            link.send(SendText(Line("user", "Hm?")))
+            link.send(SendText(TranscriptLine("user", "Hm?")))
             issued = await until(link, HandleIssued)
             while issued.handle is None:
                 issued = await until(link, HandleIssued)
@@ -253,22 +255,24 @@ async def test_a_result_for_another_socket_is_told_as_text(
     model: str, autojump_clock: MockClock
 ) -> None:
     # 6: the result of a tool that ran while its socket went away
-    turns: list[Turn] = []
+    turns: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         turns.append(turn)
         return rolls(turn) if turn.socket == 0 else Speak("Seven!")
 
     async with conversation(script) as table:
         async with table.connect(model) as link:
-            link.send(SendText(Line("user", "Roll!")))
+            link.send(SendText(TranscriptLine("user", "Roll!")))
             call = (await until(link, CallReady)).call
-        async with table.connect(model, history=(Line("user", "Roll!"),)) as link:
+        async with table.connect(
+            model, history=(TranscriptLine("user", "Roll!"),)
+        ) as link:
             answer = SendResult(call_id=call.id, name=call.name, output="{}")
             with pytest.raises(ValueError, match="no call"):
                 link.send(answer)
             told = f"Result of the earlier call of {call.name}: 7"
-            link.send(SendText(Line("system", told)))
+            link.send(SendText(TranscriptLine("system", told)))
             await until(link, InteractionEnded)
     assert turns[1].user == f"Note: {told}"
 
@@ -277,16 +281,19 @@ async def test_a_result_for_another_socket_is_told_as_text(
 async def test_history_is_known_to_a_new_socket(
     model: str, autojump_clock: MockClock
 ) -> None:
-    turns: list[Turn] = []
+    turns: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         turns.append(turn)
         return Speak("Ada.")
 
-    history = (Line("user", "I am Ada."), Line("assistant", "Well met."))
+    history = (
+        TranscriptLine("user", "I am Ada."),
+        TranscriptLine("assistant", "Well met."),
+    )
     async with conversation(script) as table:
         async with table.connect(model, history=history) as link:
-            link.send(SendText(Line("user", "Who am I?")))
+            link.send(SendText(TranscriptLine("user", "Who am I?")))
             await until(link, InteractionEnded)
     said = [(line.role, line.text) for line in turns[0].lines]
     assert said[:2] == [("user", "I am Ada."), ("model", "Well met.")]
@@ -298,9 +305,9 @@ async def test_what_others_say_interrupts_nothing_and_reaches_the_model(
     model: str, autojump_clock: MockClock
 ) -> None:
     # D23a: the others receive finished transcripts as text, without replying
-    turns: list[Turn] = []
+    turns: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         turns.append(turn)
         if turn.number == 0:
             return Speak("A long story.", ms=2000, paced=True)
@@ -308,24 +315,24 @@ async def test_what_others_say_interrupts_nothing_and_reaches_the_model(
 
     async with conversation(script) as table:
         async with table.connect(model) as link:
-            link.send(SendText(Line("user", "Tell me.")))
+            link.send(SendText(TranscriptLine("user", "Tell me.")))
             await until(link, Spoken)
-            link.send(SendText(Line("user", "Bob: tra la."), reply=False))
+            link.send(SendText(TranscriptLine("user", "Bob: tra la."), reply=False))
             seen: list[Event] = []
             await until(link, InteractionEnded, seen)
             assert not any(isinstance(event, Interrupted) for event in seen)
             await trio.sleep(5)
             assert len(turns) == 1
-            link.send(SendText(Line("user", "Who sings?")))
+            link.send(SendText(TranscriptLine("user", "Who sings?")))
             await until(link, InteractionEnded)
     assert len(turns) == 2
     assert "Bob: tra la." in "\n".join(line.text for line in turns[1].lines)
 
 
 async def test_tools_are_replaced_on_an_open_socket(autojump_clock: MockClock) -> None:
-    turns: list[Turn] = []
+    turns: list[ModelTurn] = []
 
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         turns.append(turn)
         return Speak("Yes.")
 
@@ -334,7 +341,7 @@ async def test_tools_are_replaced_on_an_open_socket(autojump_clock: MockClock) -
             for revision, names in enumerate((["look_up"], []), 1):
                 link.send(SetTools(tuple(map(tool, names)), revision))
                 assert await until(link, ToolsInForce) == ToolsInForce(revision)
-                link.send(SendText(Line("user", "And now?")))
+                link.send(SendText(TranscriptLine("user", "And now?")))
                 await until(link, InteractionEnded)
     assert [turn.tools for turn in turns] == [("look_up",), ()]
 
@@ -344,7 +351,7 @@ async def test_who_interrupts_a_blocking_call_cancels_it(
     model: str, autojump_clock: MockClock
 ) -> None:
     # 5: an answer nobody wants any more must not be sent
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         return rolls(turn) if turn.number == 0 else Speak("Very well.")
 
     trap = On("toolCall", UserSpeaks("Stop!", after=0.5, late=False), sent=True)
@@ -352,7 +359,7 @@ async def test_who_interrupts_a_blocking_call_cancels_it(
         async with table.connect(
             model, tools=(tool(calling=Calling.BLOCKING),)
         ) as link:
-            link.send(SendText(Line("user", "Roll!")))
+            link.send(SendText(TranscriptLine("user", "Roll!")))
             call = (await until(link, CallReady)).call
             assert (await until(link, CallsCancelled)).ids == (call.id,)
             await until(link, Interrupted)
@@ -369,7 +376,7 @@ async def test_who_interrupts_a_blocking_call_cancels_it(
 async def test_a_call_beside_the_talk_survives_an_interruption(
     autojump_clock: MockClock,
 ) -> None:
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.outputs:
             return Speak("Seven.")
         return rolls(turn) if turn.number == 0 else Speak("Yes?")
@@ -377,7 +384,7 @@ async def test_a_call_beside_the_talk_survives_an_interruption(
     trap = On("toolCall", UserSpeaks("Hello?"), sent=True)
     async with conversation(script, traps=[trap]) as table:
         async with table.connect(LIVE_3_8) as link:
-            link.send(SendText(Line("user", "Roll!")))
+            link.send(SendText(TranscriptLine("user", "Roll!")))
             call = (await until(link, CallReady)).call
             seen: list[Event] = []
             while "Yes?" not in words(seen):
@@ -397,7 +404,7 @@ async def test_a_response_is_stopped_by_the_client(autojump_clock: MockClock) ->
     for model in (LIVE_3_8, EXTENDED_3_8):
         async with conversation(story) as table:
             async with table.connect(model) as link:
-                link.send(SendText(Line("user", "Tell me.")))
+                link.send(SendText(TranscriptLine("user", "Tell me.")))
                 await until(link, AudioOut)
                 link.send(Cancel())
                 ended = await until(link, ResponseEnded)
@@ -441,10 +448,10 @@ async def test_what_is_spoken_arrives_to_the_byte(
 
 
 async def test_a_malformed_call_is_a_failed_response(autojump_clock: MockClock) -> None:
-    script = [End(reason="MALFORMED_FUNCTION_CALL")]
+    script = [EndResponse(reason="MALFORMED_FUNCTION_CALL")]
     async with conversation(script) as table:
         async with table.connect(NATIVE_2_5) as link:
-            link.send(SendText(Line("user", "Roll!")))
+            link.send(SendText(TranscriptLine("user", "Roll!")))
             assert (await until(link, ResponseEnded)).end is ResponseEnd.FAILED
 
 
@@ -475,10 +482,10 @@ async def test_a_notice_comes_before_the_end(autojump_clock: MockClock) -> None:
 async def test_a_close_code_says_whether_to_try_again(
     code: int, kind: ErrorKind, retryable: bool, autojump_clock: MockClock
 ) -> None:
-    script: Script = [[Close(code, "Because."), Hang()]]
+    script: Script = [[Close(code, "Because."), HangResponse()]]
     async with conversation(script) as table:
         async with table.connect(LIVE_3_8) as link:
-            link.send(SendText(Line("user", "Hello?")))
+            link.send(SendText(TranscriptLine("user", "Hello?")))
             with pytest.raises(LinkClosed) as closed:
                 await until(link, InteractionEnded)
     end = closed.value
@@ -489,7 +496,7 @@ async def test_a_large_result_may_break_the_service(autojump_clock: MockClock) -
     # 12: 1011 right after a result
     async with conversation(rolls, max_result=1000) as table:
         async with table.connect(LIVE_3_8) as link:
-            link.send(SendText(Line("user", "Roll!")))
+            link.send(SendText(TranscriptLine("user", "Roll!")))
             call = (await until(link, CallReady)).call
             output = f'{{"text": "{"x" * 2000}"}}'
             link.send(SendResult(call_id=call.id, name=call.name, output=output))
@@ -520,7 +527,7 @@ async def test_a_profile_can_be_given(autojump_clock: MockClock) -> None:
         found = gemini(server, NATIVE_2_5, profile=mine)
         tools: tuple[S2STool, ...] = (tool(),)
         async with found.connect(Setup(instructions="", tools=tools)) as link:
-            link.send(SendText(Line("user", "Roll!")))
+            link.send(SendText(TranscriptLine("user", "Roll!")))
             await until(link, CallReady)
         (setup, *_) = server.sessions[0].wire.received
         (function,) = setup["setup"]["tools"][0]["functionDeclarations"]

@@ -14,7 +14,6 @@ from glyphoxa_trio.providers.s2s import (
     Event,
     Heard,
     Interrupted,
-    Line,
     ResponseEnd,
     ResponseEnded,
     ResponseStarted,
@@ -24,6 +23,7 @@ from glyphoxa_trio.providers.s2s import (
     SpeechEnds,
     SpeechStarted,
     SpeechStopped,
+    TranscriptLine,
 )
 
 from .support import (
@@ -159,7 +159,7 @@ def test_what_comes_before_an_interruption_is_of_whoever_barges_in() -> None:
 
 def test_who_barges_into_an_answer_to_text_is_heard() -> None:
     found = listening()
-    found.send(SendText(Line("user", "Roll!")))
+    found.send(SendText(TranscriptLine("user", "Roll!")))
     events = found.hear(spoken(), heard("No,"))
     assert (words(events), answered(events)) == ([], [None])
     events = found.hear(INTERRUPTED, TURN_COMPLETE)
@@ -176,7 +176,7 @@ def test_who_barges_into_an_answer_to_text_is_heard() -> None:
 def test_an_interruption_by_text_is_nobody_who_speaks() -> None:
     found = talk(LIVE_3_8)
     found.hear(heard("Roll"), spoken())
-    found.send(SendText(Line("user", "No!")))
+    found.send(SendText(TranscriptLine("user", "No!")))
     assert answered(found.hear(INTERRUPTED, TURN_COMPLETE, spoken())) == [None]
 
 

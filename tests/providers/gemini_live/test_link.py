@@ -13,7 +13,7 @@ import trustme
 
 import trio
 
-from glyphoxa_trio.providers.gemini_live import GeminiLive, Options
+from glyphoxa_trio.providers.gemini_live import GeminiLive, SessionOptions
 from glyphoxa_trio.providers.gemini_live.profiles import profile_of
 from glyphoxa_trio.providers.live_socket import dial
 from glyphoxa_trio.providers.llm import ErrorKind
@@ -22,20 +22,20 @@ from glyphoxa_trio.providers.s2s import (
     CallReady,
     Event,
     InteractionEnded,
-    Line,
     LinkClosed,
     Ready,
     SendResult,
     SendText,
     Setup,
     Spoken,
+    TranscriptLine,
 )
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.gemini_server import (
-    CallTools,
+    ModelTurn,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     open_gemini_server,
 )
 
@@ -45,10 +45,10 @@ KEY = "AIza-not-a-key"
 SETUP = Setup(instructions="You are Greymantle.", tools=(tool(),))
 
 
-def rolls(turn: Turn) -> Reply:
+def rolls(turn: ModelTurn) -> Reply:
     if turn.outputs:
         return Speak("Seven.")
-    return CallTools([("dice__roll", {"expression": "2d6"})])
+    return SpokenCallTools([("dice__roll", {"expression": "2d6"})])
 
 
 async def one_turn(model: GeminiLive) -> list[Event]:
@@ -59,7 +59,7 @@ async def one_turn(model: GeminiLive) -> list[Event]:
             events.append(await link.receive())
             match events[-1]:
                 case Ready():
-                    link.send(SendText(Line("user", "Roll!")))
+                    link.send(SendText(TranscriptLine("user", "Roll!")))
                 case CallReady(call=call):
                     result = SendResult(call_id=call.id, name=call.name, output="{}")
                     link.send(result)
@@ -178,7 +178,10 @@ def test_a_path_with_the_method_is_the_whole_path() -> None:
         ({"base_url": "https://example.org/?key=k"}, "base_url"),
         ({"vertex": True}, "Vertex"),
         ({"api_key": Secret("two words")}, "api_key"),
-        ({"options": Options(generation={"thinkingConfig": {}})}, "thinkingConfig"),
+        (
+            {"options": SessionOptions(generation={"thinkingConfig": {}})},
+            "thinkingConfig",
+        ),
     ],
 )
 def test_what_cannot_work_is_said_at_once(

@@ -29,7 +29,6 @@ from glyphoxa_trio.providers.s2s import (
     Event,
     Heard,
     Interrupted,
-    Line,
     Ready,
     ResponseEnded,
     ResponseStarted,
@@ -42,6 +41,7 @@ from glyphoxa_trio.providers.s2s import (
     SpeechBegins,
     SpeechEnds,
     ToolsInForce,
+    TranscriptLine,
 )
 
 from .support import MODELS, called, content, judged, spoken, tool, wire_of
@@ -49,7 +49,9 @@ from .support import MODELS, called, content, judged, spoken, tool, wire_of
 IDS = [f"fc-{i}" for i in range(6)]
 NAMES = ["dice__roll", "look_up"]
 LINES = st.builds(
-    Line, st.sampled_from(["user", "assistant", "system"]), st.sampled_from("abc")
+    TranscriptLine,
+    st.sampled_from(["user", "assistant", "system"]),
+    st.sampled_from("abc"),
 )
 TOOLS = st.lists(
     st.builds(tool, st.sampled_from(NAMES), st.sampled_from(Calling)),
@@ -134,7 +136,7 @@ class Socket(RuleBasedStateMachine):
         self.send(SendAudio(bytes(2)))
 
     @rule(line=LINES, reply=st.booleans())
-    def text(self, line: Line, reply: bool) -> None:
+    def text(self, line: TranscriptLine, reply: bool) -> None:
         self.send(SendText(line, reply=reply))
 
     @rule(tools=TOOLS)

@@ -17,7 +17,6 @@ from glyphoxa_trio.providers.s2s import (
     Command,
     Complaint,
     DropAudio,
-    Line,
     Respond,
     Schedule,
     SendAudio,
@@ -28,6 +27,7 @@ from glyphoxa_trio.providers.s2s import (
     SpeechBegins,
     SpeechEnds,
     ToolsInForce,
+    TranscriptLine,
     Truncate,
 )
 
@@ -47,11 +47,11 @@ from .support import (
     wire_of,
 )
 
-SILENT = SendText(Line("user", "Somebody sings."), reply=False)
+SILENT = SendText(TranscriptLine("user", "Somebody sings."), reply=False)
 
 
 def asked(text: str = "Who is there?") -> SendText:
-    return SendText(Line("user", text))
+    return SendText(TranscriptLine("user", text))
 
 
 def result(call_id: str = "fc-1", **fields: Any) -> SendResult:
@@ -139,9 +139,9 @@ def test_more_tools_than_are_allowed_are_cut() -> None:
 
 
 HISTORY = (
-    Line("user", "Is it open?"),
-    Line("system", "It rains."),
-    Line("assistant", "No."),
+    TranscriptLine("user", "Is it open?"),
+    TranscriptLine("system", "It rains."),
+    TranscriptLine("assistant", "No."),
 )
 
 
@@ -247,7 +247,7 @@ def test_text_begins_and_ends_where_the_client_says_when(model: str) -> None:
 
 
 def test_what_is_not_the_users_is_a_turn_where_there_are_turns() -> None:
-    note = SendText(Line("system", "Result of the earlier call of roll: 17"))
+    note = SendText(TranscriptLine("system", "Result of the earlier call of roll: 17"))
     words = "Note: Result of the earlier call of roll: 17"
     for model in (NATIVE_2_5, LIVE_3_8, EXTENDED_3_8):
         assert talk(model).send(note) == [turns(("user", words), complete=True)]
@@ -280,14 +280,18 @@ def test_text_without_an_answer_waits_until_nothing_is_said_or_owed(model: str) 
 def test_text_without_an_answer_goes_with_the_next_that_has_one() -> None:
     found = talk(LIVE_3_8)
     found.hear(spoken())
-    assert not found.send(SILENT, SendText(Line("assistant", "Tra la."), reply=False))
+    assert not found.send(
+        SILENT, SendText(TranscriptLine("assistant", "Tra la."), reply=False)
+    )
     lines = [("user", "Somebody sings."), ("model", "Tra la."), ("user", "Who?")]
     assert found.send(asked("Who?")) == [turns(*lines, complete=True)]
 
 
 def test_where_all_text_is_answered_the_other_goes_with_it() -> None:
     found = talk(FLASH_3_1)
-    assert not found.send(SILENT, SendText(Line("assistant", "Tra la."), reply=False))
+    assert not found.send(
+        SILENT, SendText(TranscriptLine("assistant", "Tra la."), reply=False)
+    )
     words = "Somebody sings.\nNote: you said: Tra la.\nWho?"
     assert found.send(asked("Who?")) == [{"realtimeInput": {"text": words}}]
     assert found.send(asked("Who?")) == [{"realtimeInput": {"text": "Who?"}}]
@@ -305,7 +309,9 @@ def test_where_all_text_is_answered_the_other_goes_with_speech() -> None:
 def test_so_much_text_waits_and_no_more() -> None:
     found = talk(FLASH_3_1)
     for i in range(MAX_HELD + 1):
-        assert not found.send(SendText(Line("user", f"Line {i}."), reply=False))
+        assert not found.send(
+            SendText(TranscriptLine("user", f"Line {i}."), reply=False)
+        )
     (complaint,) = found.wait(0)
     assert isinstance(complaint, Complaint)
     assert complaint.kind is ErrorKind.BAD_REQUEST
@@ -320,7 +326,7 @@ def test_so_much_text_waits_and_no_more() -> None:
 
 def test_nothing_is_said_of_nothing() -> None:
     found = talk(LIVE_3_8)
-    assert not found.send(SendText(Line("user", "")), SendAudio(b""))
+    assert not found.send(SendText(TranscriptLine("user", "")), SendAudio(b""))
     assert found.wait(10) == []
 
 

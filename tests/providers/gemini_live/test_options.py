@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glyphoxa_trio.providers.gemini_live import GeminiLive, Options
+from glyphoxa_trio.providers.gemini_live import GeminiLive, SessionOptions
 from glyphoxa_trio.providers.gemini_live.profiles import profile_of
 from glyphoxa_trio.providers.gemini_live.wire import GeminiWire
 from glyphoxa_trio.providers.s2s import Setup, SpeechStarted, SpeechStopped
@@ -17,7 +17,7 @@ from .support import EXTENDED_3_8, FLASH_3_1, LIVE_3_8, NATIVE_2_5, UNKNOWN, Tal
 
 def talk(model: str = LIVE_3_8, *, automatic: bool = True, **options: Any) -> Talk:
     setup = Setup(instructions="You are Greymantle.", automatic=automatic, voice="Puck")
-    profile, asked = profile_of(model), Options(**options)
+    profile, asked = profile_of(model), SessionOptions(**options)
     wire = GeminiWire(model=model, profile=profile, setup=setup, options=asked)
     return Talk(wire)
 
@@ -99,7 +99,7 @@ def test_what_is_not_said_is_left_to_the_vendor() -> None:
 )
 def test_what_cannot_be_says_so(options: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        Options(**options)
+        SessionOptions(**options)
 
 
 BUDGET = {"thinking_budget": 128}
@@ -121,11 +121,11 @@ def test_what_a_family_does_not_take_closes_no_socket(
     model: str, taken: list[dict[str, Any]], refused: list[dict[str, Any]]
 ) -> None:
     for options in taken:
-        GeminiLive(model=model, options=Options(**options))
+        GeminiLive(model=model, options=SessionOptions(**options))
     for options in refused:
         (name,) = options
         with pytest.raises(ValueError, match=rf"^{name}: {model} .*(leave|say)"):
-            GeminiLive(model=model, options=Options(**options))
+            GeminiLive(model=model, options=SessionOptions(**options))
 
 
 @pytest.mark.parametrize("interrupts", [True, False])

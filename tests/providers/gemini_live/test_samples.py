@@ -19,7 +19,6 @@ from glyphoxa_trio.providers.s2s import (
     Heard,
     InteractionEnded,
     Interrupted,
-    Line,
     Ready,
     ResponseEnd,
     ResponseEnded,
@@ -30,6 +29,7 @@ from glyphoxa_trio.providers.s2s import (
     SetTools,
     Spoken,
     ToolsInForce,
+    TranscriptLine,
     UsageSeen,
 )
 from glyphoxa_trio.tools.outcome import ToolCall
@@ -55,7 +55,7 @@ def test_every_client_frame_of_the_sample_is_said_by_a_command() -> None:
     talk.hear({"setupComplete": {}}, *(m for m in messages() if "toolCall" in m))
     ours += talk.send(
         SendAudio(bytes(4)),
-        SendText(Line("user", "roll a d20")),
+        SendText(TranscriptLine("user", "roll a d20")),
         SendResult(call_id="fc-1", name="dice__roll", output='{"total": 17}'),
         SetTools((tool(),), 2),
     )

@@ -24,7 +24,6 @@ from glyphoxa_trio.providers.s2s import (
     HandleIssued,
     InteractionEnded,
     Interrupted,
-    Line,
     LinkClosed,
     Ready,
     ResponseEnd,
@@ -35,6 +34,7 @@ from glyphoxa_trio.providers.s2s import (
     SpeechStarted,
     SpeechStopped,
     Spoken,
+    TranscriptLine,
     UsageSeen,
 )
 
@@ -65,7 +65,7 @@ def ended(events: list[Event]) -> ResponseEnded:
 
 def asking(model: str = LIVE_3_8) -> Talk:
     found = talk(model)
-    found.send(SendText(Line("user", "Roll!")))
+    found.send(SendText(TranscriptLine("user", "Roll!")))
     return found
 
 
@@ -298,7 +298,7 @@ def test_extended_thinking_ends_only_when_it_says_so() -> None:
 def test_a_turn_that_ends_while_something_new_was_asked_is_not_the_end() -> None:
     found = asking(FLASH_3_1)
     found.hear(spoken())
-    found.send(SendText(Line("user", "And now?")))
+    found.send(SendText(TranscriptLine("user", "And now?")))
     assert names(found.hear(TURN_COMPLETE)) == ["ResponseEnded"]
     assert names(found.hear(spoken(), TURN_COMPLETE))[-1] == "InteractionEnded"
 
@@ -358,7 +358,7 @@ def test_an_interruption_while_a_tool_runs_is_one_too() -> None:
 
 def test_ones_own_cancellation_of_what_had_not_begun_interrupts_nobody() -> None:
     found = asking()
-    found.send(Cancel(), SendText(Line("user", "Something else!")))
+    found.send(Cancel(), SendText(TranscriptLine("user", "Something else!")))
     assert found.hear(INTERRUPTED) == []
     assert found.hear(TURN_COMPLETE) == []  # the answer to the other is still owed
     assert names(found.hear(spoken(), status("IDLE")))[-1] == "InteractionEnded"
@@ -369,7 +369,7 @@ def test_who_writes_before_an_answer_has_begun_is_not_interrupted_by_that(
     profile: Any,
 ) -> None:
     found = asking(profile)
-    found.send(SendText(Line("user", "Something else!")))
+    found.send(SendText(TranscriptLine("user", "Something else!")))
     assert found.hear(spoken(), INTERRUPTED, TURN_COMPLETE) == []
     assert names(found.hear(spoken()))[0] == "ResponseStarted"
 
@@ -379,7 +379,7 @@ def test_a_turn_that_ends_without_a_word_to_its_results_asks_for_nothing_more() 
     found.hear(called("fc-1"))
     answered(found, "fc-1")
     assert names(found.hear(TURN_COMPLETE))[-1] == "InteractionEnded"
-    found.send(SendText(Line("user", "And now?")))
+    found.send(SendText(TranscriptLine("user", "And now?")))
     assert names(found.hear(spoken()))[0] == "ResponseStarted"
 
 
@@ -391,17 +391,17 @@ def test_at_rest_is_nothing_new_to_who_has_just_asked() -> None:
 
 def test_what_was_cancelled_before_it_began_is_never_heard_of() -> None:
     found = asking()
-    found.send(Cancel(), SendText(Line("user", "Something else!")))
+    found.send(Cancel(), SendText(TranscriptLine("user", "Something else!")))
     assert found.hear(spoken(), INTERRUPTED, TURN_COMPLETE) == []
     assert names(found.hear(spoken()))[0] == "ResponseStarted"
     # Also if it was too late to stop it,
     found = asking()
-    found.send(Cancel(), SendText(Line("user", "Something else!")))
+    found.send(Cancel(), SendText(TranscriptLine("user", "Something else!")))
     assert found.hear(spoken(), TURN_COMPLETE) == []
     assert names(found.hear(spoken()))[0] == "ResponseStarted"
     # and if there was nothing to stop.
     found = asking()
-    found.send(Cancel(), SendText(Line("user", "Something else!")))
+    found.send(Cancel(), SendText(TranscriptLine("user", "Something else!")))
     found.wait(STOPPING)
     assert names(found.hear(spoken()))[0] == "ResponseStarted"
 

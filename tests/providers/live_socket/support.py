@@ -24,12 +24,12 @@ from glyphoxa_trio.providers.s2s import (
     Complaint,
     Event,
     Heard,
-    Line,
     LinkClosed,
     Ready,
     SendAudio,
     SendText,
     SpeechEnds,
+    TranscriptLine,
 )
 
 
@@ -166,4 +166,4 @@ async def closing(link: LiveSocket) -> LinkClosed:
 
 
 def text(words: str) -> SendText:
-    return SendText(Line("user", words))
+    return SendText(TranscriptLine("user", words))

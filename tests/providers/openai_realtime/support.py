@@ -15,12 +15,12 @@ from glyphoxa_trio.providers.s2s import (
     Calling,
     Command,
     Event,
-    Line,
     Ready,
     S2STool,
     SendResult,
     SendText,
     Setup,
+    TranscriptLine,
 )
 
 from ..openai_types import client_event, server_event
@@ -36,7 +36,7 @@ def tool(name: str = "roll") -> S2STool:
 
 
 def text(words: str) -> SendText:
-    return SendText(Line("user", words))
+    return SendText(TranscriptLine("user", words))
 
 
 def result(call_id: str, output: str = '{"status":"ok"}') -> SendResult:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from glyphoxa_trio.providers.live_wire import Lane
 from glyphoxa_trio.providers.llm import ToolSpec
-from glyphoxa_trio.providers.openai_realtime import Options
+from glyphoxa_trio.providers.openai_realtime import SessionOptions
 from glyphoxa_trio.providers.openai_realtime.encoding import (
     MAX_APPEND,
     append,
@@ -24,7 +24,6 @@ from glyphoxa_trio.providers.s2s import (
     Command,
     DropAudio,
     ForgetText,
-    Line,
     Respond,
     SendAudio,
     SendResult,
@@ -34,6 +33,7 @@ from glyphoxa_trio.providers.s2s import (
     Setup,
     SpeechBegins,
     SpeechEnds,
+    TranscriptLine,
     Truncate,
 )
 
@@ -43,7 +43,7 @@ from .support import BY_HAND, SETUP, Talk, function_call, text, tool
 
 def session(setup: Setup, **options: Any) -> dict[str, Any]:
     """The session that is sent for this setup, as the vendor's types take it."""
-    talk = Talk(RealtimeWire(setup=setup, options=Options(**options)))
+    talk = Talk(RealtimeWire(setup=setup, options=SessionOptions(**options)))
     talk.hear("session.created", session={"type": "realtime"})
     [update] = talk.sent()
     sent: dict[str, Any] = update["session"]
@@ -94,7 +94,7 @@ def test_further_options_reach_the_session_but_do_not_take_it_over() -> None:
     sent = session(SETUP, extra={"truncation": "auto"})
     assert sent["truncation"] == "auto"
     with pytest.raises(ValueError, match="audio, tools cannot be set here"):
-        Options(extra={"tools": [], "audio": {}})
+        SessionOptions(extra={"tools": [], "audio": {}})
 
 
 def test_tools_are_flat_and_keep_their_schema() -> None:
@@ -186,13 +186,13 @@ def test_a_server_that_hears_by_itself_is_not_told(command: Command) -> None:
     [("user", "input_text"), ("system", "input_text"), ("assistant", "output_text")],
 )
 def test_a_line_says_whose_it_is(role: Any, part: str) -> None:
-    [sent] = Talk.ready().do(SendText(Line(role, "So be it.")))
+    [sent] = Talk.ready().do(SendText(TranscriptLine(role, "So be it.")))
     assert sent["item"]["role"] == role
     assert sent["item"]["content"] == [{"type": part, "text": "So be it."}]
 
 
 def test_a_line_with_a_name_can_be_taken_back() -> None:
-    line = Line("user", "It rains.")
+    line = TranscriptLine("user", "It rains.")
     [sent] = Talk.ready().do(SendText(line, reply=False, item="known_1"))
     assert sent["item"]["id"] == "known_1"
     [sent] = Talk.ready().do(ForgetText("known_1"))
@@ -200,7 +200,10 @@ def test_a_line_with_a_name_can_be_taken_back() -> None:
 
 
 def test_history_goes_out_first_oldest_first() -> None:
-    history = (Line("user", "Who are you?"), Line("assistant", "Nobody."))
+    history = (
+        TranscriptLine("user", "Who are you?"),
+        TranscriptLine("assistant", "Nobody."),
+    )
     talk = Talk(RealtimeWire(setup=attrs.evolve(SETUP, history=history)))
     talk.do(Respond())
     talk.hear("session.created", session={"type": "realtime"})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime, Options
+from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime, SessionOptions
 from glyphoxa_trio.providers.openai_realtime.wire import RealtimeWire
 from glyphoxa_trio.providers.s2s import Cancel, Respond, SpeechStopped
 
@@ -16,7 +16,7 @@ from .support import BY_HAND, SETUP, Talk
 
 def session(**options: Any) -> dict[str, Any]:
     """The session that is sent, as the vendor's types take it."""
-    talk = Talk(RealtimeWire(setup=SETUP, options=Options(**options)))
+    talk = Talk(RealtimeWire(setup=SETUP, options=SessionOptions(**options)))
     talk.hear("session.created", session={"type": "realtime"})
     [update] = talk.sent()
     sent: dict[str, Any] = update["session"]
@@ -52,7 +52,7 @@ def test_it_is_told_not_to_answer_and_not_to_stop() -> None:
     hears = session(create_response=False, interrupt_response=False)["audio"]["input"]
     assert hears["turn_detection"]["create_response"] is False
     assert hears["turn_detection"]["interrupt_response"] is False
-    model = OpenAIRealtime(model="m", options=Options(create_response=False))
+    model = OpenAIRealtime(model="m", options=SessionOptions(create_response=False))
     assert not model.capabilities.answers_speech
     assert OpenAIRealtime(model="m").capabilities.answers_speech
 
@@ -103,7 +103,7 @@ def test_what_is_not_said_is_left_to_the_vendor() -> None:
 )
 def test_what_cannot_be_says_so(options: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        Options(**options)
+        SessionOptions(**options)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_cannot_be_says_so(options: dict[str, Any], why: str) -> None:
     ],
 )
 def test_a_model_that_does_not_think_is_not_asked_to(model: str, thinks: bool) -> None:
-    options = Options(thinking="high")
+    options = SessionOptions(thinking="high")
     if thinks:
         OpenAIRealtime(model=model, options=options)
         return
@@ -129,7 +129,7 @@ def test_a_model_that_does_not_think_is_not_asked_to(model: str, thinks: bool) -
 
 def test_a_response_that_the_server_does_not_make_is_asked_for_at_once() -> None:
     # Else it would wait ten seconds for one that the server is not going to make.
-    options = Options(turn_detection="semantic_vad", create_response=False)
+    options = SessionOptions(turn_detection="semantic_vad", create_response=False)
     talk = Talk.ready(options=options)
     talk.hear("input_audio_buffer.speech_started", audio_start_ms=0, item_id="i")
     assert talk.do(Respond()) == []  # somebody speaks
@@ -142,14 +142,14 @@ def test_a_response_that_the_server_does_not_make_is_asked_for_at_once() -> None
 
 def test_a_server_that_does_not_stop_by_itself_is_told_to() -> None:
     for interrupts, told in ((True, []), (False, ["response.cancel"])):
-        talk = Talk.ready(options=Options(interrupt_response=interrupts))
+        talk = Talk.ready(options=SessionOptions(interrupt_response=interrupts))
         talk.starts()
         talk.hear("input_audio_buffer.speech_started", audio_start_ms=0, item_id="i")
         assert [message["type"] for message in talk.do(Cancel())] == told
 
 
 def test_a_session_by_hand_detects_nothing_whatever_the_options() -> None:
-    wire = RealtimeWire(setup=BY_HAND, options=Options(silence_ms=300))
+    wire = RealtimeWire(setup=BY_HAND, options=SessionOptions(silence_ms=300))
     talk = Talk(wire)
     talk.hear("session.created", session={"type": "realtime"})
     [update] = talk.sent()

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from glyphoxa_trio.providers.openai_realtime.sequencer import State
+from glyphoxa_trio.providers.openai_realtime.sequencer import SequencerState
 from glyphoxa_trio.providers.openai_realtime.wire import RealtimeWire
 from glyphoxa_trio.providers.s2s import (
     Cancel,
@@ -144,7 +144,7 @@ class Conversation(RuleBasedStateMachine):
                 self.time_passes()
             elif not self.open_calls:
                 break
-        assert self.wire.sequencer.state is State.IDLE
+        assert self.wire.sequencer.state is SequencerState.IDLE
         assert not self.wire.sequencer.is_wanted
         assert self.creates <= self.wants + self.refusals
         ended = [e for e in self.events if isinstance(e, ResponseEnded)]

@@ -29,11 +29,11 @@ from glyphoxa_trio.providers.s2s import (
     Truncate,
 )
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
-    End,
-    Fail,
+    EndResponse,
+    FailResponse,
     RealtimeServer,
     Speak,
+    SpokenCallTools,
     UserSpeaks,
     open_realtime_server,
 )
@@ -43,15 +43,18 @@ from .support import BY_HAND, SETUP, result, text, tool
 from .test_server import model_at
 
 TALK = Speak("Once upon a time.", ms=700, paced=True)
-CALLS = CallTools([("roll", {"sides": 6}), ("roll", {"sides": 8})])
+CALLS = SpokenCallTools([("roll", {"sides": 6}), ("roll", {"sides": 8})])
 REPLIES: list[Any] = [
     TALK,
     CALLS,
     [TALK, CALLS],
     [CALLS, TALK],
-    [Speak("Cut", upto_ms=200, ms=900), End("incomplete", "max_output_tokens")],
-    [CallTools([("roll", {})], open=True), End("incomplete", "max_output_tokens")],
-    Fail("server_error"),
+    [Speak("Cut", upto_ms=200, ms=900), EndResponse("incomplete", "max_output_tokens")],
+    [
+        SpokenCallTools([("roll", {})], open=True),
+        EndResponse("incomplete", "max_output_tokens"),
+    ],
+    FailResponse("server_error"),
 ]
 STEPS = st.sampled_from(
     [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from glyphoxa_trio.providers.llm import ErrorKind, ToolSpec, Usage
-from glyphoxa_trio.providers.openai_realtime import Options
+from glyphoxa_trio.providers.openai_realtime import SessionOptions
 from glyphoxa_trio.providers.openai_realtime.wire import RealtimeWire
 from glyphoxa_trio.providers.s2s import (
     AudioOut,
@@ -58,7 +58,7 @@ def without_ids(message: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in message.items() if key != "event_id"}
 
 
-def sample_setup(update: dict[str, Any]) -> tuple[Setup, Options]:
+def sample_setup(update: dict[str, Any]) -> tuple[Setup, SessionOptions]:
     """What our side must be asked for, to say the sample's session."""
     session = update["session"]
     hears = session["audio"]["input"]
@@ -79,7 +79,7 @@ def sample_setup(update: dict[str, Any]) -> tuple[Setup, Options]:
         voice=session["audio"]["output"]["voice"],
     )
     extra = ("parallel_tool_calls", "max_output_tokens", "truncation")
-    options = Options(
+    options = SessionOptions(
         transcription=hears["transcription"]["model"],
         turn_detection=hears["turn_detection"]["type"],
         threshold=hears["turn_detection"]["threshold"],

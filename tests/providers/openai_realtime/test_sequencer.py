@@ -10,7 +10,7 @@ from glyphoxa_trio.providers.openai_realtime.sequencer import (
     UTTERANCE,
     WATCHDOG,
     Sequencer,
-    State,
+    SequencerState,
 )
 from glyphoxa_trio.providers.s2s import Cancel, Complaint, Respond
 
@@ -45,11 +45,11 @@ def test_a_response_is_asked_for_at_once_if_nothing_runs() -> None:
         "conversation.item.create",
         "response.create",
     ]
-    assert state(talk) == State.CREATING
+    assert state(talk) == SequencerState.CREATING
     talk.starts()
-    assert state(talk) == State.ACTIVE
+    assert state(talk) == SequencerState.ACTIVE
     talk.ends()
-    assert state(talk) == State.IDLE
+    assert state(talk) == SequencerState.IDLE
     assert talk.sent() == []
 
 
@@ -103,7 +103,7 @@ def test_a_refusal_by_a_response_that_nobody_saw_waits_for_any_end(
     talk = Talk.ready()
     [create] = talk.do(Respond())
     assert talk.refuses(ACTIVE, create["event_id"] if named else None) == []
-    assert state(talk) == State.ACTIVE
+    assert state(talk) == SequencerState.ACTIVE
     talk.ends("resp_unseen")
     assert kinds(talk.sent()) == ["response.create"]
 
@@ -145,9 +145,9 @@ def test_an_error_about_something_else_changes_nothing() -> None:
     [said] = talk.do(text("Hello"))
     talk.do(Respond())
     talk.refuses("invalid_value", said["event_id"])
-    assert state(talk) == State.CREATING
+    assert state(talk) == SequencerState.CREATING
     talk.refuses(ACTIVE, "somebody-elses")
-    assert state(talk) == State.CREATING
+    assert state(talk) == SequencerState.CREATING
 
 
 def test_cancelling_names_the_response_and_is_said_once() -> None:
@@ -183,7 +183,7 @@ def test_the_end_of_another_response_is_not_the_end_of_this_one() -> None:
     sequencer = Sequencer()
     sequencer.started("resp_1", 0)
     sequencer.ended("resp_0", 0)
-    assert sequencer.state is State.ACTIVE
+    assert sequencer.state is SequencerState.ACTIVE
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -195,7 +195,7 @@ def test_a_cancel_that_crossed_the_end_is_harmless(named: bool) -> None:
     about = cancel["event_id"] if named else None
     complaints = talk.refuses("response_cancel_not_active", about)
     assert bool(complaints) != named  # whose it is cannot be told without its name
-    assert state(talk) == State.IDLE
+    assert state(talk) == SequencerState.IDLE
 
 
 def test_a_cancel_of_what_had_ended_unseen_frees_the_way() -> None:

@@ -19,7 +19,7 @@ from trio.testing import MockClock
 
 from glyphoxa_trio.providers.live_socket import LiveSocket
 from glyphoxa_trio.providers.llm import ErrorKind
-from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime, Options
+from glyphoxa_trio.providers.openai_realtime import OpenAIRealtime, SessionOptions
 from glyphoxa_trio.providers.s2s import (
     S2S,
     AudioOut,
@@ -29,7 +29,6 @@ from glyphoxa_trio.providers.s2s import (
     Event,
     Heard,
     InteractionEnded,
-    Line,
     LinkClosed,
     Ready,
     Respond,
@@ -44,35 +43,36 @@ from glyphoxa_trio.providers.s2s import (
     SpeechStarted,
     Spoken,
     ToolsInForce,
+    TranscriptLine,
     Truncate,
 )
 from glyphoxa_trio.secret import Secret
 from glyphoxa_trio.testing.realtime_server import (
-    CallTools,
     Close,
     Drop,
     Error,
     Expire,
-    Fail,
-    Hang,
+    FailResponse,
+    HangResponse,
+    ModelTurn,
     On,
-    Pause,
+    PauseResponse,
     RealtimeServer,
     Refuse,
     Reply,
     Speak,
-    Turn,
+    SpokenCallTools,
     UserSpeaks,
     open_realtime_server,
 )
-from glyphoxa_trio.testing.realtime_server import Heard as Understood
+from glyphoxa_trio.testing.realtime_server import Transcription as Understood
 
 from ..openai_types import client_event
 from .support import SETUP, result, text, tool
 
 E = TypeVar("E", bound=Event)
 WITH_TOOL = attrs.evolve(SETUP, tools=(tool(),))
-ROLL = CallTools([("roll", {"sides": 6})])
+ROLL = SpokenCallTools([("roll", {"sides": 6})])
 
 
 def model_at(server: RealtimeServer, **options: Any) -> OpenAIRealtime:
@@ -125,7 +125,7 @@ def noise(ms: int) -> bytes:
     return array("h", [rng.randint(-9000, 9000) for _ in range(24 * ms)]).tobytes()
 
 
-def rolls(turn: Turn) -> Reply:
+def rolls(turn: ModelTurn) -> Reply:
     if turn.outputs:
         return Speak(f"You rolled {turn.outputs[-1].output}.", ms=60)
     return [Speak("One moment.", ms=40), ROLL]
@@ -157,10 +157,10 @@ async def test_a_turn_with_a_tool(autojump_clock: MockClock) -> None:  # G36
 async def test_several_calls_are_answered_in_any_order_before_one_response(
     autojump_clock: MockClock,
 ) -> None:
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         if turn.outputs:
             return Speak(",".join(o.output for o in turn.outputs))
-        return CallTools([("roll", {"sides": sides}) for sides in (4, 6, 8)])
+        return SpokenCallTools([("roll", {"sides": sides}) for sides in (4, 6, 8)])
 
     async with talking(script) as (link, server):
         link.send(Respond())
@@ -176,7 +176,7 @@ async def test_several_calls_are_answered_in_any_order_before_one_response(
 async def test_a_result_that_is_there_early_goes_out_in_time(
     autojump_clock: MockClock,
 ) -> None:
-    async with talking([[ROLL, Pause(2), Speak("Well.")]]) as (link, server):
+    async with talking([[ROLL, PauseResponse(2), Speak("Well.")]]) as (link, server):
         link.send(Respond())
         _, ready = await until(link, CallReady)
         link.send(result(ready.call.id))
@@ -240,9 +240,9 @@ async def test_an_interruption_ends_voids_and_truncates(
 ) -> None:
     interrupted = [
         Speak("It was a dark and", ms=900),
-        CallTools([("roll", {"sides": 6})], open=True),
+        SpokenCallTools([("roll", {"sides": 6})], open=True),
         UserSpeaks("Stop!"),
-        Hang(),
+        HangResponse(),
     ]
     async with talking([interrupted, Speak("As you wish.")]) as (link, server):
         link.send(Respond())
@@ -268,7 +268,7 @@ async def test_an_interruption_ends_voids_and_truncates(
 async def test_a_response_of_the_server_that_crosses_ours_is_waited_for(
     autojump_clock: MockClock,
 ) -> None:  # field problem 1
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         return Speak(f"Answer {turn.number}.", ms=200, paced=True)
 
     async with talking(script) as (link, server):
@@ -315,7 +315,7 @@ async def test_wants_while_a_response_runs_are_one_response_after_it(
 async def test_new_tools_are_one_message_and_hold_for_the_next_response(
     autojump_clock: MockClock,
 ) -> None:
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         return Speak(" ".join(turn.tools), ms=500, paced=True)
 
     async with talking(script) as (link, _):
@@ -336,7 +336,7 @@ async def test_new_tools_are_one_message_and_hold_for_the_next_response(
 async def test_words_can_be_asked_for_and_a_response_has_its_own_instructions(
     autojump_clock: MockClock,
 ) -> None:
-    def script(turn: Turn) -> Reply:
+    def script(turn: ModelTurn) -> Reply:
         return Speak(f"{turn.instructions}|{turn.request.get('tool_choice')}")
 
     async with talking(script) as (link, _):
@@ -348,7 +348,10 @@ async def test_words_can_be_asked_for_and_a_response_has_its_own_instructions(
 async def test_history_is_there_before_anything_is_asked(
     autojump_clock: MockClock,
 ) -> None:
-    history = (Line("user", "I am Mira."), Line("assistant", "Well met."))
+    history = (
+        TranscriptLine("user", "I am Mira."),
+        TranscriptLine("assistant", "Well met."),
+    )
     setup = attrs.evolve(SETUP, history=history)
     async with talking(
         lambda turn: Speak(" ".join(line.text for line in turn.lines)), setup
@@ -387,7 +390,10 @@ async def test_cancelling_stops_it_and_the_next_one_runs(
 async def test_a_failed_response_says_who_must_act_and_the_session_goes_on(
     autojump_clock: MockClock,
 ) -> None:
-    script = [Fail("rate_limit_exceeded", type="rate_limit_error"), Speak("Again.")]
+    script = [
+        FailResponse("rate_limit_exceeded", type="rate_limit_error"),
+        Speak("Again."),
+    ]
     async with talking(script) as (link, _):
         link.send(Respond())
         _, complaint = await until(link, Complaint)
@@ -425,7 +431,7 @@ async def test_a_quota_error_in_mid_session_is_a_complaint(
 async def test_a_session_that_ends_says_why(
     autojump_clock: MockClock, event: Any, kind: ErrorKind, code: int | None
 ) -> None:
-    script = [[Speak("Not", upto_ms=50), event, Hang()]]
+    script = [[Speak("Not", upto_ms=50), event, HangResponse()]]
     async with talking(script) as (link, _):
         link.send(Respond())
         with pytest.raises(LinkClosed) as caught:
@@ -460,7 +466,7 @@ async def test_a_server_that_greets_late_is_waited_for(
 async def test_a_setup_that_is_not_taken_ends_the_session(
     autojump_clock: MockClock,
 ) -> None:
-    beta = Options(extra={"temperature": 0.8})
+    beta = SessionOptions(extra={"temperature": 0.8})
     async with open_realtime_server([Speak("")], in_memory=True) as server:
         with pytest.raises(LinkClosed, match="temperature") as caught:
             async with model_at(server, options=beta).connect(SETUP) as link:
@@ -526,7 +532,7 @@ async def test_a_trap_in_the_middle_of_a_call_leaves_nothing_unsaid(
     autojump_clock: MockClock,
 ) -> None:
     trap = On("response.output_item.done", Close(1001, "going"), sent=True)
-    async with talking([[ROLL, Hang()]], traps=[trap]) as (link, _):
+    async with talking([[ROLL, HangResponse()]], traps=[trap]) as (link, _):
         link.send(Respond())
         _, ready = await until(link, CallReady)
         with pytest.raises(LinkClosed) as caught:

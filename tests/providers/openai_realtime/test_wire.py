@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glyphoxa_trio.providers.llm import ErrorKind, Usage
-from glyphoxa_trio.providers.openai_realtime import Options
+from glyphoxa_trio.providers.openai_realtime import SessionOptions
 from glyphoxa_trio.providers.openai_realtime.wire import MAX_NAMES, RealtimeWire
 from glyphoxa_trio.providers.payloads import MAX_CALLS
 from glyphoxa_trio.providers.s2s import (
@@ -187,7 +187,7 @@ def test_an_utterance_is_heard_piece_by_piece_and_then_as_a_whole() -> None:
 def test_a_transcript_takes_something_of_its_own_model(
     usage: dict[str, Any], used: list[Usage]
 ) -> None:
-    talk = Talk.ready(options=Options(transcription="gpt-4o-transcribe"))
+    talk = Talk.ready(options=SessionOptions(transcription="gpt-4o-transcribe"))
     completed = "conversation.item.input_audio_transcription.completed"
     said = {"content_index": 0, "transcript": "Hm?", "usage": usage}
     _, *events = talk.hear(completed, item_id="i", **said)

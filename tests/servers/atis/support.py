@@ -9,8 +9,8 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.servers.atis.cache import Answer, Failure, Fetched, Unchanged
-from glyphoxa_trio.servers.atis.report import Report, read
+from glyphoxa_trio.servers.atis.cache import Answer, FeedFailure, Fetched, Unchanged
+from glyphoxa_trio.servers.atis.report import WeatherReport, read
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)  # when trio's clock says 0
 
@@ -20,7 +20,9 @@ def wall() -> datetime:
     return NOON + timedelta(seconds=trio.current_time())
 
 
-def report(icao: str = "ENGM", minutes: float = 0, weather: str = "CAVOK") -> Report:
+def report(
+    icao: str = "ENGM", minutes: float = 0, weather: str = "CAVOK"
+) -> WeatherReport:
     """A report that was observed so many minutes after noon."""
     at = NOON + timedelta(minutes=minutes)
     found = read(f"{icao} {at:%d%H%M}Z 32009KT {weather} 09/M04 Q1025", at)
@@ -68,4 +70,12 @@ class Fixed:
         return self.value
 
 
-__all__ = ["Failure", "Fetched", "Fixed", "ScriptedFeed", "Unchanged", "report", "wall"]
+__all__ = [
+    "FeedFailure",
+    "Fetched",
+    "Fixed",
+    "ScriptedFeed",
+    "Unchanged",
+    "report",
+    "wall",
+]

@@ -21,8 +21,8 @@ from glyphoxa_trio.servers.atis.cache import (
     LONGEST_EXPIRES,
     LONGEST_PAUSE,
     Cache,
-    Entry,
-    Failure,
+    CachedReport,
+    FeedFailure,
     Fetched,
     Unchanged,
 )
@@ -44,7 +44,7 @@ class Known:
     failed_at: float = -math.inf
     pause: float = 0.0
     failures: int = 0
-    fetching: Entry | None = None
+    fetching: CachedReport | None = None
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -133,7 +133,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), pause=st.floats(-10, 1e5), everything=st.booleans())
     def it_fails(self, data: Any, pause: float, everything: bool) -> None:
-        failure = Failure(problem="no", pause=pause, everything=everything)
+        failure = FeedFailure(problem="no", pause=pause, everything=everything)
         known = self.land(data, failure)
         if known is not None:
             self.failed(known, pause)

@@ -12,7 +12,7 @@ import pytest
 
 import trio
 
-from glyphoxa_trio.servers.atis.cache import Answer, Failure, Fetched, Unchanged
+from glyphoxa_trio.servers.atis.cache import Answer, FeedFailure, Fetched, Unchanged
 from glyphoxa_trio.servers.atis.feed import (
     METNO,
     MOST_BYTES,
@@ -128,7 +128,7 @@ async def test_a_refusal_says_for_how_long(
     async with open_feed("secret words of the server") as server:
         server.status, server.headers = status, headers
         found = await answer(server)
-    assert found == Failure(
+    assert found == FeedFailure(
         problem=f"the weather service answers with error {status}",
         pause=pause,
         everything=everything,
@@ -140,7 +140,7 @@ async def test_a_pause_may_be_a_date() -> None:
     async with open_feed() as server:
         server.status, server.headers = 429, {"Retry-After": on_the_wire(90)}
         found = await answer(server)
-    assert isinstance(found, Failure)
+    assert isinstance(found, FeedFailure)
     assert 80 < found.pause <= 91
 
 
@@ -180,14 +180,14 @@ async def test_what_holds_no_report_is_a_failure(body: str | bytes) -> None:
     async with open_feed() as server:
         server.body = body
         found = await answer(server)
-    assert found == Failure(problem="the weather service sends no report")
+    assert found == FeedFailure(problem="the weather service sends no report")
 
 
 async def test_too_much_is_not_read() -> None:
     async with open_feed() as server:
         server.body = bulletin(observed()) * (MOST_BYTES // 40)
         found = await answer(server)
-    assert found == Failure(problem="the weather service sends far too much")
+    assert found == FeedFailure(problem="the weather service sends far too much")
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ async def test_what_is_no_answer_is_a_failure(raw: bytes) -> None:
     async with open_feed() as server:
         server.raw = raw
         found = await answer(server)
-    assert found == Failure(problem="the weather service cannot be reached")
+    assert found == FeedFailure(problem="the weather service cannot be reached")
 
 
 async def test_what_is_compressed_is_not_opened() -> None:
     async with open_feed() as server:
         server.body, server.headers = gzip.compress(b"0" * 10**7), GZIP
         found = await answer(server)
-    assert found == Failure(problem="the weather service sends no plain text")
+    assert found == FeedFailure(problem="the weather service sends no plain text")
     ((_, headers),) = server.asked
     assert headers["accept-encoding"] == "identity"
 
@@ -220,13 +220,13 @@ async def test_an_answer_that_breaks_off_is_a_failure() -> None:
     async with open_feed(bulletin(observed(), observed())) as server:
         server.cut = 30
         found = await answer(server)
-    assert found == Failure(problem="the weather service cannot be reached")
+    assert found == FeedFailure(problem="the weather service cannot be reached")
 
 
 async def test_nobody_there_is_a_failure() -> None:
     async with open_feed() as server:
         pass  # closed again
-    assert await answer(server) == Failure(
+    assert await answer(server) == FeedFailure(
         problem="the weather service cannot be reached"
     )
 
@@ -236,7 +236,7 @@ async def test_a_slow_feed_is_given_up() -> None:
         server.delay = LIMIT * 2
         async with opened(server, limit=0.05) as feed:
             found = await feed.fetch("ENGM", "")
-    assert found == Failure(problem="the weather service does not answer in time")
+    assert found == FeedFailure(problem="the weather service does not answer in time")
 
 
 @pytest.mark.parametrize(

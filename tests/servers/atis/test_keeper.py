@@ -19,7 +19,7 @@ from trio.testing import MockClock
 from glyphoxa_trio.servers.atis.cache import (
     INTEREST,
     Cache,
-    Failure,
+    FeedFailure,
     Fetched,
     Unchanged,
 )
@@ -27,7 +27,7 @@ from glyphoxa_trio.servers.atis.keeper import (
     AT_ONCE,
     COLD_PATIENCE,
     PATIENCE,
-    Keeper,
+    ReportKeeper,
     open_keeper,
 )
 from glyphoxa_trio.tools.definition import ToolUnavailable
@@ -39,13 +39,13 @@ REFRESH = TTL - TTL / 5 * 0.25  # with Fixed(0.0)
 
 
 @asynccontextmanager
-async def kept(feed: ScriptedFeed, chance: float = 0.0) -> AsyncGenerator[Keeper]:
+async def kept(feed: ScriptedFeed, chance: float = 0.0) -> AsyncGenerator[ReportKeeper]:
     rng = cast(random.Random, Fixed(chance))
     async with open_keeper(feed, ttl=TTL, rng=rng) as keeper:
         yield keeper
 
 
-async def ask(keeper: Keeper, icao: str = "ENGM", within: float = 60) -> Any:
+async def ask(keeper: ReportKeeper, icao: str = "ENGM", within: float = 60) -> Any:
     return await keeper.report(icao, until=trio.current_time() + within)
 
 
@@ -166,7 +166,7 @@ async def test_nobody_waits_for_long_with_an_old_report_at_hand(
 async def test_a_feed_that_fails_is_left_alone_ever_longer(
     autojump_clock: MockClock,
 ) -> None:
-    feed = ScriptedFeed(finally_=lambda icao: Failure(problem="it is down"))
+    feed = ScriptedFeed(finally_=lambda icao: FeedFailure(problem="it is down"))
     async with kept(feed) as keeper:
         for _ in range(40):
             with pytest.raises(ToolUnavailable, match="ENGM: it is down"):
@@ -180,7 +180,8 @@ async def test_a_failure_keeps_what_is_there_and_says_why(
     autojump_clock: MockClock,
 ) -> None:
     feed = ScriptedFeed(
-        [Fetched(report=report())], finally_=lambda icao: Failure(problem="it is down")
+        [Fetched(report=report())],
+        finally_=lambda icao: FeedFailure(problem="it is down"),
     )
     async with kept(feed) as keeper:
         await ask(keeper)
@@ -198,7 +199,7 @@ async def test_a_failure_keeps_what_is_there_and_says_why(
 
 
 async def test_one_refusal_is_for_every_aerodrome(autojump_clock: MockClock) -> None:
-    feed = ScriptedFeed([Failure(problem="too many", pause=120.0, everything=True)])
+    feed = ScriptedFeed([FeedFailure(problem="too many", pause=120.0, everything=True)])
     async with kept(feed) as keeper:
         with pytest.raises(ToolUnavailable, match="ENGM: too many"):
             await ask(keeper)
@@ -215,7 +216,9 @@ async def test_one_refusal_is_for_every_aerodrome(autojump_clock: MockClock) -> 
 async def test_a_feed_that_goes_on_to_refuse_is_left_alone_ever_longer(
     autojump_clock: MockClock,
 ) -> None:
-    feed = ScriptedFeed(finally_=lambda icao: Failure(problem="no", everything=True))
+    feed = ScriptedFeed(
+        finally_=lambda icao: FeedFailure(problem="no", everything=True)
+    )
     async with kept(feed) as keeper:
         for number in range(31):  # another one each time: none has failed before
             with pytest.raises(ToolUnavailable):
@@ -243,7 +246,7 @@ async def test_a_report_is_not_lost_because_the_feed_lost_it(
 
 def test_refusals_that_were_under_way_together_are_one() -> None:
     cache = Cache(TTL, cast(random.Random, Fixed(0.0)))
-    refused = Failure(problem="no", everything=True)
+    refused = FeedFailure(problem="no", everything=True)
     entries = [cache.asked(f"E{number:03}", 0.0) for number in range(4)]
     for entry in entries:
         assert entry is not None

@@ -22,7 +22,7 @@ import trio
 
 from glyphoxa_trio.config import ServerSpec
 from glyphoxa_trio.host import Caller
-from glyphoxa_trio.servers.shelf import atis
+from glyphoxa_trio.servers.builtin import atis
 from glyphoxa_trio.tools.gate import EVERYTHING
 from glyphoxa_trio.tools.outcome import Status, ToolCall
 from glyphoxa_trio.tools.tier import Tier

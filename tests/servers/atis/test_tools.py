@@ -14,13 +14,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from glyphoxa_trio.servers.atis.cache import Failure, Fetched
+from glyphoxa_trio.servers.atis.cache import FeedFailure, Fetched
 from glyphoxa_trio.servers.atis.config_file import ConfigFile
 from glyphoxa_trio.servers.atis.keeper import COLD_PATIENCE, open_keeper
 from glyphoxa_trio.servers.atis.resources import AtisResources
 from glyphoxa_trio.servers.atis.settings import Aerodrome, AtisConfig
 from glyphoxa_trio.servers.atis.tools import MARGIN, Atis, tools
-from glyphoxa_trio.servers.offer import Offer
+from glyphoxa_trio.servers.definition import ServerDefinition
 from glyphoxa_trio.tools.outcome import ToolResult
 from glyphoxa_trio.tools.speech import present
 
@@ -80,7 +80,9 @@ async def table(feed: ScriptedFeed | None = None) -> AsyncGenerator[Table]:
         atis = Atis(settings=settings, keeper=keeper, now=wall)
         resources = AtisResources(atis)
         with keeper.news.tap(resources.tell):
-            offer = Offer(name="atis", tools=tools(atis, "ENGM"), resources=resources)
+            offer = ServerDefinition(
+                name="atis", tools=tools(atis, "ENGM"), resources=resources
+            )
             async with served(offer) as client:
                 await client.shake_hands()
                 yield Table(client, feed, settings)
@@ -187,7 +189,9 @@ async def test_stale_weather_is_told_with_its_age_until_it_is_useless(
 ) -> None:  # A53
     feed = ScriptedFeed(
         [Fetched(report=report())],
-        finally_=lambda icao: Failure(problem="the weather service cannot be reached"),
+        finally_=lambda icao: FeedFailure(
+            problem="the weather service cannot be reached"
+        ),
     )
     async with table(feed) as at:
         assert not (await at.told())["stale"]
@@ -233,7 +237,9 @@ async def test_a_clock_that_is_behind_makes_no_report_from_the_future(
 
 async def test_a_feed_that_is_down_is_told_in_words(autojump_clock: MockClock) -> None:
     feed = ScriptedFeed(
-        finally_=lambda icao: Failure(problem="the weather service cannot be reached")
+        finally_=lambda icao: FeedFailure(
+            problem="the weather service cannot be reached"
+        )
     )
     async with table(feed) as at:
         assert await at.refused() == (
@@ -295,7 +301,7 @@ async def test_an_aerodrome_is_a_resource_too(autojump_clock: MockClock) -> None
         for uri, code in (("atis://x", -32602), ("https://x", -32002)):
             answer = await at.client.ask("resources/read", uri=uri)
             assert answer["error"]["code"] == code
-        at.feed.finally_ = lambda icao: Failure(problem="it is down")
+        at.feed.finally_ = lambda icao: FeedFailure(problem="it is down")
         answer = await at.client.ask("resources/read", uri="atis://ENVA")
         assert answer["error"]["code"] == -32603
         assert answer["error"]["data"] == {"code": "Unavailable", "uri": "atis://ENVA"}

@@ -13,11 +13,11 @@ import attrs
 
 import trio
 
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import SharedTasks
+from glyphoxa_trio.servers.definition import ServerDefinition
 from glyphoxa_trio.servers.dispatch import Dispatch
-from glyphoxa_trio.servers.http.app import Gate, Service, open_service
+from glyphoxa_trio.servers.http.app import HttpApp, HttpService, open_service
 from glyphoxa_trio.servers.http.limits import LOCAL_HOSTS, Access, Limits
-from glyphoxa_trio.servers.offer import Offer
 
 Message = MutableMapping[str, Any]
 LOCAL = Access(hosts=LOCAL_HOSTS)
@@ -112,7 +112,7 @@ class Exchange:
 class Peer:
     """A client, with a jar of one cookie if it likes."""
 
-    gate: Gate
+    gate: HttpApp
     headers: dict[str, str] = attrs.field(factory=dict)
     jar: bool = False
     address: str = "127.0.0.1"
@@ -212,8 +212,8 @@ class Peer:
 
 @attrs.define(eq=False)
 class Served:
-    gate: Gate
-    service: Service
+    gate: HttpApp
+    service: HttpService
 
     def peer(self, **settings: Any) -> Peer:
         return Peer(self.gate, **settings)
@@ -226,11 +226,11 @@ class Served:
 
 @asynccontextmanager
 async def open_served(
-    offer: Offer, *, access: Access = LOCAL, **limits: Any
+    offer: ServerDefinition, *, access: Access = LOCAL, **limits: Any
 ) -> AsyncIterator[Served]:
     async with trio.open_nursery() as nursery:
-        dispatch = Dispatch(offer, Flights(nursery))
-        gate = Gate(access=access)
+        dispatch = Dispatch(offer, SharedTasks(nursery))
+        gate = HttpApp(access=access)
         async with open_service(dispatch, "1", access, Limits(**limits)) as service:
             gate.service = service
             yield Served(gate, service)

@@ -17,16 +17,16 @@ import trio
 
 from glyphoxa_trio import tool
 from glyphoxa_trio.actors import Topic
-from glyphoxa_trio.servers.offer import (
+from glyphoxa_trio.servers.definition import (
     Changed,
     Content,
-    Offer,
-    Page,
     Resource,
     ResourceError,
+    ResourcePage,
     ResourceTemplate,
+    ServerDefinition,
 )
-from glyphoxa_trio.servers.request import ASKED, Request
+from glyphoxa_trio.servers.request import ASKED, ClientRequest
 from glyphoxa_trio.tools.definition import Tool
 
 
@@ -47,11 +47,13 @@ class Notes:
     def templates(self) -> Sequence[ResourceTemplate]:
         return [ResourceTemplate(uri="note://{name}", name="note", mime="text/plain")]
 
-    async def page(self, after: str | None) -> Page:
+    async def page(self, after: str | None) -> ResourcePage:
         if after is not None:
             raise ResourceError("InvalidArgument", "no such place")
         names = sorted(self.notes)
-        return Page([Resource(uri=f"note://{name}", name=name) for name in names])
+        return ResourcePage(
+            [Resource(uri=f"note://{name}", name=name) for name in names]
+        )
 
     async def read(self, uri: str, session: str) -> Sequence[Content]:
         self.callers.append(session)
@@ -68,8 +70,8 @@ class Notes:
         if new:
             self.changes.publish(Changed(None))
 
-    def offer(self) -> Offer:
-        return Offer(
+    def offer(self) -> ServerDefinition:
+        return ServerDefinition(
             name="notes",
             title="Notes",
             instructions="Write it down.",
@@ -80,7 +82,7 @@ class Notes:
             ended=self.gone.append,
         )
 
-    async def _complete(self, request: Request) -> Mapping[str, Any]:
+    async def _complete(self, request: ClientRequest) -> Mapping[str, Any]:
         await request.channel.notify(
             "notifications/message", {"level": "info", "data": "looking"}
         )
@@ -135,7 +137,9 @@ class _Served:
         parser.add_argument("--slow-start", type=float, default=0.0)
 
     @asynccontextmanager
-    async def open_offer(self, options: argparse.Namespace) -> AsyncGenerator[Offer]:
+    async def open_offer(
+        self, options: argparse.Namespace
+    ) -> AsyncGenerator[ServerDefinition]:
         await trio.sleep(options.slow_start)
         yield Notes().offer()
 

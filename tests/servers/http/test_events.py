@@ -16,8 +16,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from glyphoxa_trio.servers.http.events import (
     MOST_BYTES,
     MOST_EVENTS,
-    EventLog,
     SessionEvents,
+    StreamedEvents,
 )
 
 
@@ -48,7 +48,7 @@ class Ear:
 async def test_what_follows_in_the_same_stream_is_replayed(
     autojump_clock: MockClock,
 ) -> None:
-    events = SessionEvents(EventLog())
+    events = SessionEvents(StreamedEvents())
     events.owed.add("1")
     first = await events.store_event("1", None)
     other = await events.store_event("2", told())
@@ -69,7 +69,7 @@ async def test_nothing_is_said_twice_or_left_out_however_it_arrives(
     autojump_clock: MockClock,
 ) -> None:
     """Events that are stored while others are being replayed."""
-    events = SessionEvents(EventLog())
+    events = SessionEvents(StreamedEvents())
     numbers = [await events.store_event(GET_STREAM_KEY, told()) for _ in range(5)]
     ear = Ear(events)
 
@@ -88,7 +88,7 @@ async def test_nothing_is_said_twice_or_left_out_however_it_arrives(
 
 
 async def test_a_stream_that_said_all_ends_at_once(autojump_clock: MockClock) -> None:
-    events = SessionEvents(EventLog())
+    events = SessionEvents(StreamedEvents())
     first = await events.store_event("1", None)
     last = await events.store_event("1", answer())
     for at, heard in ((first, [last]), (last, []), ("999", []), ("x" * 99, [])):
@@ -100,7 +100,7 @@ async def test_a_stream_that_said_all_ends_at_once(autojump_clock: MockClock) ->
 async def test_who_follows_gives_way_to_who_comes_later(
     autojump_clock: MockClock,
 ) -> None:
-    events = SessionEvents(EventLog())
+    events = SessionEvents(StreamedEvents())
     events.owed.add("1")
     first = await events.store_event("1", None)
     ears = [Ear(events), Ear(events)]
@@ -122,7 +122,7 @@ async def test_who_follows_gives_way_to_who_comes_later(
 def test_no_session_and_not_all_of_them_keep_more_than_they_may(
     sent: Sequence[tuple[int, int]],
 ) -> None:
-    log = EventLog(most_bytes=2 * MOST_BYTES)
+    log = StreamedEvents(most_bytes=2 * MOST_BYTES)
     sessions = [SessionEvents(log) for _ in range(4)]
 
     async def main() -> None:
@@ -142,4 +142,4 @@ def test_no_session_and_not_all_of_them_keep_more_than_they_may(
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0", "\u0661", "0x1", "9" * 30])
 def test_what_is_no_number_of_ours_is_no_event(text: str) -> None:
-    assert SessionEvents(EventLog()).stream_of(text) is None
+    assert SessionEvents(StreamedEvents()).stream_of(text) is None

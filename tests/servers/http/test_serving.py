@@ -25,9 +25,9 @@ from mcp.client import Client
 
 import trio
 
-from glyphoxa_trio.actors import Flights
+from glyphoxa_trio.actors import SharedTasks
 from glyphoxa_trio.servers.dispatch import Dispatch
-from glyphoxa_trio.servers.http.app import Gate, open_service
+from glyphoxa_trio.servers.http.app import HttpApp, open_service
 from glyphoxa_trio.servers.http.limits import LOCAL_HOSTS, Access, Limits
 from glyphoxa_trio.servers.http.options import HttpOptions
 from glyphoxa_trio.servers.http.serving import open_listening
@@ -121,9 +121,9 @@ async def open_here(
         certificate=certificate,
         key=key,
     )
-    gate = Gate()
+    gate = HttpApp()
     async with trio.open_nursery() as nursery, open_listening(gate, options) as url:
-        dispatch = Dispatch(notes.offer(), Flights(nursery))
+        dispatch = Dispatch(notes.offer(), SharedTasks(nursery))
         async with open_service(
             dispatch, "1", access, options.limits, secure=certificate is not None
         ) as service:

@@ -58,10 +58,10 @@ class Mpv:
 
     _program: str
     _nursery: trio.Nursery
-    _spare: _Process | None = attrs.field(default=None, init=False)
+    _spare: _MpvProcess | None = attrs.field(default=None, init=False)
 
     @asynccontextmanager
-    async def open_track(self, path: Path, volume: float) -> AsyncIterator[_Process]:
+    async def open_track(self, path: Path, volume: float) -> AsyncIterator[_MpvProcess]:
         """Play the file over and over; entered, it is heard.
 
         Whoever leaves while the program is still starting loses nothing: it is there
@@ -94,7 +94,7 @@ class Mpv:
             else:
                 spare.scope.cancel("one is enough")
 
-    async def _run(self, task_status: trio.TaskStatus[_Process]) -> None:
+    async def _run(self, task_status: trio.TaskStatus[_MpvProcess]) -> None:
         """One process, from its start to its end."""
         # Theirs stays one that blocks, as a program expects of what it is given.
         near, theirs = socket.socketpair()
@@ -115,7 +115,7 @@ class Mpv:
                     f"{self._program} cannot be started: {error}"
                 ) from None
             theirs.close()
-            process = _Process(trio.SocketStream(ours))
+            process = _MpvProcess(trio.SocketStream(ours))
             try:
                 with process.scope:
                     task_status.started(process)
@@ -126,7 +126,7 @@ class Mpv:
 
 
 @attrs.define(eq=False)
-class _Process:
+class _MpvProcess:
     """One process and the track that it plays."""
 
     _socket: trio.SocketStream
@@ -138,7 +138,7 @@ class _Process:
     _errors: dict[int, str] = attrs.field(factory=dict, init=False)
     _ready: trio.Event = attrs.field(factory=trio.Event, init=False)
     _begun: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _ended: wire.Ended | None = attrs.field(default=None, init=False)
+    _ended: wire.TrackEnded | None = attrs.field(default=None, init=False)
     _writing: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     @property
@@ -241,14 +241,14 @@ class _Process:
         except ValueError:
             return  # it may talk of what is not known here
         match said:
-            case wire.Reply(number, error):
+            case wire.MpvReply(number, error):
                 self._ready.set()
                 if number in self._waiting:
                     self._errors[number] = error
                     self._waiting[number].set()
-            case wire.Began():
+            case wire.TrackStarted():
                 self._begun.set()
-            case wire.Ended():
+            case wire.TrackEnded():
                 self._ended, self._why = said, said.why
                 self._begun.set()
                 self.lost.set()

@@ -18,7 +18,7 @@ _ENVIRONMENT: Final = (
 
 
 @attrs.frozen
-class Reply:
+class MpvReply:
     """To the request of that number. ``error`` is empty if it was done."""
 
     number: int
@@ -26,19 +26,19 @@ class Reply:
 
 
 @attrs.frozen
-class Began:
+class TrackStarted:
     """Something is heard."""
 
 
 @attrs.frozen
-class Ended:
+class TrackEnded:
     """The track is over. ``no_sound``: it is not the track's fault."""
 
     why: str
     no_sound: bool = False
 
 
-Said = Reply | Began | Ended
+Said = MpvReply | TrackStarted | TrackEnded
 
 
 def options(descriptor: int) -> list[str]:
@@ -90,11 +90,11 @@ def said(line: bytes) -> Said | None:
     number, event = message.get("request_id"), message.get("event")
     if event is None and isinstance(number, int):
         error = message.get("error")
-        return Reply(number, "" if error == "success" else str(error)[:200])
+        return MpvReply(number, "" if error == "success" else str(error)[:200])
     if event == "property-change" and message.get("id") == _POSITION:
         at = message.get("data")
-        return Began() if isinstance(at, int | float) and at > 0 else None
+        return TrackStarted() if isinstance(at, int | float) and at > 0 else None
     if event == "end-file" and message.get("reason") != "stop":
         why = str(message.get("file_error") or message.get("reason"))[:200]
-        return Ended(why, no_sound="audio output" in why)
+        return TrackEnded(why, no_sound="audio output" in why)
     return None

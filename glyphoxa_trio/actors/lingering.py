@@ -1,0 +1,68 @@
+"""What was cancelled and does not stop: it is counted until it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import attrs
+
+import trio
+
+
+@attrs.define(eq=False)
+class LingeringTasks:
+    """What was cancelled and has not stopped, with the time of cancelling."""
+
+    by_key: dict[Hashable, dict[int, float]] = attrs.field(factory=dict)
+    _on_stopped: Callable[[Hashable], None] | None = None
+
+    def when_stopped(self, told: Callable[[Hashable], None]) -> None:
+        self._on_stopped = told
+
+    def add(self, key: Hashable, stray: object) -> None:
+        self.by_key.setdefault(key, {})[id(stray)] = trio.current_time()
+
+    def discard(self, key: Hashable, stray: object) -> None:
+        strays = self.by_key.get(key)
+        if strays is not None and strays.pop(id(stray), None) is not None:
+            if not strays:
+                del self.by_key[key]
+            if self._on_stopped is not None:
+                self._on_stopped(key)
+
+    def count(self, key: Hashable, grace: float) -> int:
+        strays = self.by_key.get(key)
+        if not strays:
+            return 0
+        now = trio.current_time()
+        return sum(since + grace <= now for since in strays.values())
+
+
+@attrs.define(eq=False)
+class ThreadToken:
+    """The limiter of one thread: trio gives it back when the thread has ended.
+
+    That is later than the flight's landing when the thread was abandoned, so it
+    is what tells a lingering thread from a finished one.
+    """
+
+    _own: trio.CapacityLimiter
+    _seats: trio.CapacityLimiter
+    _strays: LingeringTasks
+    _key: Hashable
+    taken: bool = attrs.field(default=False, init=False)
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        await self._own.acquire_on_behalf_of(borrower)
+        try:
+            await self._seats.acquire_on_behalf_of(borrower)
+        except BaseException:
+            self._own.release_on_behalf_of(borrower)
+            raise
+        self.taken = True
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        self._seats.release_on_behalf_of(borrower)
+        self._own.release_on_behalf_of(borrower)
+        self.taken = False
+        self._strays.discard(self._key, self)

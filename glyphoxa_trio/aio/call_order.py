@@ -1,0 +1,51 @@
+"""Who speaks first is heard first: an order that trio's scheduler does not keep.
+
+Tasks of an asyncio loop run in the order in which they were made, and a chat hands out
+its messages so; tasks of trio that are made together do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import attrs
+
+import trio
+
+
+@attrs.define(eq=False)
+class QueuePosition:
+    """A place in a queue, as a context: entered when those before it have left.
+
+    Cancelled while it waits, it lets those behind it wait for those before it.
+    """
+
+    _before: QueuePosition | None
+    _left: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _given_up: bool = attrs.field(default=False, init=False)
+
+    async def __aenter__(self) -> None:
+        try:
+            while self._before is not None:
+                before = self._before
+                await before._left.wait()
+                self._before = before._before if before._given_up else None
+        except trio.Cancelled:
+            self._given_up = True
+            self._left.set()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._left.set()
+
+
+@attrs.define(eq=False)
+class Order:
+    """The queues of one runtime, by what they are for."""
+
+    _last: dict[Hashable, QueuePosition] = attrs.field(factory=dict, init=False)
+
+    def take(self, key: Hashable) -> QueuePosition:
+        """The place behind all that were taken; on the loop's side."""
+        self._last[key] = place = QueuePosition(self._last.get(key))
+        return place

@@ -1,0 +1,147 @@
+"""What trio has asyncio do: the coroutines of an embedder, on the embedder's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar, TypeVarTuple, cast
+
+import attrs
+import outcome
+
+import trio
+
+from .run import Run
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+class LoopTaskEnded(Exception):
+    """An asyncio task was ended by somebody who is not its caller."""
+
+
+@attrs.define(eq=False)
+class _Errand:
+    """One coroutine on the loop, and the trio task that waits for it."""
+
+    waiting: trio.lowlevel.Task
+    doing: asyncio.Task[Any] | None = None
+    raise_cancel: trio.lowlevel.RaiseCancelT | None = None
+    over: bool = False
+
+    def settle(self, found: outcome.Maybe[Any] | None) -> None:
+        """On trio's side; the first counts. None: the asyncio task was cancelled."""
+        if self.over:
+            return
+        self.over = True
+        if found is None and self.raise_cancel is not None:
+            found = outcome.capture(self.raise_cancel)
+        elif found is None:
+            found = outcome.Error(LoopTaskEnded("the asyncio task was cancelled"))
+        trio.lowlevel.reschedule(self.waiting, found)
+
+    def cancel(self) -> None:
+        """On the loop's side."""
+        if self.doing is not None:
+            self.doing.cancel("nobody waits for it on trio's side")
+
+
+@attrs.define(eq=False)
+class ReverseCalls:
+    """Everything that trio tasks wait for on the loop."""
+
+    loop: asyncio.AbstractEventLoop
+    _run: Run
+    # As it is where the run is opened, so that libraries know where they are.
+    _context: contextvars.Context = attrs.field(
+        factory=contextvars.copy_context, init=False
+    )
+    _open: set[_Errand] = attrs.field(factory=set, init=False)
+    _letting_go: bool = attrs.field(default=False, init=False)
+
+    async def run(self, function: Callable[[*Ts], Awaitable[R]], *args: *Ts) -> R:
+        """Await ``function(*args)`` in a task of the loop. For trio tasks.
+
+        Cancelled, it cancels the asyncio task and waits for that task's end, which
+        counts: a coroutine that does not stop is not forgotten.
+
+        Raises:
+          LoopTaskEnded: if somebody else cancelled the asyncio task, or ended the
+            program from within it; if the loop is closed.
+        """
+        errand = _Errand(trio.lowlevel.current_task())
+
+        async def work() -> R:
+            return await function(*args)
+
+        def begin() -> None:
+            if errand.raise_cancel is not None:
+                self._run.to_trio(partial(errand.settle, None))
+            else:
+                errand.doing = self.loop.create_task(work())
+                errand.doing.add_done_callback(done)
+
+        def done(task: asyncio.Task[R]) -> None:
+            self._run.to_trio(partial(errand.settle, _found(task)))
+
+        def abort(raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            if self._letting_go or self.loop.is_closed():
+                errand.over = True
+                return trio.lowlevel.Abort.SUCCEEDED
+            errand.raise_cancel = raise_cancel
+            self._run.to_loop(errand.cancel)
+            return trio.lowlevel.Abort.FAILED
+
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            self.loop.call_soon_threadsafe(begin, context=self._context)
+        except RuntimeError:
+            raise LoopTaskEnded("the loop is closed") from None
+        self._open.add(errand)
+        try:
+            return cast("R", await trio.lowlevel.wait_task_rescheduled(abort))
+        finally:
+            self._open.discard(errand)
+
+    def tell(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
+        """Call ``function`` on the loop, soon; if that is closed, nobody listens."""
+        with suppress(RuntimeError):
+            context = self._context.copy()  # what it sets there is its own
+            self.loop.call_soon_threadsafe(function, *args, context=context)
+
+    def let_go(self) -> None:
+        """The run ends: wait no more for what was cancelled and does not stop."""
+        self._letting_go = True
+        for errand in list(self._open):
+            if errand.raise_cancel is not None:
+                errand.settle(None)
+                self.tell(self.loop.call_exception_handler, _stubborn(errand))
+
+
+# Where a trio task finds the loop that its run belongs to.
+HERE: Final[trio.lowlevel.RunVar[ReverseCalls]] = trio.lowlevel.RunVar("asyncio")
+
+
+def _stubborn(errand: _Errand) -> dict[str, object]:
+    text = "this ignores its cancellation; nobody waits for it any more"
+    return (
+        {"message": text}
+        if errand.doing is None
+        else {"message": text, "task": errand.doing}
+    )
+
+
+def _found(task: asyncio.Task[R]) -> outcome.Maybe[R] | None:
+    if task.cancelled():
+        return None
+    error = task.exception()
+    if error is None:
+        return outcome.Value(task.result())
+    if isinstance(error, Exception):
+        return outcome.Error(error)
+    # What ends a program ends the loop by itself, and not trio's run as well.
+    return outcome.Error(LoopTaskEnded(repr(error)))

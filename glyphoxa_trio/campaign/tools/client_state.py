@@ -1,0 +1,152 @@
+"""What the tools share: how they are made, and which campaign they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from glyphoxa_trio.tools.definition import CallContext, Tool, ToolDefinition
+from glyphoxa_trio.tools.outcome import ToolResult
+
+from .. import checks
+from ..campaigns import Campaigns
+from ..context import Contexts
+from ..errors import InvalidArgument
+
+Arguments = Mapping[str, Any]
+Answer = Mapping[str, Any]
+Work = Callable[[Arguments, CallContext], Awaitable[Answer]]
+Schema = dict[str, Any]
+
+# Seconds. Typical on an SSD, and the hard limit: longer than another program may
+# keep the file to itself.
+READ: Final = (0.002, 2.0)
+WRITE: Final = (0.003, 5.0)
+LONG: Final = (0.02, 10.0)
+
+# An id that nobody has: a tool tried with it does nothing.
+NOBODY: Final = "a" * 26
+
+
+@attrs.frozen(eq=False)
+class ClientState:
+    """All campaigns, and what each client works on."""
+
+    campaigns: Campaigns
+    contexts: Contexts
+
+    def campaign_id(self, arguments: Arguments, call: CallContext) -> str:
+        """The argument, else that of the client's context (F25).
+
+        Raises:
+          InvalidArgument: if there is neither.
+        """
+        given: str | None = arguments.get("campaign_id")
+        if given is not None:
+            return given
+        context = self.contexts.of(call.session)
+        if context is None:
+            raise InvalidArgument(
+                "campaign_id is missing: give it, or choose a campaign by set_context"
+            )
+        return context.campaign_id
+
+    def of_context(self, name: str, campaign_id: str, call: CallContext) -> str | None:
+        """What the client's context says for a campaign, if it is of that one."""
+        context = self.contexts.of(call.session)
+        if context is None or context.campaign_id != campaign_id:
+            return None
+        found: str | None = getattr(context, name)
+        return found
+
+
+def made(
+    name: str,
+    title: str,
+    description: str,
+    work: Work,
+    properties: Mapping[str, Schema],
+    *,
+    required: tuple[str, ...] = (),
+    limits: tuple[float, float] = WRITE,
+    says: str | None = None,
+    read_only: bool = False,
+    idempotent: bool = False,
+    destructive: bool = False,
+    example: Mapping[str, Any] | None = None,
+) -> Tool:
+    """A tool. One that writes and is idempotent needs an example that does nothing,
+    since it may be tried out."""
+
+    async def handler(arguments: Arguments, call: CallContext) -> ToolResult:
+        return ToolResult(structured=dict(await work(arguments, call)))
+
+    typical, longest = limits
+    return Tool(
+        definition=ToolDefinition(
+            name=name,
+            group="campaign",
+            title=title,
+            description=description,
+            parameters={
+                "type": "object",
+                "properties": dict(properties),
+                "required": list(required),
+                "additionalProperties": False,
+            },
+            estimated_duration=typical,
+            max_duration=longest,
+            read_only=read_only,
+            idempotent=idempotent or read_only,
+            destructive=destructive,
+            examples=() if example is None else (example,),
+            speech_template=says,
+        ),
+        handler=handler,
+    )
+
+
+def text(description: str, most: int = checks.MOST_TEXT, least: int = 0) -> Schema:
+    schema: Schema = {"type": "string", "maxLength": most, "description": description}
+    return schema | {"minLength": least} if least else schema
+
+
+def name(description: str) -> Schema:
+    return text(description, checks.MOST_NAME, 1)
+
+
+def optional(schema: Schema) -> Schema:
+    """Null is as good as nothing: strict models send it."""
+    if "anyOf" in schema:
+        return schema | {"anyOf": [*schema["anyOf"], {"type": "null"}]}
+    return schema | {"type": [schema["type"], "null"]}
+
+
+def words(description: str, known: type[StrEnum]) -> Schema:
+    """One of these words; however it is written, which the rules look at."""
+    return {
+        "anyOf": [
+            {"type": "string", "enum": list(map(str, known))},
+            {"type": "string", "maxLength": 40},
+        ],
+        "description": description,
+    }
+
+
+def identity(of: str) -> Schema:
+    return {"type": "string", "maxLength": 64, "description": of}
+
+
+CAMPAIGN: Final = optional(
+    identity("Id of the campaign; left out, the one chosen by set_context.")
+)
+KEY: Final = optional(
+    text(
+        "Any text of yours, the same again when you repeat a call whose answer was"
+        " lost: then nothing is created twice. Good for 24 hours.",
+        checks.MOST_KEY,
+    )
+)

@@ -1,0 +1,280 @@
+"""What a call on its way is, and how each way of ending reads as an `Outcome` (D6).
+
+Pure: no clock, no tasks. ``now`` is on trio's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import outcome
+
+from glyphoxa_trio.actors import SharedTaskCancelled
+from glyphoxa_trio.errors import GlyphoxaError, said, words
+from glyphoxa_trio.tools.definition import (
+    AnswerUnusable,
+    ToolError,
+    ToolUnavailable,
+)
+from glyphoxa_trio.tools.gate import Refusal
+from glyphoxa_trio.tools.outcome import (
+    Effect,
+    Limit,
+    Outcome,
+    Status,
+    ToolCall,
+    ToolResult,
+)
+from glyphoxa_trio.tools.speech import present
+from glyphoxa_trio.units import in_ms
+
+from .catalogue import CatalogueEntry
+
+
+def _nobody() -> None:
+    return None
+
+
+@attrs.define(eq=False)
+class PendingCall:
+    """One call on its way through a fan-out.
+
+    ``flown`` is true once its handler was started, for it or for an identical
+    call that it joined: from then on it may have had an effect. ``reader`` returns the
+    name of the tool that reads what an answer links to, if the caller has one.
+    ``goes_on`` is true if its turn does not wait for it and it may finish, ``pending``
+    if that is because the turn's time was up. ``in_vain``: it is known to take
+    longer than it can be waited for. ``begun_as`` is its flight until its landing is
+    awaited, ``seat`` what it must acquire before it may have a flight.
+    ``failed`` is how its tool failed while a tool of another server was still asked;
+    ``answered_by`` is that other tool, if it answered.
+    """
+
+    index: int
+    call: ToolCall
+    approved: bool = False
+    listing: CatalogueEntry | None = None
+    arguments: str = ""  # canonical
+    begun: float | None = None
+    flown: bool = False
+    goes_on: bool = False
+    pending: bool = False
+    in_vain: bool = False
+    begun_as: Any = None
+    seat: Any = None
+    reader: Callable[[], str | None] = _nobody
+    settled: bool = False
+    failed: outcome.Maybe[Any] | None = None
+    answered_by: str | None = None
+
+    def resolve(self, listing: CatalogueEntry | None) -> None:
+        """This is the tool that it names, or none."""
+        self.listing = listing
+
+    def begin(self, now: float) -> None:
+        """It comes to the gate, perhaps once more."""
+        self.begun = now
+        self.seat = self.begun_as = None
+
+    def expect(self, *, in_vain: bool) -> None:
+        self.in_vain = in_vain
+
+    def read_by(self, reader: Callable[[], str | None]) -> None:
+        self.reader = reader
+
+    def say(self, arguments: str) -> None:
+        self.arguments = arguments
+
+    def queue(self, *seat: Any) -> None:
+        self.seat = seat
+
+    def leave_queue(self) -> None:
+        self.flown = True
+
+    def started(self, begun: Any) -> None:
+        self.begun_as = begun
+
+    def hand_over(self) -> Any:
+        """Its flight, for whoever awaits the landing, or leaves."""
+        begun, self.begun_as = self.begun_as, None
+        return begun
+
+    def learn(self, failed: outcome.Maybe[Any] | None, answered_by: str | None) -> None:
+        """What has become of its tool, and of another one that was asked as well."""
+        self.failed, self.answered_by = failed, answered_by
+
+    def cut(self, *, pending: bool) -> None:
+        """The turn's time was up."""
+        self.pending = pending
+
+    def go_on(self) -> None:
+        self.goes_on = True
+
+    def settle(self) -> None:
+        self.settled = True
+
+
+def refused(slot: PendingCall, no: Refusal, now: float) -> Outcome:
+    return _end(slot, no.status, now, message=no.text, data=no.data)
+
+
+def invalid(slot: PendingCall, why: str, now: float) -> Outcome:
+    return _end(slot, Status.INVALID_ARGUMENTS, now, message=why)
+
+
+def answered(
+    slot: PendingCall,
+    result: ToolResult,
+    now: float,
+    *,
+    cached: bool = False,
+    shared: bool = False,
+) -> Outcome:
+    """The tool answered: yes or no."""
+    assert slot.listing is not None
+    definition = slot.listing.definition
+    # The reader of this server cannot read the links of another one.
+    if result.links and slot.answered_by is None and (reader := slot.reader()):
+        how = f"{reader} reads a linked resource by its URI."
+        result = attrs.evolve(result, text=(*result.text, how))
+    said = present(result, definition)
+    wrote = definition.side_effects and not (cached or result.is_error)
+    return _end(
+        slot,
+        Status.TOOL_ERROR if result.is_error else Status.OK,
+        now,
+        message=said.message,
+        data=said.data,
+        media=result.media,
+        effect=Effect.DONE if wrote else Effect.NONE,
+        cached=cached,
+        shared=shared,
+        truncated=result.truncated,
+    )
+
+
+def to_outcome(
+    slot: PendingCall,
+    result: outcome.Maybe[Any],
+    now: float,
+    *,
+    cached: bool = False,
+    shared: bool = False,
+) -> Outcome:
+    """A landed flight, or a kept one: what its handler returned or raised."""
+    try:
+        match result:
+            case outcome.Value(value):
+                answer = ToolResult.of(value)
+                return answered(slot, answer, now, cached=cached, shared=shared)
+            case outcome.Error(ToolError() as error):
+                nonsense = isinstance(error, AnswerUnusable)
+                return _end(
+                    slot,
+                    Status.TOOL_ERROR,
+                    now,
+                    message=words(error),
+                    no_answer=nonsense,
+                )
+            case outcome.Error(ToolUnavailable() as error):
+                return _end(slot, Status.UNAVAILABLE, now, message=words(error))
+            case outcome.Error(SharedTaskCancelled()):
+                text = f"{slot.call.name} was stopped before it had answered"
+                return _end(slot, Status.UNAVAILABLE, now, message=text, no_answer=True)
+            case outcome.Error(GlyphoxaError() as error):  # a connection lost
+                return _end(
+                    slot, Status.UNAVAILABLE, now, message=words(error), no_answer=True
+                )
+            case outcome.Error(error):
+                return _crashed(slot, error, now)
+    except Exception as error:  # border: no result, or it fails when it is looked at
+        return _crashed(slot, error, now)
+
+
+def timed_out(slot: PendingCall, now: float, *, limit: Limit | None = None) -> Outcome:
+    """No answer in time; without ``limit`` it is the tool's or its server's own.
+
+    If the tool has failed, and another one had no answer, that is what is known.
+    """
+    assert slot.listing is not None
+    if slot.failed is not None:
+        return to_outcome(slot, slot.failed, now)
+    definition = slot.listing.definition
+    if limit is None:
+        by_server = definition.server_timeout == definition.own_limit
+        limit = Limit.SERVER if by_server else Limit.TOOL
+    waited = now - (now if slot.begun is None else slot.begun)
+    whose = {
+        Limit.TOOL: "the tool's own limit",
+        Limit.SERVER: "its server's limit",
+        Limit.TURN: "the turn's tool time",
+        Limit.HOST: "the host's own limit for calls",
+    }[limit]
+    return _end(
+        slot,
+        Status.TIMEOUT,
+        now,
+        message=f"no answer after {in_ms(waited)}, {whose} was reached",
+        no_answer=True,
+        limit=limit,
+    )
+
+
+def cut(slot: PendingCall, now: float) -> Outcome:
+    """The turn's time was up before this call had an outcome."""
+    if slot.pending:
+        return _end(
+            slot,
+            Status.PENDING,
+            now,
+            message="still working; its result comes later, do not call it again",
+            no_answer=True,
+        )
+    if slot.flown:
+        return timed_out(slot, now, limit=Limit.TURN)
+    return _end(
+        slot,
+        Status.SKIPPED,
+        now,
+        message="the turn's tool time ended before this call could begin",
+        limit=Limit.TURN,
+    )
+
+
+def interrupted(slot: PendingCall, now: float) -> Outcome:
+    """The NPC was interrupted before this call had an outcome (D12a)."""
+    message = "interrupted; it goes on by itself" if slot.goes_on else "interrupted"
+    return _end(slot, Status.CANCELLED, now, message=message, no_answer=True)
+
+
+def _crashed(slot: PendingCall, error: BaseException, now: float) -> Outcome:
+    return _end(slot, Status.CRASHED, now, message=said(error), no_answer=True)
+
+
+def _end(
+    slot: PendingCall,
+    status: Status,
+    now: float,
+    *,
+    no_answer: bool = False,
+    **more: Any,
+) -> Outcome:
+    """``no_answer``: it may have run, and what it did is not known."""
+    listing = slot.listing
+    unknown = (
+        no_answer
+        and slot.flown
+        and listing is not None
+        and listing.definition.side_effects
+    )
+    more.setdefault("effect", Effect.UNKNOWN if unknown else Effect.NONE)
+    return Outcome(
+        call=slot.call,
+        tool=None if listing is None else listing.key,
+        status=status,
+        elapsed=0.0 if slot.begun is None else now - slot.begun,
+        answered_by=slot.answered_by,
+        **more,
+    )

@@ -1,0 +1,192 @@
+"""Calls that are begun before the turn that may want them: speculation (D12).
+
+Such a call passes the gate like any other, and once more when the turn makes it. It
+keeps a seat on its flight until a fan-out has found it and boarded, or until nobody
+wants it: then it is cancelled at its server, as by an interruption, which says
+nothing of the tool's health. Its own limit counts from its real beginning; what the
+turn's clock is charged is what the turn still waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.tools.consent import Purpose, unasked
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.outcome import ToolCall
+from glyphoxa_trio.tools.search import SEARCH
+from glyphoxa_trio.tools.window import SampleKind
+
+from .attempts import Attempt, Attempts, Whose
+from .call_outcome import PendingCall
+from .catalogue import CatalogueEntry
+
+
+class StartCall(Protocol):
+    """Begin the call of a slot, if it may be begun before its turn."""
+
+    def __call__(self, slot: PendingCall, /) -> Attempt | None: ...
+
+
+@attrs.frozen(kw_only=True)
+class SpeculativeCallStatistics:
+    """Calls begun ahead: how many there were, and what became of them.
+
+    ``waste``: seconds that the wasted ones were in the air, all together.
+    """
+
+    begun: int
+    used: int
+    wasted: int
+    waste: float
+
+
+@attrs.define(eq=False)
+class _SpeculativeCall:
+    """One call that was begun; ``held`` until it is used, dropped or out of time."""
+
+    slot: PendingCall
+    attempt: Attempt
+    held: bool = True
+    used: bool = False
+    landed_at: float | None = None
+    watch: trio.CancelScope = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # The one limit that counts while nobody waits.
+        self.watch = trio.CancelScope(deadline=self.attempt.own_deadline)
+
+
+@attrs.define(eq=False)
+class SpeculativeCalls:
+    """The calls of one response, begun as they come. Made by `ToolHost.ahead`.
+
+    Whoever made it calls `close`, whatever happens: until then a call that nobody
+    takes stays in the air.
+    """
+
+    _nursery: trio.Nursery
+    _attempts: Attempts
+    _depart: StartCall
+    _seats: dict[int, _SpeculativeCall] = attrs.field(factory=dict, init=False)
+    _calls: int = attrs.field(default=0, init=False)
+    _closed_at: float | None = attrs.field(default=None, init=False)
+
+    def begin(self, call: ToolCall) -> bool:
+        """The next call of the response; True if it is on its way now."""
+        slot = PendingCall(self._calls, call)
+        self._calls += 1
+        if self._closed_at is not None:
+            return False
+        attempt = self._depart(slot)
+        if attempt is None:
+            return False
+        attempt.flight.add_waiter()
+        self._attempts.start_speculative(attempt)
+        seat = self._seats[slot.index] = _SpeculativeCall(slot, attempt)
+        self._nursery.start_soon(self._watch, seat)
+        return True
+
+    def find(self, slot: PendingCall) -> Attempt | None:
+        """What was begun of this very call, if that is still what it asks for.
+
+        One that was at its own limit is found as well: that is its outcome. Not
+        found is what a write has outdated since, and another tool of that name.
+        """
+        seat = self._seats.get(slot.index)
+        if (
+            seat is None
+            or seat.used
+            or self._closed_at is not None
+            or seat.attempt.outdated
+            or slot.call != seat.slot.call
+            or slot.listing is None
+            or slot.listing.tool != seat.attempt.listing.tool
+        ):
+            return None
+        return seat.attempt
+
+    def let_go(self, slot: PendingCall) -> None:
+        """Whoever found it is on board."""
+        seat = self._seats.get(slot.index)
+        if seat is not None and self.find(slot) is not None:
+            seat.used = True
+            self._leave(seat)
+
+    def close(self) -> None:
+        """Cancel what nobody took. Nothing if it is closed."""
+        if self._closed_at is None:
+            self._closed_at = trio.current_time()
+            for seat in self._seats.values():
+                self._leave(seat)
+                self._attempts.end_ahead(seat.attempt)
+
+    def statistics(self) -> SpeculativeCallStatistics:
+        now = trio.current_time() if self._closed_at is None else self._closed_at
+        wasted = [seat for seat in self._seats.values() if not seat.used]
+        return SpeculativeCallStatistics(
+            begun=len(self._seats),
+            used=len(self._seats) - len(wasted),
+            wasted=len(wasted),
+            waste=sum(
+                (now if seat.landed_at is None else seat.landed_at)
+                - seat.attempt.started
+                for seat in wasted
+            ),
+        )
+
+    async def _watch(self, seat: _SpeculativeCall) -> None:
+        """Nobody waits yet, so somebody has to look at the clock."""
+        attempt = seat.attempt
+        limit = seat.watch.deadline
+        while True:
+            with seat.watch:
+                await attempt.flight.settled()
+            if not (seat.watch.cancelled_caught and seat.held):
+                break
+            until = attempt.extended(limit)
+            if until <= trio.current_time():
+                self._leave(seat, SampleKind.TIMEOUT)
+                break
+            seat.watch = trio.CancelScope(deadline=until)
+        if seat.landed_at is None:
+            seat.landed_at = trio.current_time()
+
+    def _leave(self, seat: _SpeculativeCall, early: SampleKind | None = None) -> None:
+        if seat.held:
+            seat.held = False
+            seat.watch.cancel("its seat was given up")
+            self._attempts.leave(seat.attempt, early)
+
+
+def may_go_ahead(
+    listing: CatalogueEntry,
+    attempts: Attempts,
+    grant: Grant,
+    whose: Whose,
+    *,
+    agreed: bool,
+) -> bool:
+    """Whether a call may be made that perhaps nobody asked for.
+
+    It must change nothing: an idempotent write does no more the second time, but
+    the first time is once too often if the words never come. A thread cannot be
+    taken back. What the search finds, it loads.
+    """
+    no = unasked(
+        listing.definition,
+        Purpose.SPECULATION,
+        (grant,),
+        exposed=listing.exposed,
+        agreed=agreed,
+    )
+    return (
+        no is None
+        and not listing.tool.blocking
+        and listing.key != SEARCH.key
+        and attempts.is_trusted(listing, whose)
+    )

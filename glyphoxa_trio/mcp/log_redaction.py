@@ -1,0 +1,22 @@
+"""Addresses of ours say no secret when they are printed or logged."""
+
+from __future__ import annotations
+
+import httpx2
+
+from glyphoxa_trio.config.servers import without_secrets
+
+
+class RedactedURL(httpx2.URL):
+    """An `httpx2.URL` whose text has no password, no query and no fragment."""
+
+    def __str__(self) -> str:
+        return without_secrets(super().__str__())
+
+    def __repr__(self) -> str:
+        return f"URL({str(self)!r})"
+
+
+async def hush(request: httpx2.Request) -> None:
+    """A hook of a client: what it sends has addresses without secrets."""
+    request.url = RedactedURL(request.url)

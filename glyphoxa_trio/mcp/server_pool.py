@@ -1,0 +1,293 @@
+"""All servers together: start, add, replace, remove, end (N17, N21 to N23, G42).
+
+    async with open_fleet(config.mcp.servers, publish=..., warn=...) as fleet:
+        await fleet.wait_ready(5.0)
+        fleet.add(one_more)
+
+Each server is an actor of its own: a slow one delays nobody, a broken one is a
+warning. Whoever serves the tools hands in ``publish`` and is told of each state
+of each server, so that this room need not know it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import Handover, OnEvent, Ref, Signal
+from glyphoxa_trio.config import ServerSpec
+from glyphoxa_trio.config.servers import Sharing
+from glyphoxa_trio.errors import GlyphoxaError
+
+from .branches import Branches
+from .connection import spawn_connection
+from .messages import ConnectionMessages
+from .opening import open_session
+from .server import CLOSING, Server, StatusFeed
+from .status import Publish, ServerState, ServerStatus, ServerWarning
+from .tool_cache import ToolCache
+from .transport import OpenSession
+
+
+class ServerPoolError(GlyphoxaError):
+    """The fleet has, or has not, a server of that name."""
+
+
+@attrs.define(eq=False)
+class ServerPool:
+    """The servers that are connected, by name. Made by `open_server_pool`."""
+
+    _spawn: Callable[[ServerSpec, StatusFeed], Server]
+    _publish: Publish
+    _on_change: Callable[[ServerStatus], None] | None = None
+    _members: dict[str, Server] = attrs.field(factory=dict, init=False)
+    _staged: list[Server] = attrs.field(factory=list, init=False)
+    _statuses: dict[str, ServerStatus] = attrs.field(factory=dict, init=False)
+    _moved: Signal = attrs.field(factory=Signal, init=False)
+
+    def add(self, spec: ServerSpec) -> None:
+        """Connect one more server; it is published when it is ready.
+
+        Raises:
+          FleetError: if there is one of that name, or it is still being removed.
+        """
+        if spec.name in self._members:
+            raise ServerPoolError(f"there is a server {spec.name!r} already")
+        # Its connection reports only after it has read what the last run knew.
+        self._statuses[spec.name] = ServerStatus(
+            name=spec.name,
+            transport=str(spec.transport),
+            state=ServerState.STARTING,
+            since=trio.current_time(),
+        )
+        self._members[spec.name] = self._connect(spec, held=False)
+
+    async def remove(self, name: str, *, after: float = 0.0) -> None:
+        """Take a server away, and stop it; its calls in flight end.
+
+        Args:
+          after: wait so many seconds at most for calls in flight.
+
+        Cancelled, the server stops all the same.
+
+        Raises:
+          FleetError: if there is none of that name.
+        """
+        await self.let_go(self.withdraw(name), after=after)
+
+    def withdraw(self, name: str) -> Server:
+        """Take a server's tools away at once; its name is free after `let_go`.
+
+        What is staged to take its place ends with it.
+
+        Raises:
+          FleetError: if there is none of that name.
+        """
+        member = self._members.get(name)
+        if member is None:
+            raise ServerPoolError(f"there is no server {name!r}")
+        for staged in [one for one in self._staged if one.spec.name == name]:
+            self._staged.remove(staged)
+            staged.ref.close()  # nobody heard of it; it stops by itself
+        self._silence(member)
+        return member
+
+    async def let_go(self, member: Server, *, after: float = 0.0) -> None:
+        """Stop a server that was withdrawn, as `remove` does."""
+        name = member.spec.name
+        try:
+            await member.end(after=after)
+        finally:
+            if self._members.get(name) is member:
+                del self._members[name]
+                self._forget(name)
+
+    def leave(self, tenant: str, session: str) -> None:
+        """This session is over, or set aside: connections that it alone had end."""
+        for member in (*self._members.values(), *self._staged):
+            if member.branches is not None:
+                member.branches.leave((tenant, session))
+
+    def narrow(self, name: str, only: Collection[str]) -> None:
+        """Publish no other tools of a server any more, if it is there."""
+        member = self._members.get(name)
+        if member is not None:
+            member.line.narrow(only)
+
+    def stage(self, spec: ServerSpec) -> Server:
+        """Connect a server beside the one of its name, without a word of it.
+
+        It becomes the server of that name with `switch`, or ends with `discard`.
+        """
+        member = self._connect(spec, held=True)
+        self._staged.append(member)
+        return member
+
+    def switch(self, member: Server) -> Server | None:
+        """Put a staged server in the place of the one of its name; returns that.
+
+        One step: its tools replace the old ones at once. The old one serves the
+        calls it has; whoever switched ends it. Nothing happens, and None comes
+        back, if the name was withdrawn meanwhile.
+        """
+        if member not in self._staged:
+            return None
+        self._staged.remove(member)
+        old = self._members.get(member.spec.name)
+        if old is not None:
+            old.line.cut()
+        self._members[member.spec.name] = member
+        member.line.open()
+        return old
+
+    async def discard(self, member: Server) -> None:
+        """End a staged server that is not wanted any more."""
+        member.line.cut()
+        await member.end()
+        if member in self._staged:
+            self._staged.remove(member)
+
+    def spec(self, name: str) -> ServerSpec | None:
+        """What the server of that name was connected with; None if there is none."""
+        member = self._members.get(name)
+        return None if member is None else member.spec
+
+    def specs(self) -> tuple[ServerSpec, ...]:
+        """What every server was connected with. To be called from any thread."""
+        return tuple(member.spec for member in tuple(self._members.values()))
+
+    async def wait_ready(self, within: float, *, known: bool = False) -> bool:
+        """Wait until no server is starting any more, at most so many seconds.
+
+        A server whose first attempt failed is not waited for, nor a lazy one that
+        nobody called; nor, with ``known``, one whose tools are known from an
+        earlier run. Returns whether every server is ready.
+        """
+        with trio.move_on_after(within):
+            await self._moved.until(lambda: self._settled(known))
+        return all(
+            status.state is ServerState.READY for status in self._statuses.values()
+        )
+
+    @property
+    def settled(self) -> bool:
+        """True while no server is making its first attempt."""
+        return self._settled(known=False)
+
+    def status(self) -> tuple[ServerStatus, ...]:
+        """A row for each server, in the order in which they were added."""
+        return tuple(self._statuses[name] for name in self._members)
+
+    async def close(self) -> None:
+        """Stop every server, together, within 2 s, also the ones that resist."""
+        async with trio.open_nursery() as nursery:
+            for member in (*self._members.values(), *self._staged):
+                nursery.start_soon(member.end)
+
+    def _connect(self, spec: ServerSpec, *, held: bool) -> Server:
+        line = StatusFeed(self._publish, self._on_status, held)
+        return self._spawn(spec, line)
+
+    def _silence(self, member: Server) -> None:
+        """The world hears that it stopped, and nothing after that."""
+        member.line.cut()
+        status = member.line.status
+        if status is not None:
+            stopped = attrs.evolve(
+                status,
+                state=ServerState.STOPPED,
+                tools=(),
+                since=trio.current_time(),
+                ready_at=None,
+            )
+            self._on_status(stopped)
+        self._publish(member.spec.name, ServerState.STOPPED, ())
+
+    def _forget(self, name: str) -> None:
+        self._statuses.pop(name, None)
+        self._moved.set()
+
+    def _settled(self, known: bool) -> bool:
+        return not any(
+            status.state is ServerState.STARTING and not (known and status.tools)
+            for status in self._statuses.values()
+        )
+
+    def _on_status(self, status: ServerStatus) -> None:
+        self._statuses[status.name] = status
+        self._moved.set()
+        if self._on_change is not None:
+            self._on_change(status)
+
+
+@asynccontextmanager
+async def open_server_pool(
+    specs: Iterable[ServerSpec],
+    *,
+    publish: Publish,
+    warn: Callable[[ServerWarning], None],
+    log: Callable[[str, str], None] | None = None,
+    on_event: OnEvent | None = None,
+    on_status: Callable[[ServerStatus], None] | None = None,
+    open_session: OpenSession = open_session,
+    known: ToolCache | None = None,
+    rng: random.Random | None = None,
+) -> AsyncGenerator[ServerPool]:
+    """Start every server of ``specs`` at once; leaving the block ends them all.
+
+    Does not wait for any: see `ServerPool.wait_ready`. Leaving takes at most 2 s,
+    cancelled or not, and leaves no process behind (T8).
+
+    Args:
+      publish: told of each state of each server, with its tools.
+      warn: told of what an operator should see.
+      log: told of a server's name and a line of its stderr, rate-limited.
+      on_event: told of lives, failures and restarts; an event's name is the
+        server's.
+      on_status: told of each change of a server's status.
+      known: where the tools of the last run are, and those of this one go.
+    """
+    async with trio.open_nursery() as nursery:
+
+        def spawn(spec: ServerSpec, line: StatusFeed) -> Server:
+            connect = partial(
+                spawn_connection,
+                nursery,
+                spec,
+                warn=warn,
+                log=None if log is None else partial(log, spec.name),
+                open_session=open_session,
+                rng=rng,
+            )
+
+            def branch(handover: Handover) -> Ref[ConnectionMessages]:
+                return connect(
+                    publish=lambda *_: None, report=lambda _: None, handover=handover
+                )
+
+            each = spec.connection is Sharing.PER_SESSION
+            branches = Branches(spec, branch) if each else None
+            ref = connect(
+                publish=line.publish,
+                report=line.report,
+                on_event=on_event,
+                known=known,
+                branches=branches,
+            )
+            return Server(spec, ref, line, branches)
+
+        fleet = ServerPool(spawn, publish, on_status)
+        for spec in specs:
+            fleet.add(spec)
+        try:
+            yield fleet
+        finally:
+            with trio.move_on_after(CLOSING, shield=True):
+                await fleet.close()
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,281 @@
+"""A new configuration in the place of the old one, while NPCs talk (D16, A44, A45).
+
+What is taken away is gone at the gate at once, also while an earlier reload still
+waits. What is new is built beside what serves: a server that changed runs twice
+until its successor is ready. The switch waits until no turn runs, and is one step,
+to whatever was accepted last. What cannot serve changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.config import ConfigError, ServerSpec
+from glyphoxa_trio.host import CalibratorSettings, Catalogue, Snapshot, ToolHost
+from glyphoxa_trio.host.measurements import Measurements
+from glyphoxa_trio.mcp import Server, ServerPool, ServerState
+from glyphoxa_trio.mcp.tool_cache import identity
+from glyphoxa_trio.npc.activity import Activity
+from glyphoxa_trio.tools.definition import Tool
+from glyphoxa_trio.tools.naming import NameCollision
+
+from .grants import refuse_faults
+from .plans import RuntimePlan, changed_groups
+
+# A table where somebody always talks must not keep the old servers for ever. Seconds.
+LONGEST_DEFERRAL: Final = 60.0
+
+
+@attrs.frozen(kw_only=True)
+class Reloaded:
+    """What a reload changed, by name.
+
+    ``tried_again``: servers that had failed. ``deferred``: a turn was running, so the
+    switch waited. ``at_next_start``: keys that changed and count only when the program
+    is started again.
+    """
+
+    generation: int
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    tried_again: tuple[str, ...] = ()
+    deferred: bool = False
+    at_next_start: tuple[str, ...] = ()
+
+
+@attrs.define(eq=False, kw_only=True)
+class ConfigReload:
+    """The owner of what serves now: servers and built-in tools.
+
+    Args:
+      serving: what the runtime was opened with.
+    """
+
+    host: ToolHost
+    fleet: ServerPool
+    activity: Activity
+    nursery: trio.Nursery
+    serving: RuntimePlan
+    _builtin: tuple[Tool, ...] = attrs.field(init=False)  # as they were registered
+    _servers: dict[str, ServerSpec] = attrs.field(init=False)  # as they were connected
+    _narrowed: set[str] = attrs.field(factory=set, init=False)  # servers in part
+    _torn: set[str] = attrs.field(factory=set, init=False)  # groups that lack some
+    # Servers that `Runtime.remove_server` took away, and those of them that come back.
+    _by_hand: set[str] = attrs.field(factory=set, init=False)
+    _brought: set[str] = attrs.field(factory=set, init=False)
+    _accepted: RuntimePlan = attrs.field(init=False)
+    _remembered: Mapping[str, str] = attrs.field(factory=dict, init=False)
+    _last: Reloaded = attrs.field(factory=lambda: Reloaded(generation=1), init=False)
+    _waiting: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    _switching: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._accepted = self.serving
+        self._builtin = self.serving.builtin
+        self._servers = dict(self.serving.servers)
+        for spec in self._servers.values():
+            self.host.approvals.serve(spec.name, identity(spec))
+
+    def fresh(self, plan: RuntimePlan) -> list[ServerSpec]:
+        """The servers that are new, another than the one of that name, or failed:
+        whoever reloads has done something about it."""
+        anew = self._narrowed | self._failed()
+        return [
+            x
+            for x in plan.servers.values()
+            if self._servers.get(x.name) != x or x.name in anew
+        ]
+
+    def _failed(self) -> set[str]:
+        return {x.name for x in self.fleet.status() if x.state is ServerState.FAILED}
+
+    def accept(
+        self, plan: RuntimePlan, remembered: Mapping[str, str] | None = None
+    ) -> None:
+        """Take away what the plan does not have any more; `carry_out` does the rest.
+
+        Args:
+          remembered: what was approved in earlier runs of the servers that are
+            `fresh`. Of one that takes another's place it counts from the switch on.
+
+        Raises:
+          ConfigError: if the plan cannot serve; nothing has changed.
+        """
+        snapshot = self._with(plan)
+        refuse_faults(plan.config, snapshot, plan.problems)
+        self._accepted = plan
+        self._remembered = remembered or {}
+        self._waiting.cancel("another configuration was accepted")
+        # A server that was taken away by hand comes back if the new plan has it.
+        self._brought |= self._by_hand & plan.servers.keys()
+        for name in self._by_hand:
+            self._servers.pop(name, None)
+        self._by_hand.clear()
+        for name in [name for name in self._servers if name not in plan.servers]:
+            self._remove(self._servers.pop(name))
+        for spec in self.fresh(plan):
+            if self.fleet.spec(spec.name) is None:
+                self._serve(spec)  # before it can say anything
+            if spec.allow and spec.name in self._servers:
+                self.fleet.narrow(spec.name, spec.allow)
+                self._narrowed.add(spec.name)
+        kept = {tool.key for tool in plan.builtin}
+        gone = [tool for tool in self._builtin if tool.key not in kept]
+        self._withdraw(gone)
+        self._torn |= {tool.definition.group for tool in gone}
+
+    def taken_away(self, name: str) -> None:
+        """Note that a server was taken away by hand: a plan that is accepted later
+        brings it back, one that is accepted already does not."""
+        self._by_hand.add(name)
+
+    def refuse_taken(self, tools: Sequence[Tool]) -> None:
+        """Refuse tools whose names are those of what is accepted and comes later.
+
+        Raises:
+          NameCollision: naming both.
+        """
+        if self._accepted is not self.serving:
+            self._with(self._accepted, tools)
+
+    async def carry_out(self) -> Reloaded:
+        """Switch to what was accepted last, when no turn runs."""
+        async with self._switching:
+            while self._accepted is not self.serving:
+                await self._go_over_to(self._accepted)
+            return self._last
+
+    async def _go_over_to(self, plan: RuntimePlan) -> None:
+        """Build what the plan needs and switch, unless another one is accepted."""
+        staged: list[Server] = []
+        failed, same = self._failed(), self.serving.servers
+        fresh = [x for x in self.fresh(plan) if x.name not in self._by_hand]
+        tried_again = tuple(
+            x.name for x in fresh if x.name in failed and same.get(x.name) == x
+        )
+        for spec in fresh:
+            if self.fleet.spec(spec.name) is None:
+                self._serve(spec)  # the one before it may have been ending until now
+                self.fleet.add(spec)
+                self._servers[spec.name] = spec
+            else:
+                staged.append(self.fleet.stage(spec))
+        with trio.CancelScope() as self._waiting:
+            for member in staged:
+                with trio.move_on_after(2 * member.spec.start_timeout):
+                    await member.settled()
+            deferred = self.activity.running > 0
+            with trio.move_on_after(LONGEST_DEFERRAL):
+                await self.activity.quiet()
+        # From here to the end, without a pause, is the switch.
+        if self._accepted is not plan:
+            for member in staged:
+                self.nursery.start_soon(self.fleet.discard, member)
+            return
+        for member in staged:
+            self._servers[member.spec.name] = member.spec
+            self._narrowed.discard(member.spec.name)
+            if member.spec.name not in self._by_hand:  # else there is nothing to switch
+                self._serve(member.spec)
+            old = self.fleet.switch(member)
+            if old is not None:
+                # Its tools may read as before: what the old one did is not theirs.
+                self.host.begin_life(member.spec.name)
+                ending = partial(old.end, after=old.spec.timeout)
+                self.nursery.start_soon(ending)
+        self._last = attrs.evolve(
+            self._reloaded(plan, deferred), tried_again=tried_again
+        )
+        self._brought.clear()
+        self.serving = plan
+        groups, self._torn = self._torn.union(self._last.groups), set()
+        self._replace(groups, plan.builtin)
+
+    def _serve(self, spec: ServerSpec) -> None:
+        """What is approved of a server's tools is now what was approved of this one."""
+        approvals = self.host.approvals
+        approvals.serve(spec.name, identity(spec), self._remembered)
+
+    def _with(self, plan: RuntimePlan, more: Sequence[Tool] = ()) -> Snapshot:
+        """The catalogue as it would be, without what servers will bring.
+
+        Raises:
+          ConfigError, NameCollision: two tools under one name; the latter if it is
+            the doing of ``more``.
+        """
+        ours = self._builtin
+        leaving = {
+            name for name, old in self._servers.items() if plan.servers.get(name) != old
+        }
+        kept = [
+            x.tool
+            for x in self.host.snapshot.listings
+            if not any(_is(x.tool, tool) for tool in ours)
+            and not (x.definition.external and x.definition.group in leaving)
+        ]
+        known = Measurements(CalibratorSettings())
+        scratch = Catalogue(known.estimate, plan.config.mcp.naming)
+        try:
+            scratch.register([*plan.builtin, *kept, *more])
+        except NameCollision as error:
+            if more:
+                raise
+            raise ConfigError(str(error)) from None
+        return scratch.current
+
+    def _remove(self, spec: ServerSpec) -> None:
+        """Its tools go at once, its process when its calls are over."""
+        if self.fleet.spec(spec.name) is None:
+            return  # it was taken away by hand before
+        self.host.deregister(spec.name)
+        member = self.fleet.withdraw(spec.name)
+        self.nursery.start_soon(
+            partial(self.fleet.let_go, member, after=member.spec.timeout)
+        )
+
+    def _withdraw(self, tools: Iterable[Tool]) -> None:
+        """Deregister these, if they are still there, and not another in their place."""
+        for tool in tools:
+            listing = self.host.snapshot.by_key.get(tool.key)
+            if listing is not None and _is(listing.tool, tool):
+                self.host.deregister(tool.key)
+
+    def _replace(self, groups: set[str], builtin: Sequence[Tool]) -> None:
+        """Tools of others in such a group stay."""
+        new = [tool for tool in builtin if tool.definition.group in groups]
+        old = [tool for tool in self._builtin if tool.definition.group in groups]
+        self._withdraw(old)
+        self._builtin = tuple(
+            tool for tool in self._builtin if tool.definition.group not in groups
+        )
+        self.host.register(*new)
+        self._builtin += tuple(new)
+
+    def _reloaded(self, plan: RuntimePlan, deferred: bool) -> Reloaded:
+        """What has become another since the last switch."""
+        before, after = self.serving.servers, plan.servers
+        return Reloaded(
+            generation=self._last.generation + 1,
+            added=tuple(x for x in after if x not in before or x in self._brought),
+            removed=tuple(name for name in before if name not in after),
+            changed=tuple(
+                name for name in after if before.get(name, after[name]) != after[name]
+            ),
+            groups=changed_groups(self.serving, plan),
+            deferred=deferred,
+            at_next_start=plan.at_next_start,
+        )
+
+
+def _is(listed: Tool, tool: Tool) -> bool:
+    """Whether it is this very tool, or what stands in for it (`Environment.stand_in`)."""
+    stands_in = listed.function is not None and listed.function is tool.function
+    return listed is tool or stands_in

@@ -1,0 +1,209 @@
+"""Sessions that are set aside when more are open than may be, and come back when
+somebody speaks to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.errors import GlyphoxaError, said
+from glyphoxa_trio.npc.cost import Costs, Spent
+from glyphoxa_trio.npc.identity import SessionKey
+from glyphoxa_trio.secret import Secret
+
+from .session_state import SessionState, SessionStates
+from .snapshot import SessionSnapshot, SnapshotRefused
+
+_PATIENCE: Final = 10.0  # seconds for a store to answer
+
+
+class StoreFull(GlyphoxaError):
+    """It takes no other session."""
+
+
+class SessionStore(Protocol):
+    """Where sessions are kept that are at rest. What it is given is a snapshot's
+    bytes; it may keep them for longer than this process runs."""
+
+    def put(self, key: SessionKey, snapshot: bytes) -> None:
+        """Keep this in place of what there was. Must not block.
+
+        Raises:
+          StoreFull: and then the session goes on.
+        """
+
+    async def get(self, key: SessionKey) -> bytes | None:
+        """What was put there last; None if it was forgotten."""
+
+    async def forget(self, key: SessionKey) -> None:
+        """The session has ended, or is open again."""
+
+
+@attrs.define(eq=False)
+class MemoryStore:
+    """Keeps them in this process: ``most`` sessions, and so many bytes."""
+
+    most: int = 100_000
+    most_bytes: int = 1024**3
+    size: int = attrs.field(default=0, init=False)
+    _kept: dict[SessionKey, bytes] = attrs.field(factory=dict, init=False)
+
+    def put(self, key: SessionKey, snapshot: bytes) -> None:
+        before = self._kept.get(key)
+        more = len(snapshot) - len(before or b"")
+        if self.size + more > self.most_bytes or (
+            before is None and len(self._kept) >= self.most
+        ):
+            raise StoreFull(f"{len(self._kept)} sessions are at rest: end some")
+        self._kept[key] = snapshot
+        self.size += more
+
+    async def get(self, key: SessionKey) -> bytes | None:
+        return self._kept.get(key)
+
+    async def forget(self, key: SessionKey) -> None:
+        self.size -= len(self._kept.pop(key, b""))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+@attrs.define(eq=False)
+class IdleSessions:
+    """Takes snapshots of a runtime's sessions, sets them aside, and brings them back.
+
+    Args:
+      run: which run it is.
+      secret: what `sessions.key` says now.
+      warn: told when the store does not forget a session.
+    """
+
+    _store: SessionStore
+    _tables: SessionStates
+    _costs: Costs
+    _run: str
+    _secret: Callable[[], Secret | None]
+    _warn: Callable[[str], None]
+
+    async def snapshot(self, table: SessionState) -> SessionSnapshot:
+        """The session as of now.
+
+        Raises:
+          SessionEnded: if it has.
+          SnapshotRefused: it is set aside, and what was kept of it is lost.
+        """
+        table.check()
+        return await self._kept(table) if table.resting else self._taken(table)
+
+    def admit(self, given: SessionSnapshot | bytes, key: SessionKey) -> SessionSnapshot:
+        """What a session of that key may be made of, with its moments on our clock.
+
+        Raises:
+          SnapshotRefused: it is another tenant's, or cannot be read.
+        """
+        if not isinstance(given, SessionSnapshot):
+            given = SessionSnapshot.from_bytes(given, self._secret())
+        if given.tenant != key.tenant:
+            raise SnapshotRefused(f"the snapshot is not of the tenant {key.tenant!r}")
+        if given.run == self._run:
+            return given
+        passed = max(0.0, time.time() - given.taken_at)
+        later = trio.current_time() - given.clock - passed
+        npcs = {name: npc.on_clock(later) for name, npc in given.npcs.items()}
+        return attrs.evolve(given, run=self._run, npcs=npcs)
+
+    def restore(self, table: SessionState, kept: SessionSnapshot) -> None:
+        """Have a session in which nothing has happened yet be as it was then."""
+        table.restore(kept.variables, kept.npcs, kept.scenes)
+        for name, npc in kept.npcs.items():
+            self._costs.restore(table.key.npc(name), npc.spent)
+
+    def rest(self, table: SessionState) -> bool:
+        """Set it aside, unless something goes on in it.
+
+        Raises:
+          StoreFull: there is no place for it, or the store failed.
+        """
+        if not table.idle:
+            return False
+        secret = self._secret()
+        kept = self._taken(table).to_bytes(secret)
+        try:
+            self._store.put(table.key, kept)
+        except StoreFull:
+            raise
+        except Exception as error:  # border: a store is foreign code
+            why = f"the session {table.key} cannot be set aside: {said(error)}"
+            raise StoreFull(why) from error
+        table.rest(self._costs.of(table.key), secret)
+        self._costs.forget(table.key)
+        return True
+
+    async def wake(self, table: SessionState) -> None:
+        """Bring it back, if it is set aside.
+
+        Raises:
+          SessionEnded, TooManySessions, StoreFull.
+          SnapshotRefused: what was kept of it is lost.
+        """
+        if (waking := table.waking) is None:
+            return
+        async with waking:
+            table.check()
+            if table.resting:
+                kept = await self._kept(table)
+                table.check()
+                self._tables.wake(table)
+                self.restore(table, kept)
+                with table.held():  # or what is put there next would be forgotten
+                    await self.forget(table)
+
+    async def forget(self, table: SessionState) -> None:
+        """What is kept of it is of no use any more."""
+        try:
+            with trio.fail_after(_PATIENCE):
+                await self._store.forget(table.key)
+        except Exception as error:  # border: a store is foreign code
+            self._warn(f"the session {table.key} is not forgotten: {said(error)}")
+
+    def cost(self, table: SessionState) -> Spent:
+        """What it has taken since it began."""
+        return table.spent if table.resting else self._costs.of(table.key)
+
+    def _taken(self, table: SessionState) -> SessionSnapshot:
+        """Of one that is not set aside."""
+        costs = self._costs
+        seats = {
+            name: attrs.evolve(seat.memory.snapshot(), spent=costs.part(seat.memory.id))
+            for name, seat in table.seats.items()
+        }
+        scenes = {names: stage.snapshot(names) for names, stage in table.stages.items()}
+        return SessionSnapshot(
+            id=table.key.id,
+            tenant=table.key.tenant,
+            variables=dict(table.variables),
+            taken_at=time.time(),
+            run=self._run,
+            clock=trio.current_time(),
+            npcs={**table.kept, **seats},
+            scenes=tuple({**table.kept_scenes, **scenes}.values()),
+        )
+
+    async def _kept(self, table: SessionState) -> SessionSnapshot:
+        """Of one that is set aside."""
+        data: bytes | None = None
+        try:
+            with trio.fail_after(_PATIENCE):
+                data = await self._store.get(table.key)
+        except Exception as error:  # border: a store is foreign code
+            raise SnapshotRefused(
+                f"the session {table.key} was kept, and is not found: {said(error)}"
+            ) from error
+        if data is None:
+            raise SnapshotRefused(f"the session {table.key} was kept, and is lost")
+        return SessionSnapshot.from_bytes(data, table.secret)

@@ -1,0 +1,391 @@
+"""The cast: the NPCs of a configuration, and an actor for each that is spoken to in a
+session.
+
+Above 300 lines: whatever is made for one who is spoken to is made here, and made again
+when a session comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from random import Random
+from typing import Final, Protocol
+
+import attrs
+
+import trio
+
+from glyphoxa_trio.actors import (
+    Backoff,
+    Failed,
+    Ref,
+    StableRef,
+    SupervisionEvent,
+    crash_report,
+    spawn,
+)
+from glyphoxa_trio.config import Config, NpcConfig
+from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.npc import Npc, Scene
+from glyphoxa_trio.npc.identity import NpcId, SessionKey
+from glyphoxa_trio.npc.scene import (
+    AddressingState,
+    SceneActor,
+    SceneMembers,
+    SceneMessages,
+    SceneSettings,
+)
+from glyphoxa_trio.npc.selector import Learn, Selector
+from glyphoxa_trio.npc.session import run_session
+from glyphoxa_trio.npc.session.messages import SessionMessages
+from glyphoxa_trio.npc.turn.memory import NpcMemory
+from glyphoxa_trio.npc.turn.settings import Links, Services, SessionSettings
+from glyphoxa_trio.npc.voice import MicrophoneInput
+from glyphoxa_trio.tools.gate import Grant
+from glyphoxa_trio.tools.naming import nearest
+
+from .assembly import rules_of, vocabulary_of
+from .grants import grant_of
+from .idle_sessions import IdleSessions, SessionStore
+from .models import Models
+from .overload import Overload
+from .session_state import (
+    SessionNpc,
+    SessionScene,
+    SessionState,
+    SessionStates,
+    call_id_of,
+)
+from .voices import Voices
+
+_PATIENCE: Final = 5.0  # seconds for an actor to take a message
+# A fault of ours must not end the runtime, nor spin.
+_AFTER_A_FAULT: Final = Backoff(first=0.05, ceiling=5.0, max_restarts=1_000_000)
+
+
+class UnknownNpc(GlyphoxaError):
+    """No NPC of that name; the message has the nearest ones."""
+
+
+def find_npc(config: Config, name: str) -> NpcConfig:
+    """The NPC of that name; the beginning of a name is enough if it is unique.
+
+    Raises:
+      UnknownNpc: with the nearest names.
+    """
+    wanted = name.casefold().strip()
+    names = {npc.name.casefold(): npc for npc in config.npcs}
+    if wanted in names:
+        return names[wanted]
+    begun = [npc for full, npc in names.items() if full.startswith(wanted)]
+    if wanted and len(begun) == 1:
+        return begun[0]
+    known = [npc.name for npc in config.npcs]
+    near = [npc.name for npc in begun] or nearest(name, known) or known
+    raise UnknownNpc(f"no NPC {name!r}, there is {', '.join(near) or 'none'}")
+
+
+class Borrow(Protocol):
+    """`Services`, but for what only a cast can say."""
+
+    def __call__(
+        self,
+        *,
+        selector: Ref[Selector],
+        links: Callable[[SessionSettings, NpcId], Links],
+        used: Callable[[SessionKey], None],
+    ) -> Services: ...
+
+
+@attrs.define(eq=False, kw_only=True)
+class SessionRegistry:
+    """The owner of the sessions, which live in ``nursery`` with the tier selector.
+
+    Args:
+      models, voices: what NPCs answer, hear and speak with, as configured now.
+      approvals: somebody answers `ApprovalNeeded`, beside the approver or alone.
+      overload: says, with the costs, which turns may begin.
+      run: tells this run from all others, so that every session has an id.
+      store: where sessions are kept that are set aside.
+      left: told of one that is, or that has ended.
+      borrow: makes what sessions borrow, of the selector and of what says which models
+        an NPC speaks with.
+    """
+
+    nursery: trio.Nursery
+    config: Config
+    models: Models
+    voices: Voices
+    overload: Overload
+    approvals: bool
+    run: str
+    _store: SessionStore
+    left: Callable[[SessionKey], None]
+    _borrow: Borrow
+    services: Services = attrs.field(init=False)
+    tables: SessionStates = attrs.field(init=False)
+    resting: IdleSessions = attrs.field(init=False)
+    _named: dict[str, NpcConfig] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._named = {npc.name: npc for npc in self.config.npcs}
+        selector: Ref[Selector] = spawn(
+            self.nursery,
+            lambda inbox: Selector(rules_of(self.config)).run(inbox),
+            name="selector",
+            capacity=1024,
+            restart=_AFTER_A_FAULT,
+            on_event=self._report,
+        )
+        self.tables = SessionStates(lambda: self.config.sessions.most, self._rest)
+        self.services = self._borrow(
+            selector=selector, links=self._links, used=self.tables.used
+        )
+        self.resting = IdleSessions(
+            self._store,
+            self.tables,
+            self.services.costs,
+            self.run,
+            lambda: self.config.sessions.key,
+            self.services.warn,
+        )
+
+    def _rest(self, table: SessionState) -> bool:
+        rests = self.resting.rest(table)
+        if rests:
+            self.left(table.key)
+        return rests
+
+    def npc(self, name: str, table: SessionState) -> Npc:
+        """The NPC of that name, or of that beginning of one, in one session.
+
+        Raises:
+          UnknownNpc: with the nearest names.
+          SessionEnded: if it has.
+        """
+        table.check()
+        # By the name as it is written first: with thousands of NPCs, looking through
+        # all of them costs more than a turn that is turned away.
+        config = self._named.get(name) or find_npc(self.config, name)
+        seat = table.seats.get(config.name)
+        if seat is None:
+            if table.resting:
+                return self._npc(config, self._grant(config), None, table)
+            seat = table.seats[config.name] = self._open(config, table)
+        return seat.npc
+
+    def scene(
+        self, names: tuple[str, ...], find: Callable[[str], Npc], table: SessionState
+    ) -> Scene:
+        """The scene of these NPCs, or of all; the same one each time.
+
+        Args:
+          find: as `npc`, for whoever speaks in it.
+
+        Raises:
+          SessionEnded: if it has.
+        """
+        table.check()
+        if (stage := table.stages.get(names)) is not None:
+            return stage.scene
+
+        def here() -> list[NpcConfig]:
+            return [x for x in self.config.npcs if not names or x.name in names]
+
+        def settings() -> SceneSettings:
+            config = self.config
+            return SceneSettings(
+                npcs=[npc.name for npc in here()],
+                players=config.scene.players,
+                listener=config.turn.listener,
+                session=table.key,
+            )
+
+        async def again() -> Ref[SceneMessages] | None:
+            if table.ended:
+                return None
+            await self.resting.wake(table)
+            return self.scene(names, find, table)._door.ref
+
+        ref: Ref[SceneMessages] | None = None
+        name = f"scene {len(table.stages) + 1}{table.at}"
+        company, attention = (
+            SceneMembers(find),
+            AddressingState(),
+        )  # stay through a crash
+        if not table.resting:
+            if (kept := table.kept_scenes.pop(names, None)) is not None:
+                attention.restore(kept)
+                company.restore(kept)
+            ref = spawn(
+                self.nursery,
+                lambda inbox: SceneActor(
+                    company, settings, attention, self.services.handover
+                ).run(inbox),
+                name=name,
+                restart=_AFTER_A_FAULT,
+                on_event=self._report,
+            )
+        door = StableRef(name, ref, again)
+
+        def ear(scene: Scene, speaker: str) -> MicrophoneInput | None:
+            return self.voices.scene_ear(
+                scene,
+                speaker,
+                of=door,
+                handover=self.services.handover,
+                find=find,
+                npcs=here(),
+                config=self.config,
+                warn=self.services.warn,
+            )
+
+        scene = Scene(door, self.services.handover, ears=ear, session=table.key)
+        if ref is not None:
+            table.stages[names] = SessionScene(scene, attention, company)
+        return scene
+
+    async def end(self, table: SessionState) -> None:
+        """End a session: what runs or waits in it is interrupted, and calls that have
+        side effects go on to their end. Returns when its turns are over, or soon."""
+        if table.ended:
+            return
+        if table.resting:  # its key is free when nothing is kept under it
+            table.end()
+            await self.resting.forget(table)
+        self.tables.end(table)
+        self.left(table.key)
+        for stage in table.stages.values():
+            stage.scene.dismiss()
+        async with trio.open_nursery() as nursery:
+            for seat in table.seats.values():
+                nursery.start_soon(seat.npc.end)
+            # Whoever comes under its key knows nothing of it.
+            self.services.costs.forget(table.key)
+        if self.tables.get(table.key) is None:  # what its last turns took
+            self.services.costs.forget(table.key)
+
+    async def adopt(self, config: Config, models: Models) -> None:
+        """Be the cast of another configuration, each session after its turn (D16).
+
+        Whoever is not in it any more ends the turn that runs and is gone.
+        """
+        self.config, self.models = config, models
+        self.overload.adopt(config.overload)
+        self.services.costs.adopt(config.cost)
+        self._named = cast = {npc.name: npc for npc in config.npcs}
+        for table in self.tables.open:
+            for name, seat in list(table.seats.items()):
+                await self._become(cast.get(name), table, name, seat)
+        await self.services.selector.ask(
+            Learn(vocabulary=vocabulary_of(config)), within=_PATIENCE
+        )
+
+    async def _become(
+        self,
+        successor: NpcConfig | None,
+        table: SessionState,
+        name: str,
+        seat: SessionNpc,
+    ) -> None:
+        if successor is not None:
+            settings = self._settings(successor)
+            # One that was set aside just now is configured when it comes back.
+            with suppress(GlyphoxaError):
+                if table.seats.get(name) is seat:
+                    npc = await seat.npc.become(settings)
+                    if table.seats.get(name) is seat:
+                        table.seats[name] = attrs.evolve(seat, npc=npc)
+                return
+        # It is gone; or it crashed just now, and the next one is another.
+        table.seats.pop(name, None)
+        seat.npc.dismiss()
+
+    def _settings(self, npc: NpcConfig) -> SessionSettings:
+        config = self.config
+        return SessionSettings(
+            npc=npc,
+            grant=self._grant(npc),
+            turn=config.turn,
+            defer_threshold=config.mcp.defer_threshold,
+            speculation=config.speculation,
+            filler=config.filler,
+            s2s=config.s2s,
+            overheard=config.scene.overheard,
+            scene=config.scene.context,
+            template_defaults=config.template_defaults,
+        )
+
+    def _links(self, settings: SessionSettings, whose: NpcId) -> Links:
+        npc = settings.npc
+        chance = Random(f"{self.run} {whose.text}")  # a replay has the same
+        return Links(
+            llm=self.models.for_npc(npc.model),
+            fast=self.models.opening(npc),
+            live=self.voices.live(npc, settings.s2s, whose, chance),
+        )
+
+    def _open(self, npc: NpcConfig, table: SessionState) -> SessionNpc:
+        settings = self._settings(npc)
+        call_id = call_id_of(self.run, table.key.npc(npc.name))
+        memory = NpcMemory(settings, call_id, table.key)
+        if (kept := table.kept.pop(npc.name, None)) is not None:
+            memory.restore(kept)
+        elif table.variables:
+            memory.set_variables(table.variables)
+        ref: Ref[SessionMessages] = spawn(
+            self.nursery,
+            lambda inbox: run_session(inbox, memory, self.services),
+            name=f"npc {npc.name}{table.at}",
+            restart=_AFTER_A_FAULT,
+            on_event=self._report,
+        )
+        return SessionNpc(self._npc(npc, settings.grant, ref, table), memory)
+
+    def _npc(
+        self,
+        npc: NpcConfig,
+        grant: Grant,
+        ref: Ref[SessionMessages] | None,
+        table: SessionState,
+    ) -> Npc:
+        door = StableRef(
+            f"npc {npc.name}{table.at}", ref, partial(self._again, npc, table)
+        )
+        handover = self.services.handover
+        return Npc(npc, grant, door, handover, ears=self._ear, session=table.key)
+
+    async def _again(
+        self, npc: NpcConfig, table: SessionState
+    ) -> Ref[SessionMessages] | None:
+        """The actor of an NPC whose session was set aside since."""
+        if table.ended or npc.name not in self._named:
+            return None
+        await self.resting.wake(table)
+        return self.npc(npc.name, table)._door.ref
+
+    def _report(self, event: SupervisionEvent) -> None:
+        if isinstance(event, Failed):
+            self.services.warn(crash_report(event))
+
+    def _ear(self, npc: Npc, speaker: str) -> MicrophoneInput | None:
+        """The NPC's ear as it is configured now; ``npc`` may be older than a reload."""
+        table = self.tables.get(npc.session)
+        if table is not None and (now := table.seats.get(npc.name)) is not None:
+            npc = attrs.evolve(npc, config=now.npc.config, grant=now.npc.grant)
+        live = self.voices.live(npc.config, self.config.s2s)
+        if live is None:
+            ears = self.voices.ears(npc.config.engine, self.services.warn)
+        else:
+            ears = self.voices.model_ears(live)
+        return None if ears is None else ears(npc, speaker)
+
+    @property
+    def asks_somebody(self) -> bool:
+        """Whether anybody says yes or no to calls."""
+        return self.approvals or self.services.approver is not None
+
+    def _grant(self, npc: NpcConfig) -> Grant:
+        return grant_of(npc, self.config, approver=self.asks_somebody)
