@@ -8,7 +8,11 @@ room live in that room and derive from the base here.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import trio
+
+from glyphoxa_trio.renamed import renamed
 
 
 class GlyphoxaError(Exception):
@@ -60,3 +64,7 @@ def words(error: BaseException, most: int = 2**14) -> str:
         raise
     except BaseException:  # foreign code again
         return said(error)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, NotUnderstood="MessageNotUnderstood")

@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ BELOW = {
     "errors",
     "process",
     "quiet",
+    "renamed",
     "secret",
     "units",
     "worker",
@@ -186,3 +188,50 @@ def test_importing_it_imports_nothing_heavy(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert loaded.stdout.split() == []
+
+
+# ------------------------------------------------------------------------------ names
+
+# Rooms that mirror each other, so that who knows one finds the way in the other: the
+# runtime from asyncio; two vendors of text, and of speech; a vendor and the fake of it.
+MIRRORS = (
+    {"aio", "actors", "npc", "runtime"},
+    {"providers/anthropic", "providers/chat_completions"},
+    {
+        "providers/gemini_live",
+        "providers/openai_realtime",
+        "testing/gemini",
+        "testing/realtime",
+    },
+    # What a model streams: one that writes, and one that speaks.
+    {"providers/llm.py", "providers/s2s.py"},
+)
+
+
+def classes() -> dict[str, set[str]]:
+    found = defaultdict[str, set[str]](set)
+    for module in SOURCE.modules.values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].add(SOURCE.place(module))
+    return found
+
+
+def mirrored(files: set[str]) -> bool:
+    """Whether all of ``files`` are in one pair of mirrors, at most one on each side."""
+    for rooms in MIRRORS:
+        sides = [{f for f in files if f == r or f.startswith(f"{r}/")} for r in rooms]
+        if set().union(*sides) == files and all(len(side) < 2 for side in sides):
+            return len(files) == 2 or "aio" not in rooms
+    return False
+
+
+def test_a_class_name_occurs_once() -> None:
+    twice = {k: sorted(v) for k, v in classes().items() if len(v) > 1}
+    assert {k: v for k, v in twice.items() if not mirrored(set(v))} == {}
+
+
+def test_the_check_sees_a_name_that_occurs_twice() -> None:
+    assert not mirrored({"host/host.py", "mcp/sdk.py"})
+    assert not mirrored({"aio/npc.py", "npc/voice.py", "runtime/runtime.py"})
+    assert mirrored({"aio/npc.py", "npc/session/npc.py"})

@@ -5,6 +5,10 @@ cannot hold a caller; `fanout`, `stream` and `topic` are the shapes in which
 results travel.
 """
 
+from typing import TYPE_CHECKING
+
+from glyphoxa_trio.renamed import renamed
+
 from .call import Call, Request
 from .fanout import LATE, FanOut, Late
 from .handover import Handover
@@ -81,3 +85,14 @@ __all__ = [
     "tell",
     "watchdog",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(
+        __name__,
+        Door="StableRef",
+        Flight="SharedTask",
+        FlightCancelled="SharedTaskCancelled",
+        FlightStatistics="SharedTaskStatistics",
+        Flights="SharedTasks",
+        Landing="TaskResult",
+    )

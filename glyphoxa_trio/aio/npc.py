@@ -18,6 +18,7 @@ from glyphoxa_trio.npc import Npc as NativeNpc
 from glyphoxa_trio.npc import Turn as NativeTurn
 from glyphoxa_trio.npc.identity import DEFAULT_SESSION, SessionKey
 from glyphoxa_trio.providers.g711 import PCM
+from glyphoxa_trio.renamed import renamed_method
 from glyphoxa_trio.tools.tier import Tier
 
 from .bridge import LoopBridge
@@ -96,6 +97,9 @@ class Npc:
     async def set_variables(self, values: Mapping[str, object]) -> None:
         """Give values to the template variables of its prompt and greeting (A32)."""
         await self._ask(lambda npc: npc.set_variables(values))
+
+    situate = renamed_method("situate", "set_scene")
+    introduce = renamed_method("introduce", "set_variables")
 
     async def approve(self, question: str, yes: bool) -> bool:
         """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.

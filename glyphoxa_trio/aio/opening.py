@@ -52,7 +52,7 @@ def open_runtime(
     on_server_line: Callable[[str, str], None] | None = None,
     session_store: native.SessionStore | None = None,
     collector: native.Collector = "leave",
-    world: native.Environment = REAL,
+    environment: native.Environment = REAL,
 ) -> AbstractAsyncContextManager[Runtime]:
     """Everything a configuration describes, running beside this asyncio loop.
 
@@ -113,7 +113,7 @@ def open_runtime(
             on_server_line=_telling(bridge, on_server_line),
             session_store=session_store,
             collector=collector,
-            world=world,
+            environment=environment,
         )
 
     def hand_out(bridge: LoopBridge, one: native.Runtime) -> Runtime:

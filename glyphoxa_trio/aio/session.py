@@ -13,6 +13,7 @@ from glyphoxa_trio.npc import Npc as NativeNpc
 from glyphoxa_trio.npc import Scene as NativeScene
 from glyphoxa_trio.npc.cost import Spent
 from glyphoxa_trio.npc.identity import SessionKey
+from glyphoxa_trio.renamed import renamed_method
 from glyphoxa_trio.runtime import Runtime as NativeRuntime
 from glyphoxa_trio.runtime import Session as NativeSession
 from glyphoxa_trio.runtime import SessionSnapshot, find_npc
@@ -104,9 +105,11 @@ class Session:
         return await self._do(lambda session: session.ended)
 
     async def set_variables(self, values: Mapping[str, object]) -> None:
-        """Give values to template variables, for all of its NPCs, as `Npc.introduce`;
+        """Give values to template variables, for all of its NPCs, as `Npc.set_variables`;
         also for those who are spoken to later."""
         await self._ask(lambda session: session.set_variables(values))
+
+    introduce = renamed_method("introduce", "set_variables")
 
     async def snapshot(self) -> SessionSnapshot:
         """What it is now, to go on from elsewhere or later (`Runtime.session`)."""

@@ -51,7 +51,7 @@ def ask(
                 without_calibration(config),
                 wait_for_servers=WAIT,
                 collector="settle",
-                world=world,
+                environment=world,
                 **logs.options,
             ) as runtime,
         ):

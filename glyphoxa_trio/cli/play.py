@@ -81,7 +81,7 @@ def play(
                         watch=files if watch else False,
                         on_reload=lambda done: screen.aside(changes(plain(done))),
                         collector="settle",
-                        world=world,
+                        environment=world,
                         s2s=s2s,
                         **logs.options,
                     ) as runtime,

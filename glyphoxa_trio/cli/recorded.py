@@ -49,7 +49,7 @@ async def open_record(
         why = error.strerror or type(error).__name__
         raise RecordingFailed(f"cannot write {path}: {why}") from None
     try:
-        yield recording.world()
+        yield recording.environment()
     finally:
         await opened.__aexit__(None, None, None)
         if recording.failure:

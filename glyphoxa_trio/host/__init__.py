@@ -4,6 +4,10 @@
 inside their limits, `host` is the door to all three.
 """
 
+from typing import TYPE_CHECKING
+
+from glyphoxa_trio.renamed import renamed
+
 from .approvals import Approvals, ApprovalStore, ChangedAgain
 from .calibrator import PROBES, Probed, Sampled
 from .catalogue import Catalogue, CatalogueEntry, Snapshot, UnknownTool
@@ -42,3 +46,14 @@ __all__ = [
     "open_host",
     "showing",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(
+        __name__,
+        Ahead="SpeculativeCalls",
+        AheadStatistics="SpeculativeCallStatistics",
+        History="SampleHistory",
+        Listing="CatalogueEntry",
+        Shelf="LoadedTools",
+        Showing="VisibleTools",
+    )

@@ -512,7 +512,7 @@ class Executor:
         """Leave the flight of a call whose landing is not awaited yet."""
         begun = slot.hand_over()
         if begun is not None:
-            begun.booking.leave(None)
+            begun.booking.release(None)
 
     async def _await_landing(
         self, slot: PendingCall, fan: FanOut[None], caller: Caller

@@ -3,6 +3,10 @@
 Subscribes to the events of the other rooms; none of them knows of this one.
 """
 
+from typing import TYPE_CHECKING
+
+from glyphoxa_trio.renamed import renamed
+
 from .exposition import open_exposition
 from .family import MetricsError
 from .logs import EventLog, log_events, open_log, open_log_file
@@ -32,3 +36,6 @@ __all__ = [
     "ranked",
     "scores_of",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Output="LogOutput")

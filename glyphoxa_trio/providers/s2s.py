@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.renamed import renamed
 from glyphoxa_trio.tools.definition import Schedule as Schedule
 from glyphoxa_trio.tools.outcome import ToolCall
 
@@ -542,3 +543,7 @@ class S2S(Protocol):
             15 more, `receive` raises it.
         """
         ...
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Line="TranscriptLine", Link="RealtimeLink")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
 
 from glyphoxa_trio.errors import GlyphoxaError
+from glyphoxa_trio.renamed import renamed
 
 
 class SpeechError(GlyphoxaError):
@@ -145,3 +146,7 @@ class Recognizer(Protocol):
           SpeechError: on entering, if it cannot.
         """
         ...
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Voice="VoiceStyle")

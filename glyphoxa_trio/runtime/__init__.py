@@ -10,6 +10,10 @@ sessions, `publisher` hands servers' tools to the host, `generations` goes over 
 another configuration while all of it runs, `world` is what a rehearsal replaces.
 """
 
+from typing import TYPE_CHECKING
+
+from glyphoxa_trio.renamed import renamed
+
 from .collector import Collector
 from .config_reload import Reloaded
 from .environment import Environment
@@ -48,3 +52,6 @@ __all__ = [
     "find_npc",
     "open_runtime",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, World="Environment")

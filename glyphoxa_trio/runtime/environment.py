@@ -29,14 +29,14 @@ class Environment:
         key. Called whenever a tool is registered or published; None is
         the tool itself.
       rng: of the pauses between two starts of a server; None is anybody's.
-      witness: hears what the run meets.
+      hooks: hears what the run meets.
       run: the id of the run, 32 hexadecimal digits; None is a new one.
     """
 
     open_session: OpenSession = open_session
     stand_in: Callable[[Tool], Tool] | None = None
     rng: random.Random | None = None
-    witness: Hooks = NOBODY
+    hooks: Hooks = NOBODY
     run: str | None = None
 
 

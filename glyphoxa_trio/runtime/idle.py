@@ -67,6 +67,6 @@ def _stays(name: str, known: Iterable[str]) -> str:
     near = nearest(name, known, n=1)
     remedy = f"did you mean {{{near[0]}}}? Else put it into" if near else "put it into"
     return (
-        f"nothing gives {{{name}}} a value unless Npc.introduce does, so it stays as it"
+        f"nothing gives {{{name}}} a value unless Npc.set_variables does, so it stays as it"
         f" is written: {remedy} template_defaults"
     )

@@ -103,7 +103,7 @@ async def open_runtime(
     on_server_line: Callable[[str, str], None] | None = None,
     session_store: SessionStore | None = None,
     collector: Collector = "leave",
-    world: Environment = REAL,
+    environment: Environment = REAL,
 ) -> AsyncGenerator[Runtime]:
     """Everything a configuration describes, running, until the block is left.
 
@@ -146,7 +146,7 @@ async def open_runtime(
         once this has opened; or ``settle``, which also has it walk everything only
         while no turn runs. ``freeze`` and ``settle`` are for a program that is this
         runtime and little else, and are undone at the end.
-      world: what stands in for servers and handlers in a rehearsal.
+      environment: what stands in for servers and handlers in a rehearsal.
 
     Raises:
       ConfigError: with every problem and its place; also for a grant that a
@@ -169,7 +169,7 @@ async def open_runtime(
             stack=stack,
             source=source,
             warnings=warnings,
-            world=world,
+            environment=environment,
             tools=own_tools,
             llm=llm,
             voices=(synthesizer, recognizer, s2s),
@@ -208,7 +208,7 @@ class _Opening:
     stack: AsyncExitStack
     source: ConfigSource
     warnings: Warnings
-    world: Environment
+    environment: Environment
     tools: Sequence[Tool]
     llm: LLM | None
     voices: tuple[Synthesizer | None, Recognizer | None, S2S | None]
@@ -232,7 +232,7 @@ class _Opening:
         lasting = await stack.enter_async_context(
             open_lasting(
                 config,
-                prepare=self.world.stand_in is None,
+                prepare=self.environment.stand_in is None,
                 tell=music.publish,
                 warn=warnings.say,
             )
@@ -248,8 +248,8 @@ class _Opening:
         models = make_models(config.llm)
         models.for_npc(None)
         stack.enter_context(quiet(Masks(lambda: self.source.current).text))
-        run_id = self.world.run or os.urandom(16).hex()
-        self._tell_witness(run_id, host, events)
+        run_id = self.environment.run or os.urandom(16).hex()
+        self._tell_hooks(run_id, host, events)
         background = await self._background()
         publisher = Publisher(
             host, background, config.calibration.at_start, warnings.add
@@ -281,7 +281,7 @@ class _Opening:
                 costs=Costs(config.cost, warnings.say),
                 approver=self.approver,
                 approval_timeout=self.approval_timeout,
-                context=self.world.witness.context(context),
+                context=self.environment.hooks.context(context),
                 synthesizer=voices.synthesizer,
                 warn=warnings.say,
             ),
@@ -297,7 +297,7 @@ class _Opening:
             source=self.source,
             warnings=warnings,
             approved=store,
-            witness=self.world.witness,
+            hooks=self.environment.hooks,
             context=context,
             fleet=fleet,
             publisher=publisher,
@@ -312,7 +312,7 @@ class _Opening:
             models=make_models,
             lasting=lasting,
             background=background,
-            rehearsed=self.world.stand_in is not None,
+            rehearsed=self.environment.stand_in is not None,
         )
         watching = partial(
             watch_lateness,
@@ -338,9 +338,9 @@ class _Opening:
         opening = open_host(
             settings=settings_of(config),
             naming=config.mcp.naming,
-            stand_in=self.world.stand_in,
+            stand_in=self.environment.stand_in,
             approvals=Approvals(approved=approved_by(config), store=store, warn=told),
-            history=self.world.witness.history(history),
+            history=self.environment.hooks.history(history),
             hedging=config.hedging,
             granted=lambda: grants_of(self.source.current),
         )
@@ -355,7 +355,7 @@ class _Opening:
         links = await self.stack.enter_async_context(AsyncExitStack())
         loads = await self.stack.enter_async_context(trio.open_nursery())
         self.stack.callback(loads.cancel_scope.cancel, "the runtime ends")
-        given, rehearsed = self.llm, self.world.stand_in is not None
+        given, rehearsed = self.llm, self.environment.stand_in is not None
         if given is not None and not isinstance(given, AtEndpoint) and not rehearsed:
             given = Foreign(given, loads, warn)
         make = partial(
@@ -363,7 +363,7 @@ class _Opening:
             given,
             stack=links,
             loads=loads,
-            heard=self.world.witness.model,
+            heard=self.environment.hooks.model,
             warn=warn,
         )
         synthesizer, recognizer, s2s = self.voices
@@ -372,16 +372,16 @@ class _Opening:
             synthesizer=synthesizer,
             recognizer=recognizer,
             s2s=s2s,
-            heard=self.world.witness.speech,
+            heard=self.environment.hooks.speech,
             warn=warn,
             stack=links,
         )
         return make, voices
 
-    def _tell_witness(
+    def _tell_hooks(
         self, run_id: str, host: ToolHost, events: Topic[TurnEvent]
     ) -> None:
-        self.world.witness.began(
+        self.environment.hooks.began(
             RuntimeStart(
                 run_id=run_id,
                 config=self.source.current,
@@ -401,22 +401,22 @@ class _Opening:
     async def _fleet(self, publisher: Publisher, remembered: Path | None) -> ServerPool:
         opening = open_server_pool(
             servers_of(self.source.current),
-            publish=self.world.witness.publishing(publisher),
+            publish=self.environment.hooks.publishing(publisher),
             warn=self.warnings.add,
             log=self.on_server_line,
             on_event=self.on_server_event,
             on_status=self.on_server_event,
-            open_session=self.world.open_session,
-            rng=self.world.rng,
+            open_session=self.environment.open_session,
+            rng=self.environment.rng,
             known=None if remembered is None else ToolCache(remembered / "catalogues"),
         )
         return await self.stack.enter_async_context(opening)
 
     def _end_with(self, *nurseries: trio.Nursery) -> None:
-        """When the block is left: the witness first, then what runs here."""
+        """When the block is left: the hooks first, then what runs here."""
         for nursery in reversed(nurseries):
             self.stack.callback(nursery.cancel_scope.cancel, "the runtime is closed")
-        self.stack.push_async_callback(self.world.witness.leaving)
+        self.stack.push_async_callback(self.environment.hooks.leaving)
 
 
 def _leave(fleet: ServerPool, host: ToolHost, session: SessionKey) -> None:

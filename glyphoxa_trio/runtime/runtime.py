@@ -105,7 +105,7 @@ class Runtime:
     _source: ConfigSource
     _warnings: Warnings
     _approved: ToolApprovals | None
-    _witness: Hooks
+    _hooks: Hooks
     _context: HotContext
     _fleet: ServerPool
     _publisher: Publisher
@@ -232,11 +232,11 @@ class Runtime:
         table = self._cast.tables.sit(key, known)
         if kept is not None:
             self._cast.resting.restore(table, kept)
-            self._witness.restored(key, kept)
+            self._hooks.restored(key, kept)
             table.set_variables(known)
         if begins and known:
-            self._witness.knows(key, known)
-        return Session(table, self._cast, self._witness)
+            self._hooks.knows(key, known)
+        return Session(table, self._cast, self._hooks)
 
     @property
     def sessions(self) -> tuple[SessionKey, ...]:
@@ -285,12 +285,12 @@ class Runtime:
                 )
         self._generations.refuse_taken(tools)
         self.host.register(*tools)
-        self._witness.registered()
+        self._hooks.registered()
 
     def deregister(self, name: str) -> tuple[str, ...]:
         """Remove a group of tools, or one by its key; returns what went."""
         gone = self.host.deregister(name)
-        self._witness.registered()
+        self._hooks.registered()
         return gone
 
     def add_server(self, spec: ServerSpec) -> None:
@@ -483,11 +483,11 @@ class Runtime:
             self._source.serve(plan.config)
             self.host.approvals.follow(approved_by(plan.config))
             self.host.review()
-            self._witness.reloading(plan.config)
-            self._witness.registered()
+            self._hooks.reloading(plan.config)
+            self._hooks.registered()
             await self._cast.adopt(plan.config, models)
         done = await self._generations.carry_out()
-        self._witness.registered()
+        self._hooks.registered()
         self._settle()
         return done
 

@@ -23,6 +23,7 @@ from glyphoxa_trio.actors import lone_errors
 from glyphoxa_trio.npc import Npc, Scene
 from glyphoxa_trio.npc.arguments import check_values
 from glyphoxa_trio.npc.cost import Spent
+from glyphoxa_trio.renamed import renamed_method
 
 from .hooks import Hooks
 from .session_registry import SessionRegistry
@@ -36,7 +37,7 @@ class Session:
 
     _table: SessionState
     _cast: SessionRegistry
-    _witness: Hooks = attrs.field(repr=False)
+    _hooks: Hooks = attrs.field(repr=False)
 
     @property
     def id(self) -> str:
@@ -69,7 +70,7 @@ class Session:
           UnknownNpc: with the nearest names.
           SessionEnded: if it has.
         """
-        return self._witness.npc(self._cast.npc(name, self._table))
+        return self._hooks.npc(self._cast.npc(name, self._table))
 
     def scene(self, *npcs: str) -> Scene:
         """Several NPCs of this session in one place: all, or the named ones. The same
@@ -83,7 +84,7 @@ class Session:
         return self._cast.scene(names, self.npc, self._table)
 
     async def set_variables(self, values: Mapping[str, object]) -> None:
-        """Give values to template variables, for all of its NPCs, as `Npc.introduce`;
+        """Give values to template variables, for all of its NPCs, as `Npc.set_variables`;
         also for those who are spoken to later."""
         check_values(values)
         await self._cast.resting.wake(self._table)
@@ -92,10 +93,12 @@ class Session:
         table.check()
         with table.held(), lone_errors():
             table.set_variables(texts)
-            self._witness.knows(table.key, texts, tuple(table.kept))
+            self._hooks.knows(table.key, texts, tuple(table.kept))
             async with trio.open_nursery() as nursery:
                 for seat in list(table.seats.values()):
-                    nursery.start_soon(self._witness.npc(seat.npc).set_variables, texts)
+                    nursery.start_soon(self._hooks.npc(seat.npc).set_variables, texts)
+
+    introduce = renamed_method("introduce", "set_variables")
 
     async def snapshot(self) -> SessionSnapshot:
         """What it is now, to go on from elsewhere or later (`Runtime.session`): what
@@ -114,7 +117,7 @@ class Session:
         """End it: what runs or waits is interrupted. A call that only reads is
         cancelled; one that has side effects goes on, and nobody hears of it."""
         if not self._table.ended:
-            await self._witness.ending(self._table.key)
+            await self._hooks.ending(self._table.key)
             await self._cast.end(self._table)
 
     async def __aenter__(self) -> Self:

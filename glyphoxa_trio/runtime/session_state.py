@@ -226,7 +226,7 @@ class SessionStates:
             table = self._open[key] = SessionState(key, dict(variables))
         elif not variables.items() <= table.variables.items():
             raise ValueError(
-                f"the session {key} is there already: introduce(...) changes variables"
+                f"the session {key} is there already: set_variables(...) changes variables"
             )
         table.check()
         self.used(key)

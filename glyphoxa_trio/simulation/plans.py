@@ -246,7 +246,7 @@ def record(plan: RehearsalPlan, file: IO[bytes]) -> Monitor:
             lambda kind, fields: lines.info(kind, **fields),
             lines.hide,
         )
-        monitor = await play(plan, listens=recorder.world)
+        monitor = await play(plan, listens=recorder.environment)
         lines.end(trio.current_time(), "closed")
         return monitor
 
@@ -297,9 +297,9 @@ async def play(
         well=partial(_well, plan),
     )
     if listens is not None:
-        world = listens(monitor.world())
+        world = listens(monitor.environment())
     else:
-        world = attrs.evolve(monitor.world(), witness=Remembering(plan.measured))
+        world = attrs.evolve(monitor.environment(), hooks=Remembering(plan.measured))
     model = MadeUpModel(plan, monitor)
     approver = None if plan.answers is None else _approver(plan.answers)
     with trio.move_on_after(FOREVER) as patience, ExitStack() as taps:
@@ -311,7 +311,7 @@ async def play(
                 approver=approver,
                 approval_timeout=APPROVAL,
                 wait_for_servers=0,
-                world=world,
+                environment=world,
             ) as runtime:
                 taps.enter_context(monitor.watching(runtime))
                 await trio.lowlevel.checkpoint()

@@ -130,7 +130,7 @@ async def _play(
 
     model = ScriptedModel(rehearsal.model, rehearsal.fast_model, rng, exposed)
     async with open_runtime(
-        config, llm=model, world=scenery.world(), wait_for_servers=_STARTS
+        config, llm=model, environment=scenery.environment(), wait_for_servers=_STARTS
     ) as runtime:
         director.definitions = {
             x.key: x.definition for x in runtime.host.snapshot.listings

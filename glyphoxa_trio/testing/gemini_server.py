@@ -21,13 +21,15 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from ssl import SSLContext
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
 from trio_websocket import WebSocketRequest
 
 import trio
+
+from glyphoxa_trio.renamed import renamed
 
 from .gemini.merging import merge
 from .gemini.profiles import GEMINI_25 as GEMINI_25
@@ -186,3 +188,16 @@ async def open_gemini_server(
     )
     async with open_front(server, "", in_memory=in_memory, host=host) as front:
         yield front
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(
+        __name__,
+        CallTools="SpokenCallTools",
+        End="EndResponse",
+        Hang="HangResponse",
+        Heard="Transcription",
+        Pause="PauseResponse",
+        Profile="ModelFamily",
+        Turn="ModelTurn",
+    )

@@ -26,12 +26,14 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import h11
 
 import trio
+
+from glyphoxa_trio.renamed import renamed
 
 from .loopback import HttpConnection, open_loopback
 
@@ -260,4 +262,17 @@ def _request(head: h11.Request, body: bytes) -> ReceivedRequest:
         headers={k.decode(): v.decode("latin-1") for k, v in head.headers},
         body=body,
         message=message if isinstance(message, dict) else {},
+    )
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(
+        __name__,
+        Die="CloseConnection",
+        Events="EventStreamReply",
+        Hang="NoAnswer",
+        Late="LateReply",
+        Raw="RawBytes",
+        Request="ReceivedRequest",
+        Status="StatusReply",
     )

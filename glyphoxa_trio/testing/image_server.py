@@ -17,8 +17,11 @@ import base64
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import attrs
+
+from glyphoxa_trio.renamed import renamed
 
 from .http_server import HttpServer, ReceivedRequest, StatusReply, open_http_server
 from .http_server import Reply as HttpReply
@@ -140,3 +143,7 @@ def _asked(
     if form not in (None, "b64_json", "url"):
         raise _ImageRefused(400, "Invalid response_format")
     return ImageRequest(prompt=prompt, size=size, model=body.get("model"))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Asked="ImageRequest", ImageServer="FakeImageServer")

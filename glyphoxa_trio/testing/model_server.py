@@ -25,11 +25,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 import trio
+
+from glyphoxa_trio.renamed import renamed
 
 from .loopback import HttpConnection, open_loopback
 from .model_answer import Dialect, ModelReply
@@ -184,3 +186,7 @@ def _key_of(headers: dict[str, str]) -> str:
 
 def _failure(status: int, message: str) -> Fail:
     return Fail(status, {"error": {"message": message}})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Raw="RawText", Say="SayText")

@@ -19,13 +19,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
 from trio_websocket import WebSocketRequest
 
 import trio
+
+from glyphoxa_trio.renamed import renamed
 
 from .realtime.session import RealtimeSession
 from .voice.service import Hears, VoiceService
@@ -153,3 +155,16 @@ async def open_realtime_server(
     )
     async with open_front(server, "/v1", in_memory=in_memory) as front:
         yield front
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(
+        __name__,
+        CallTools="SpokenCallTools",
+        End="EndResponse",
+        Fail="FailResponse",
+        Hang="HangResponse",
+        Heard="Transcription",
+        Pause="PauseResponse",
+        Turn="ModelTurn",
+    )

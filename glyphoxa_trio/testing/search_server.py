@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 import attrs
+
+from glyphoxa_trio.renamed import renamed
 
 from .http_server import HttpServer, ReceivedRequest, StatusReply, open_http_server
 from .http_server import Reply as HttpReply
@@ -214,3 +216,7 @@ def _answered(
     if isinstance(reply, Sequence):
         return StatusReply(body=page(asked, reply))
     return reply
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Asked="SearchRequest", Entry="SearchEntry")

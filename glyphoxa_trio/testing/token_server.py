@@ -25,12 +25,14 @@ import secrets
 from binascii import Error as NotBase64
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 import attrs
 
 import trio
+
+from glyphoxa_trio.renamed import renamed
 
 from .http_server import CloseConnection as CloseConnection
 from .http_server import HttpServer, open_http_server
@@ -232,3 +234,7 @@ async def open_token_server(
 def _refuse(status: int, why: str) -> StatusReply:
     challenge = {"WWW-Authenticate": "Basic"} if status == 401 else {}
     return StatusReply(status, {**challenge, **_NOT_STORED}, {"error": why})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, Grant="TokenRequest")

@@ -10,7 +10,15 @@ from glyphoxa_trio import aio, npc, runtime
 
 # What only trio's side can use, or what belongs to it; `Runtime.run` reaches all of it.
 INSTEAD: dict[str, set[str]] = {
-    "Npc": {"grant", "become", "dismiss", "end", "idle", "lend_ear", "untouched"},
+    "Npc": {
+        "grant",
+        "become",
+        "dismiss",
+        "end",
+        "idle",
+        "attach_microphone",
+        "untouched",
+    },
     "Runtime": {"host", "llm", "overload", "speculation", "s2s_label"},
     "Scene": {"name", "dismiss", "idle"},  # the name for ears, as the next two
     "SceneTurn": {"interrupt", "spoken_text"},

@@ -601,10 +601,10 @@ async def test_when_it_ends_all_requests_end_with_what_is_true_of_them() -> None
         await wait_all_tasks_blocked()
         whys: list[str | None] = []
 
-        async def witness() -> None:
+        async def hooks() -> None:
             whys.append(await it.loss.wait())
 
-        it.nursery.start_soon(witness)
+        it.nursery.start_soon(hooks)
         await wait_all_tasks_blocked()
         it.wire.close("it exploded")
         assert it.loss.why == "it exploded"

@@ -228,8 +228,8 @@ MUTANTS: Final = (
     Mutant(
         "a cut call is told as interrupted",
         "host/executor.py",
-        "settle_rest(verdict.cut)",
-        "settle_rest(verdict.interrupted)",
+        "settle_rest(call_outcome.cut)",
+        "settle_rest(call_outcome.interrupted)",
         Promise.ONE_OUTCOME,
     ),
     Mutant(
@@ -279,8 +279,8 @@ MUTANTS: Final = (
     Mutant(
         "who goes on is cut at its turn's end all the same",
         "host/executor.py",
-        "            if not slot.goes_on:\n                booking.leave(early)",
-        "            booking.leave(early)",
+        "            if not slot.goes_on:\n                booking.release(early)",
+        "            booking.release(early)",
         Promise.KEPT,
     ),
     Mutant(
@@ -456,8 +456,8 @@ MUTANTS: Final = (
     Mutant(
         "a tool of which nothing is known is not deep",
         "tools/estimate.py",
-        "limits.standard_threshold, Tier.DEEP",
-        "limits.standard_threshold, Tier.STANDARD",
+        "            limits.standard_threshold,\n            Tier.DEEP,",
+        "            limits.standard_threshold,\n            Tier.STANDARD,",
         Promise.RIGHTS,
     ),
     Mutant(

@@ -366,7 +366,7 @@ async def _session(file: Path, **options: Any) -> str:
                 llm=llm,
                 tools=[unlock],
                 wait_for_servers=0,
-                world=recording.world(),
+                environment=recording.environment(),
             ) as runtime:
                 async with runtime.npc("Bo").say("hunter2-and-a-half") as turn:
                     done = await turn.finish()

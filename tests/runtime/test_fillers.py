@@ -99,7 +99,9 @@ async def test_the_seeds_example_speaks_up_after_its_delay(
     # A18, A27, G41
     script: list[Reply] = [[call(f"mcp__{tool}", arguments)], ["So."]]
     llm = ScriptedLLM(script)
-    async with open_runtime(seed(), llm=llm, world=scenery().world()) as runtime:
+    async with open_runtime(
+        seed(), llm=llm, environment=scenery().environment()
+    ) as runtime:
         await runtime.wait_ready(within=10)
         assert await said(runtime) == [expected]
 
@@ -113,7 +115,9 @@ async def test_a_reload_changes_lines_thresholds_and_words(
     def filler(**more: Any) -> Config:
         return attrs.evolve(config, filler=FillerConfig(lines=("Wait.",), **more))
 
-    async with open_runtime(config, llm=llm, world=scenery().world()) as runtime:
+    async with open_runtime(
+        config, llm=llm, environment=scenery().environment()
+    ) as runtime:
         await runtime.wait_ready(within=10)
         assert await said(runtime) == [(0.7, "Hm, let me see.")]
         await runtime.reload(filler(after=1.0))

@@ -662,7 +662,7 @@ async def scripted(
         Environment(open_session=server.open),
         ScriptedLLM(lambda _: [9.0, "Hm."]),
     )
-    async with open_runtime(chosen, llm=llm, world=world, **more) as runtime:
+    async with open_runtime(chosen, llm=llm, environment=world, **more) as runtime:
         yield runtime
 
 

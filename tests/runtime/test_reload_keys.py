@@ -609,7 +609,7 @@ async def opened(
             patched.setattr(where, kind.__name__, noting(kind))
         world = Environment(open_session=FakeServer().open, run="f" * 32)
         async with AsyncExitStack() as stack:
-            opening = open_runtime(chosen, world=world)
+            opening = open_runtime(chosen, environment=world)
             runtime = await stack.enter_async_context(opening)
             telemetry = await stack.enter_async_context(open_telemetry(runtime))
             await runtime.wait_ready(within=5)
@@ -682,7 +682,7 @@ async def test_what_servers_get_by_default_is_seen(
     lines = ["mcp:", "  remember: false", "  servers: {faq: {command: x}}"]
     file.write_text("\n".join(lines))
     world = Environment(open_session=FakeServer().open)
-    async with open_runtime(file, world=world) as runtime:
+    async with open_runtime(file, environment=world) as runtime:
         lines.append(f"  defaults: {{{name}: {value}}}")
         file.write_text("\n".join(lines))
         done = await runtime.reload()
@@ -699,7 +699,7 @@ async def test_telemetry_is_off_at_once_and_on_at_the_next_start(
     off = whole(tmp_path)
     on = attrs.evolve(off, telemetry=attrs.evolve(off.telemetry, enabled=True))
     world = Environment(open_session=FakeServer().open)
-    async with open_runtime(on, world=world) as runtime:
+    async with open_runtime(on, environment=world) as runtime:
         assert (await runtime.reload(off)).at_next_start == ()
         assert not runtime.config.telemetry.enabled
         assert (await runtime.reload(on)).at_next_start == ("telemetry.enabled",)

@@ -181,7 +181,7 @@ def evening(
 
     async def main() -> None:
         async with open_runtime(
-            config, llm=llm, tools=tools(), world=Environment(run=RUN)
+            config, llm=llm, tools=tools(), environment=Environment(run=RUN)
         ) as runtime:
             with runtime.events.tap(heard.append):
                 held: dict[tuple[str, str], Npc] = {}

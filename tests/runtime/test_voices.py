@@ -241,7 +241,10 @@ async def test_a_recording_notes_that_there_was_a_voice_and_none_of_its_audio(
     with trio.fail_after(30):
         async with open_recording(path) as recording:
             async with open_runtime(
-                QUIET, llm=llm, synthesizer=FakeSynthesizer(), world=recording.world()
+                QUIET,
+                llm=llm,
+                synthesizer=FakeSynthesizer(),
+                environment=recording.environment(),
             ) as runtime:
                 async with runtime.npc("Bob").say("Well?") as turn:
                     events = [event async for event in turn]

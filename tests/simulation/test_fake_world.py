@@ -41,7 +41,7 @@ def config() -> Config:
 
 @asynccontextmanager
 async def rehearsal(scenery: FakeWorld) -> AsyncGenerator[Runtime]:
-    async with open_runtime(config(), world=scenery.world()) as runtime:
+    async with open_runtime(config(), environment=scenery.environment()) as runtime:
         assert await runtime.wait_ready(within=1)
         yield runtime
 
@@ -145,7 +145,7 @@ def test_a_server_that_never_starts_has_failed() -> None:
         stage = scenery(Act())
         stage.server("oracle").start_after(float("inf"))
         async with open_runtime(
-            config(), world=stage.world(), wait_for_servers=0
+            config(), environment=stage.environment(), wait_for_servers=0
         ) as runtime:
             assert not await runtime.wait_ready(within=60)
             (row,) = runtime.servers()

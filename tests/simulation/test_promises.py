@@ -248,7 +248,7 @@ async def test_what_never_ends_and_what_ends_twice_are_told(
     monitor = Monitor(config)
     seen = turn()
     assert seen.selected is not None
-    async with open_runtime(config, world=monitor.world()) as runtime:
+    async with open_runtime(config, environment=monitor.environment()) as runtime:
         with monitor.watching(runtime):
             runtime.events.publish(seen.selected)
             done = attrs.evolve(
@@ -278,7 +278,7 @@ async def test_what_fillers_and_flushes_must_not_do(autojump_clock: MockClock) -
 
     async def told(*events: TurnEvent) -> list[tuple[Promise, str]]:
         monitor = Monitor(config)
-        async with open_runtime(config, world=monitor.world()) as runtime:
+        async with open_runtime(config, environment=monitor.environment()) as runtime:
             with monitor.watching(runtime):
                 for event in events:
                     runtime.events.publish(event)
@@ -358,7 +358,7 @@ async def test_what_resists_breaks_no_promise_on_the_real_clock() -> None:
             config,
             tools=obstinate.tools(),
             llm=llm,
-            world=monitor.world(),
+            environment=monitor.environment(),
             wait_for_servers=20,
         ) as runtime:
             (row,) = runtime.servers()

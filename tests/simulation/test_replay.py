@@ -137,7 +137,7 @@ def record(
         async with open_runtime(
             config or table(),
             llm=llm,
-            world=recorder.world(made_up.world()),
+            environment=recorder.environment(made_up.environment()),
             **options,
         ) as runtime:
             await play(runtime)
@@ -461,8 +461,10 @@ def test_a_recording_on_another_virtual_clock_is_the_same_but_for_rounding() -> 
 
     async def main() -> None:
         lines = LineOutput(file)
-        world = recorder_of(lines).world(FakeWorld(taking(1 / 3), OFFERS).world())
-        async with open_runtime(table(), llm=llm, world=world) as runtime:
+        world = recorder_of(lines).environment(
+            FakeWorld(taking(1 / 3), OFFERS).environment()
+        )
+        async with open_runtime(table(), llm=llm, environment=world) as runtime:
             await listen(runtime.npc("Bo"), "Hail")
         lines.end(trio.current_time(), "closed")
 
@@ -781,9 +783,11 @@ def test_an_image_in_an_answer_is_the_same_image_again() -> None:  # G13
 
     async def main() -> None:
         lines = LineOutput(file)
-        world = recorder_of(lines).world(Environment())
+        world = recorder_of(lines).environment(Environment())
         llm = one_of([ToolCall("d", "draw")], ["There."])
-        async with open_runtime(config, tools=[draw], llm=llm, world=world) as runtime:
+        async with open_runtime(
+            config, tools=[draw], llm=llm, environment=world
+        ) as runtime:
             await listen(runtime.npc("Bo"), "hello")
         lines.end(trio.current_time(), "closed")
 
@@ -901,10 +905,10 @@ def test_threads_that_outlive_their_call_hold_neither_turn_nor_end() -> None:
 
     async def main() -> None:
         lines = LineOutput(file)
-        world = recorder_of(lines).world()
+        world = recorder_of(lines).environment()
         with trio.fail_after(LIMIT):
             async with open_runtime(
-                config, llm=llm, tools=[ring], world=world
+                config, llm=llm, tools=[ring], environment=world
             ) as runtime:
                 for _ in range(3):
                     await listen(runtime.npc("Bo"), "hello")

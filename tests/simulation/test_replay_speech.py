@@ -127,9 +127,9 @@ def record(model: str, play: Callable[[Runtime], Awaitable[None]]) -> Recorded:
         with trio.fail_after(60):
             async with opened(replies) as server:
                 config = config_of(model, server)
-                world = recorder.world()
+                world = recorder.environment()
                 async with open_runtime(
-                    config, tools=[look, carve], world=world
+                    config, tools=[look, carve], environment=world
                 ) as runtime:
                     await play(runtime)
             assert server.violations == []
@@ -325,7 +325,9 @@ def random_spoken(seed: int) -> bytes:
                 attrs.evolve(config_of(model, server), s2s=S2SConfig(route=False)),
                 tools=[look, carve],
                 s2s=provider_at(server, model),
-                world=attrs.evolve(recorder.world(), run=UUID(int=seed).hex),
+                environment=attrs.evolve(
+                    recorder.environment(), run=UUID(int=seed).hex
+                ),
             ) as runtime:
                 async with trio.open_nursery() as nursery:
                     for name in ("Ann", "Kim")[: choice.randrange(1, 3)]:

@@ -28,11 +28,11 @@ from glyphoxa_trio.npc.session.messages import (
     Approve,
     Configure,
     Elevate,
-    Hearing,
     Interrupt,
     Introduce,
     LendEar,
     Overhear,
+    PartialSpeech,
     Preview,
     Say,
     SessionMessages,
@@ -153,7 +153,7 @@ class NpcSession:
                             runner.narrow(settings)
                         self._catch_up_if_idle()
                         call.reply(None)
-                    case Hearing(text, speaker):
+                    case PartialSpeech(text, speaker):
                         if not self._running and runner.engine.may_speculate:
                             runner.speculator.hear(self._turns, text, speaker)
                         call.reply(None)

@@ -116,7 +116,7 @@ class Preview(Request[SessionMessages, Tier]):
 
 
 @attrs.frozen
-class Hearing(Request[SessionMessages, None]):
+class PartialSpeech(Request[SessionMessages, None]):
     """Told: somebody is saying this, and has perhaps not finished."""
 
     text: str

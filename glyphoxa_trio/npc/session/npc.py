@@ -34,11 +34,11 @@ from glyphoxa_trio.npc.session.messages import (
     Approve,
     Configure,
     Elevate,
-    Hearing,
     Interrupt,
     Introduce,
     LendEar,
     Overhear,
+    PartialSpeech,
     Preview,
     Say,
     SessionMessages,
@@ -50,6 +50,7 @@ from glyphoxa_trio.npc.turn.listener import Listener
 from glyphoxa_trio.npc.turn.settings import SessionSettings
 from glyphoxa_trio.npc.voice import MicrophoneInput, Voice, open_voice
 from glyphoxa_trio.providers.g711 import PCM
+from glyphoxa_trio.renamed import renamed_method
 from glyphoxa_trio.tools.gate import Grant
 from glyphoxa_trio.tools.tier import Tier
 from glyphoxa_trio.units import seconds
@@ -228,6 +229,9 @@ class Npc:
         texts = {x: None if y is None else str(y) for x, y in values.items()}
         await self._door.ask(Introduce(texts), within=PATIENCE)
 
+    situate = renamed_method("situate", "set_scene")
+    introduce = renamed_method("introduce", "set_variables")
+
     async def approve(self, question: str, yes: bool) -> bool:
         """Answer an `ApprovalNeeded` by its ``question``; the first answer counts.
 
@@ -260,7 +264,7 @@ class Npc:
         once; while a turn runs it does nothing.
         """
         check_text(text=text, speaker=speaker)
-        await self._door.ask(Hearing(text, speaker), within=PATIENCE)
+        await self._door.ask(PartialSpeech(text, speaker), within=PATIENCE)
 
     def voice(
         self, *, speaker: str = "player", rate: int, encoding: str = PCM

@@ -36,7 +36,7 @@ class SessionSettings:
       defer_threshold: so many external tools are shown in full.
       filler: what is said while tools are waited for.
       overheard: so many lines of what others say to each other are remembered.
-      scene: what holds where it is. What an embedder has said of that (`Npc.situate`)
+      scene: what holds where it is. What an embedder has said of that (`Npc.set_scene`)
         counts until a reload says something else.
       template_defaults: for the variables of prompt and greeting that nobody gave a
         value.

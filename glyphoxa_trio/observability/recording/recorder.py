@@ -28,10 +28,10 @@ from glyphoxa_trio.npc.session.messages import (
     Approve,
     Configure,
     Elevate,
-    Hearing,
     Interrupt,
     Introduce,
     Overhear,
+    PartialSpeech,
     Preview,
     Say,
     SessionRequest,
@@ -97,14 +97,14 @@ class Recorder(Hooks):
     _threads: Threads = attrs.field(factory=Threads, init=False)
     _listening: ExitStack = attrs.field(factory=ExitStack, init=False)
 
-    def world(self, real: Environment = REAL) -> Environment:
+    def environment(self, real: Environment = REAL) -> Environment:
         """``real``, listened to. For one runtime."""
 
         def stand_in(tool: Tool) -> Tool:
             played = tool if real.stand_in is None else real.stand_in(tool)
             return self._heard(played)
 
-        return attrs.evolve(real, witness=self, stand_in=stand_in)
+        return attrs.evolve(real, hooks=self, stand_in=stand_in)
 
     def note(self, kind: str, /, **fields: Any) -> None:
         """One line, now."""
@@ -275,7 +275,10 @@ class Recorder(Hooks):
             case Introduce() | Situate() | Overhear():
                 # Whoever is told answers nothing: nobody is behind for it.
                 self.note(type(request).__name__.lower(), **npc.named, of=request)
-            case Hearing() | Interrupt() | Elevate():
+            case PartialSpeech():
+                self.note("hearing", **npc.named, of=request)
+                self._tell_who_is_behind(npc)
+            case Interrupt() | Elevate():
                 self.note(type(request).__name__.lower(), **npc.named, of=request)
                 self._tell_who_is_behind(npc)
             case _:

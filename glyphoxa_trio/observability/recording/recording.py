@@ -1,7 +1,7 @@
 """A session, written down so that it can be played again (docs/recording.md).
 
     async with open_recording(Path("table.jsonl")) as recording:
-        async with open_runtime(config, world=recording.world()) as runtime:
+        async with open_runtime(config, environment=recording.environment()) as runtime:
             ...
 
 Recorded is what a runtime meets and does not decide: what players say and when they
@@ -56,9 +56,9 @@ class Recording:
     _lines: LineOutput
     _writer: LogWriter
 
-    def world(self, real: Environment = REAL) -> Environment:
+    def environment(self, real: Environment = REAL) -> Environment:
         """For `open_runtime`, and for one runtime only."""
-        return self._recorder.world(real)
+        return self._recorder.environment(real)
 
     @property
     def failure(self) -> str:

@@ -1,7 +1,7 @@
 """Servers and tools that are made up, under the production code.
 
     scenery = Scenery(direct, {"oracle": oracle_tools})
-    async with open_runtime(config, llm=model, world=scenery.world()) as runtime:
+    async with open_runtime(config, llm=model, environment=scenery.environment()) as runtime:
         scenery.server("oracle").die()
 
 Everything between a session with a server and the events of a turn is the real
@@ -278,7 +278,7 @@ class FakeWorld:
     journal: list[Performance] = attrs.field(factory=list, init=False)
     _servers: dict[str, MadeUpServer] = attrs.field(factory=dict, init=False)
 
-    def world(self) -> Environment:
+    def environment(self) -> Environment:
         """For `open_runtime`."""
         return Environment(
             open_session=self._open, stand_in=self._stand_in, rng=self.rng

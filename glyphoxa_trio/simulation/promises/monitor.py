@@ -1,7 +1,7 @@
 """What is promised of a runtime, watched from outside while it runs.
 
     monitor = Monitor(config, scenery)
-    async with open_runtime(config, world=monitor.world(), llm=...) as runtime:
+    async with open_runtime(config, environment=monitor.environment(), llm=...) as runtime:
         with monitor.watching(runtime):
             ...
     monitor.closed(runtime)
@@ -129,9 +129,9 @@ class Monitor:
 
     # What it is told by whoever plays.
 
-    def world(self) -> Environment:
+    def environment(self) -> Environment:
         """The scenery's world, with an eye on every tool that is published."""
-        world = Environment() if self.scenery is None else self.scenery.world()
+        world = Environment() if self.scenery is None else self.scenery.environment()
         return attrs.evolve(world, stand_in=self._offered.heard(world.stand_in))
 
     def says(self, npc: str, text: str, override: Tier | None) -> None:

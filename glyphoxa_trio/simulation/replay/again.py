@@ -164,9 +164,9 @@ class _Play:
                     approvals=bool(header.get("approver")),
                     approval_timeout=float(header.get("approval_timeout") or 30.0),
                     wait_for_servers=0.0,
-                    world=Environment(
+                    environment=Environment(
                         open_session=Absent(closed),
-                        witness=self.stage,
+                        hooks=self.stage,
                         run=header.get("run"),
                     ),
                 ) as self._runtime:

@@ -8,10 +8,10 @@ from typing import Final
 from glyphoxa_trio.npc.session.messages import (
     Approve,
     Elevate,
-    Hearing,
     Interrupt,
     Introduce,
     Overhear,
+    PartialSpeech,
     Say,
     SessionRequest,
     Situate,
@@ -20,7 +20,7 @@ from glyphoxa_trio.observability.recording.format import Line
 from glyphoxa_trio.tools.tier import Tier
 
 MESSAGES: Final[Mapping[str, Callable[[Line], SessionRequest]]] = {
-    "hearing": lambda x: Hearing(x["text"], x.get("speaker") or "player"),
+    "hearing": lambda x: PartialSpeech(x["text"], x.get("speaker") or "player"),
     "interrupt": lambda x: Interrupt(x.get("speaker"), bool(x.get("everybody"))),
     "overhear": lambda x: Overhear(x["speaker"], x["text"], x.get("to") or ""),
     "situate": lambda x: Situate(tuple(map(str, x["context"]))),

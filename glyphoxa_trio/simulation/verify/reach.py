@@ -110,7 +110,9 @@ def scout(config: Config, known: VerifyInputs) -> ReachInputs:
         )
         async with open_runtime(
             quiet,
-            world=attrs.evolve(scenery.world(), witness=Remembering(known.measured)),
+            environment=attrs.evolve(
+                scenery.environment(), hooks=Remembering(known.measured)
+            ),
             approver=_nobody_is_asked if known.approver else None,
             wait_for_servers=0,
         ) as runtime:
